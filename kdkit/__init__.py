@@ -1,0 +1,1 @@
+"""kdkit: distil transformers with Keras, measure the cost, ship the result."""

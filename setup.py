@@ -1,0 +1,53 @@
+"""Packaging of kdkit. Tools are configured in pyproject.toml."""
+
+import pathlib
+
+from setuptools import find_packages
+from setuptools import setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = {}
+exec((HERE / "kdkit" / "version.py").read_text(), VERSION)
+
+INSTALL_REQUIRES = [
+    "keras>=3.15",  # models, training loop, LiteRT export
+    "tensorflow>=2.21",  # backend, tf.data, SavedModel
+    "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
+    "tensorflow-text>=2.20",  # the tokenisers' operations inside tf.data
+    "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
+    "tensorboard>=2.20",  # curves of every objective
+    "ai-edge-litert>=2.1",  # the interpreter that phones run
+    "numpy>=1.26",
+    "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
+    "scipy>=1.13",  # Pearson and Spearman correlation
+    "matplotlib>=3.9",  # pictures of the report
+    "rich>=13.7",  # tables in the terminal
+]
+TESTS_REQUIRE = ["pytest>=8"]
+TOOLS_REQUIRE = ["ruff==0.17.5"]
+
+setup(
+    name="kdkit",
+    version=VERSION["__version__"],
+    description="Make BERT-like transformers small with Keras: distil, "
+    "measure, ship.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["kdkit", "kdkit.*"]),
+    install_requires=INSTALL_REQUIRES,
+    extras_require={
+        "tests": TESTS_REQUIRE,
+        "tools": TOOLS_REQUIRE,
+        "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
+    },
+    entry_points={"console_scripts": ["kdkit = kdkit.cli.main:main"]},
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
