@@ -1,1 +1,44 @@
-"""kdkit: distil transformers with Keras, measure the cost, ship the result."""
+"""kdkit: distil transformers with Keras, measure the cost, ship the result.
+
+The names below are imported when they are first used, so that the command
+line answers without loading TensorFlow.
+"""
+
+import importlib
+
+from kdkit.version import __version__
+
+__all__ = [
+    "Distiller",
+    "Objective",
+    "__version__",
+    "data",
+    "export",
+    "layer_map",
+    "losses",
+    "models",
+    "projections",
+    "recipes",
+    "reporting",
+    "taps",
+    "tasks",
+    "training",
+]
+
+_DEFINED_IN = {
+    "Distiller": "kdkit.distiller",
+    "Objective": "kdkit.objectives",
+    "layer_map": "kdkit.layer_maps",
+}
+
+
+def __getattr__(name):
+    if name in _DEFINED_IN:
+        return getattr(importlib.import_module(_DEFINED_IN[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"kdkit.{name}")
+    raise AttributeError(f"module 'kdkit' has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

@@ -1,0 +1,371 @@
+"""The Distiller: a Keras model that trains a student against a teacher."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.losses.base import safe_divide
+from kdkit.objectives import Objective
+from kdkit.taps import ModelShape
+from kdkit.taps import check_taps
+from kdkit.taps import describe
+from kdkit.taps import find_backbone
+from kdkit.taps import padding_mask
+from kdkit.taps import select_inputs
+from kdkit.taps import tapped
+
+RESERVED_NAMES = ("loss", "hard_label_loss")
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class Distiller(keras.Model):
+    r"""Trains a student to do what a teacher does.
+
+    A `keras.Model` whose `train_step` minimises
+
+    $$\sum_o w_o \mathcal{L}_o(\text{teacher}, \text{student})
+        + h \, \mathcal{L}(y, \text{student})$$
+
+    over its objectives $o$ and, with `hard_label_weight` $h$ above 0, the
+    compiled loss on the labels. Each step runs the student once and the
+    teacher once; the teacher always in inference mode and without gradient.
+
+    `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
+    mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
+    model. `predict` and calling the distiller give the student's logits. The
+    logs hold one scalar per objective, before its weight, beside `"loss"`.
+
+    What is saved (`save`, `save_weights`, checkpoint callbacks) holds the
+    student, the projections and the optimiser, never the teacher's weights. A
+    distiller loaded from a `.keras` file predicts as it is; call
+    `attach_teacher` before training it further.
+
+    Args:
+        teacher: `keras.Model`. A keras-hub backbone or task model, or any
+            model whose only output is the logits. Or the
+            `kdkit.taps.ModelShape` of one that is attached later.
+        student: `keras.Model`, likewise.
+        objectives: list of `kdkit.Objective`.
+        hard_label_weight: float. Weight of the compiled loss on the labels:
+            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed.
+            Defaults to `0.0`.
+        name: string. Name of the model. Defaults to `"distiller"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the objectives do not fit the models:
+            unknown tap, layer map out of range, different widths with no
+            projection, different head or class counts, clashing names. All
+            problems are in one message.
+
+    Example:
+
+    ```python
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        objectives=[
+            kdkit.Objective(
+                kdkit.losses.AttentionMSE(), tap="attention_logits"
+            ),
+            kdkit.Objective(
+                kdkit.losses.HiddenStateMSE(),
+                tap="hidden_states",
+                projection="shared",
+            ),
+        ],
+    )
+    distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))
+    distiller.fit(train, validation_data=dev, epochs=3)
+    distiller.student.save("student.keras")
+    ```
+    """
+
+    def __init__(
+        self,
+        teacher,
+        student,
+        objectives,
+        hard_label_weight=0.0,
+        name="distiller",
+    ):
+        policy = (find_backbone(student) or student).dtype_policy
+        super().__init__(name=name, dtype=policy)
+        objectives = tuple(objectives)
+        _check_terms(objectives, hard_label_weight)
+        shapes = _Shapes(
+            teacher if isinstance(teacher, ModelShape) else describe(teacher),
+            describe(student),
+        )
+        bound = _bind(objectives, shapes, policy)
+        self.student = student
+        self.objectives = objectives
+        self.hard_label_weight = hard_label_weight
+        # A layer that several pairs share is listed once.
+        self.projections = list(
+            {
+                layer.name: layer
+                for term in bound
+                for layer in term.projections.values()
+            }.values()
+        )
+        self.trackers = [
+            keras.metrics.Mean(name=objective.name) for objective in objectives
+        ]
+        if hard_label_weight:
+            self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
+        self._hidden = _Hidden(bound, shapes, student)
+        if not isinstance(teacher, ModelShape):
+            self.attach_teacher(teacher)
+        self.built = True
+
+    @property
+    def teacher(self):
+        """The teacher, or `None` where none is attached yet."""
+        return self._hidden.teacher
+
+    def __dir__(self):
+        # Keras saves the models that `dir` lists. The teacher is not saved.
+        return [name for name in super().__dir__() if name != "teacher"]
+
+    def attach_teacher(self, teacher):
+        """Sets the teacher of a distiller that was made or loaded without one.
+
+        Args:
+            teacher: `keras.Model` of the sizes that the distiller was made for.
+
+        Raises:
+            UsageError: if the sizes differ.
+        """
+        shape = describe(teacher)
+        expected = self._hidden.shapes.teacher
+        if shape != expected:
+            raise UsageError(
+                "This teacher is not of the size the distiller was made for. "
+                f"Expected {expected}. Received: {shape}."
+            )
+        self._hidden.teacher = teacher
+        self._hidden.run_teacher = tapped(teacher, self._hidden.taps)
+        # A step traced with the old teacher would go on using it.
+        self.train_function = None
+        self.test_function = None
+
+    def call(self, inputs, training=None):
+        """Returns the student's output."""
+        return self.student(
+            select_inputs(self.student, inputs), training=training
+        )
+
+    def train_step(self, data):
+        """One update: a forward of each model, a backward of the student."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            loss, y_pred = self._forward(x, y, sample_weight, training=True)
+            scaled_loss = self.optimizer.scale_loss(loss)
+        variables = self.trainable_variables
+        gradients = tape.gradient(scaled_loss, variables)
+        # An intermediate stage leaves the head alone: no gradient, no decay.
+        self.optimizer.apply_gradients(
+            (gradient, variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if gradient is not None
+        )
+        return self._results(x, y, y_pred, sample_weight)
+
+    def test_step(self, data):
+        """The same losses in inference mode, and the compiled metrics."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        _, y_pred = self._forward(x, y, sample_weight, training=False)
+        return self._results(x, y, y_pred, sample_weight)
+
+    def _forward(self, x, y, sample_weight, training):
+        """Returns this replica's share of the loss and the student's logits.
+
+        The shares add up over replicas, and so do their gradients, which is
+        what Keras' optimisers do with them.
+        """
+        if self.teacher is None:
+            raise UsageError(
+                "This distiller has no teacher, since saved files do not hold "
+                "it. Call distiller.attach_teacher(model) first."
+            )
+        teacher_taps = keras.tree.map_structure(
+            ops.stop_gradient, self._hidden.run_teacher(x, training=False)
+        )
+        student_taps = self._hidden.run_student(x, training=training)
+        y_pred = student_taps.get("logits")
+        sums = [
+            term.sums(
+                teacher_taps, student_taps, padding_mask(x), sample_weight
+            )
+            for term in self._hidden.bound
+        ]
+        extra_loss, label_loss = self._keras_losses(
+            x, y, y_pred, sample_weight, training
+        )
+        numerators = [numerator for numerator, _ in sums]
+        totals = _sum_over_replicas(
+            [*numerators, *(denominator for _, denominator in sums)]
+            + [extra_loss, label_loss]
+        )
+        denominators = totals[len(sums) : 2 * len(sums)]
+
+        def combine(values, extra_loss, label_loss):
+            loss = extra_loss + self.hard_label_weight * label_loss
+            for objective, value in zip(self.objectives, values, strict=True):
+                loss += objective.weight * value
+            return loss
+
+        shares = map(safe_divide, numerators, denominators)
+        values = list(map(safe_divide, totals, denominators))
+        total = combine(values, *totals[-2:])
+        self._track(total, values, denominators, totals[-1], x)
+        return combine(list(shares), extra_loss, label_loss), y_pred
+
+    def _keras_losses(self, x, y, y_pred, sample_weight, training):
+        """Losses that layers add (regularisers), and the compiled loss."""
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        extra_loss = ops.zeros((), dtype="float32")
+        for loss in self.losses:
+            extra_loss += ops.sum(ops.cast(loss, "float32")) / replicas
+        if not self.hard_label_weight:
+            return extra_loss, ops.zeros((), dtype="float32")
+        if y is None:
+            raise UsageError(
+                "A `hard_label_weight` above 0 needs labels. Received: data "
+                f"without labels, hard_label_weight={self.hard_label_weight}. "
+                "Use data of (x, y), or hard_label_weight=0.0."
+            )
+        both = self.compute_loss(
+            x=x,
+            y=y,
+            y_pred=y_pred,
+            sample_weight=sample_weight,
+            training=training,
+        )
+        return extra_loss, ops.cast(both, "float32") - extra_loss
+
+    def _track(self, total, values, denominators, label_loss, x):
+        """Updates the running means that become the logs."""
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(total, sample_weight=batch_size)
+        for tracker, value, weight in zip(
+            self.trackers, values, denominators, strict=False
+        ):
+            tracker.update_state(value, sample_weight=weight)
+        if self.hard_label_weight:
+            self.trackers[-1].update_state(label_loss, sample_weight=batch_size)
+
+    def _results(self, x, y, y_pred, sample_weight):
+        """The logs of a step."""
+        if y is None:
+            return self.get_metrics_result()
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def get_config(self):
+        student = keras.saving.serialize_keras_object(self.student)
+        # keras-hub task models arrive compiled; here the distiller compiles.
+        student.pop("compile_config", None)
+        return {
+            "teacher": dataclasses.asdict(self._hidden.shapes.teacher),
+            "student": student,
+            "objectives": [
+                objective.get_config() for objective in self.objectives
+            ],
+            "hard_label_weight": self.hard_label_weight,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        return cls(
+            teacher=ModelShape(**config.pop("teacher")),
+            student=keras.saving.deserialize_keras_object(
+                config.pop("student"), custom_objects=custom_objects
+            ),
+            objectives=[
+                Objective.from_config(objective)
+                for objective in config.pop("objectives")
+            ],
+            **config,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shapes:
+    """The sizes of both models."""
+
+    teacher: ModelShape
+    student: ModelShape
+
+
+class _Hidden:
+    """What Keras must neither track nor save: above all the teacher."""
+
+    def __init__(self, bound, shapes, student):
+        self.bound = bound
+        self.shapes = shapes
+        self.taps = sorted({term.objective.tap for term in bound})
+        has_head = shapes.student.num_classes is not None
+        head = ["logits"] if has_head else []
+        self.run_student = tapped(student, [*head, *self.taps])
+        self.teacher = None
+        self.run_teacher = None
+
+
+def _check_terms(objectives, hard_label_weight):
+    """Raises a `UsageError` for an empty loss or clashing names."""
+    if hard_label_weight < 0:
+        raise UsageError(
+            "Invalid value for argument `hard_label_weight`. Expected at least "
+            f"0. Received: hard_label_weight={hard_label_weight}."
+        )
+    if not objectives:
+        raise UsageError(
+            "A Distiller needs at least one objective. Received: "
+            "objectives=[]. To train on labels alone, compile and fit the "
+            "student itself."
+        )
+    names = [objective.name for objective in objectives]
+    clashes = sorted(
+        {name for name in names if names.count(name) > 1}
+        | (set(names) & set(RESERVED_NAMES))
+    )
+    if clashes:
+        raise UsageError(
+            "Objective names must differ from each other and from "
+            f"{RESERVED_NAMES}, since each is a scalar in the logs. Received: "
+            f"{clashes}. Pass name=... to Objective."
+        )
+
+
+def _bind(objectives, shapes, policy):
+    """Binds the objectives, and tells everything that does not fit at once."""
+    bound, problems = [], []
+    for objective in objectives:
+        try:
+            for role in ("teacher", "student"):
+                check_taps(
+                    (objective.tap,), getattr(shapes, role), f"the {role}"
+                )
+            bound.append(objective.bind(shapes.teacher, shapes.student, policy))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return bound
+
+
+def _sum_over_replicas(values):
+    """Sums scalars over the replicas of the strategy, without gradient."""
+    values = [ops.stop_gradient(value) for value in values]
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return values
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, ops.stack(values))
+    return ops.unstack(total, num=len(values))

@@ -1,0 +1,29 @@
+"""Losses between what a teacher and a student compute.
+
+Each is called as `loss(teacher, student, sample_weight=None)` and knows
+tensors only. docs/fidelity.md says where the papers and their code differ.
+"""
+
+from kdkit.losses.attention import AttentionMSE
+from kdkit.losses.attention import RelationKLDivergence
+from kdkit.losses.base import DistillationLoss
+from kdkit.losses.hidden import EmbeddingMSE
+from kdkit.losses.hidden import HiddenStateCosine
+from kdkit.losses.hidden import HiddenStateMSE
+from kdkit.losses.hidden import PatienceMSE
+from kdkit.losses.logits import LogitKLDivergence
+from kdkit.losses.logits import LogitMSE
+from kdkit.losses.logits import SoftCrossEntropy
+
+__all__ = [
+    "AttentionMSE",
+    "DistillationLoss",
+    "EmbeddingMSE",
+    "HiddenStateCosine",
+    "HiddenStateMSE",
+    "LogitKLDivergence",
+    "LogitMSE",
+    "PatienceMSE",
+    "RelationKLDivergence",
+    "SoftCrossEntropy",
+]

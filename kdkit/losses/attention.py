@@ -1,0 +1,169 @@
+"""Losses between attention matrices and between attention relations."""
+
+import keras
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.losses.base import DistillationLoss
+from kdkit.losses.base import append_axes
+from kdkit.losses.base import reject_parity
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class AttentionMSE(DistillationLoss):
+    r"""Mean squared error between attention matrices.
+
+    $$\mathcal{L}_{attn} = \frac{1}{h} \sum_{i=1}^h
+        \mathrm{MSE}(A^S_i, A^T_i)$$
+
+    The mean is over heads and over the pairs of a query and a key that both
+    count. TinyBERT compares matrices before the softmax: use the tap
+    `"attention_logits"`.
+
+    Args:
+        parity: `None`, or `"tinybert"` for the units of the authors' code:
+            padded keys add nothing, yet every padded query and key stands in
+            the denominator. Defaults to `None`.
+        name: string. Defaults to `"attention_mse"`.
+
+    Call arguments:
+        teacher: Tensor of shape
+            `(batch_size, num_heads, query_length, key_length)`.
+        student: Tensor of the same shape.
+        sample_weight: Tensor of shape `(batch_size,)`,
+            `(batch_size, sequence_length)`, or broadcastable to four axes. A
+            weight per position weighs queries; where it is 0, the position
+            does not count as a key either.
+
+    Raises:
+        UsageError: if `parity` is unknown.
+
+    Example:
+
+    >>> loss = kdkit.losses.AttentionMSE()
+    >>> teacher, student = np.zeros((1, 1, 2, 2)), np.ones((1, 1, 2, 2))
+    >>> float(loss(teacher, student, sample_weight=[[1, 0]]))
+    1.0
+
+    References:
+     - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 7
+    """
+
+    def __init__(self, parity=None, name="attention_mse"):
+        super().__init__(name=name)
+        reject_parity(parity, "tinybert")
+        self.parity = parity
+
+    def call(self, teacher, student):
+        return ops.square(teacher - student)
+
+    def weighted_sums(self, teacher, student, sample_weight):
+        positions = sample_weight is not None and len(sample_weight.shape) == 2
+        if self.parity is None or not positions:
+            return super().weighted_sums(teacher, student, sample_weight)
+        real_keys = ops.cast(sample_weight[:, None, None, :] != 0, self.dtype)
+        examples = ops.max(sample_weight, axis=1)[:, None, None, None]
+        values = self.call(teacher, student)
+        counted = ops.broadcast_to(examples, ops.shape(values))
+        return ops.sum(values * real_keys * examples), ops.sum(counted)
+
+    def expand_weights(self, sample_weight, values):
+        if len(sample_weight.shape) == 2:
+            real_keys = ops.cast(sample_weight != 0, self.dtype)
+            # (batch, 1, query, 1) × (batch, 1, 1, key)
+            return sample_weight[:, None, :, None] * real_keys[:, None, None, :]
+        return append_axes(sample_weight, len(values.shape), self.name)
+
+    def get_config(self):
+        return {**super().get_config(), "parity": self.parity}
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class RelationKLDivergence(DistillationLoss):
+    r"""KL divergence between self-attention relations (MiniLMv2).
+
+    With the vectors of all heads concatenated and split anew into $A_r$
+    relation heads of width $d_r$,
+
+    $$\mathcal{L} = \frac{1}{A_r |x|} \sum_{a, t} \mathrm{KL}\!\left(
+        \mathrm{softmax}\tfrac{Q^T_a {Q^T_a}^\top}{\sqrt{d^T_r}} \Big\|
+        \mathrm{softmax}\tfrac{Q^S_a {Q^S_a}^\top}{\sqrt{d^S_r}} \right)_t$$
+
+    for queries, and the same for keys and for values. Neither the widths nor
+    the head counts of teacher and student need to agree.
+
+    Args:
+        num_relation_heads: int. The number $A_r$ of relation heads, a divisor
+            of both widths. Defaults to `12`.
+        name: string. Defaults to `"relation_kl_divergence"`.
+
+    Call arguments:
+        teacher: Tensor of shape
+            `(batch_size, sequence_length, num_heads, head_dim)`.
+        student: Tensor of shape `(batch_size, sequence_length, ...)`, of any
+            width.
+        sample_weight: Tensor of shape `(batch_size,)` or
+            `(batch_size, sequence_length)`. Positions of weight 0 are left
+            out of the softmax as well.
+
+    Raises:
+        UsageError: if `num_relation_heads` does not divide a width.
+
+    References:
+     - [Wang et al., 2020](https://arxiv.org/abs/2012.15828), equations 6 to 8
+    """
+
+    def __init__(self, num_relation_heads=12, name="relation_kl_divergence"):
+        super().__init__(name=name)
+        if num_relation_heads < 1:
+            raise UsageError(
+                "Invalid value for argument `num_relation_heads`. Expected an "
+                "integer above 0. Received: "
+                f"num_relation_heads={num_relation_heads}."
+            )
+        self.num_relation_heads = num_relation_heads
+
+    def weighted_sums(self, teacher, student, sample_weight):
+        positions = sample_weight is not None and len(sample_weight.shape) == 2
+        real = sample_weight != 0 if positions else None
+        log_teacher = self._log_relation(teacher, real)
+        log_student = self._log_relation(student, real)
+        values = ops.sum(
+            ops.exp(log_teacher) * (log_teacher - log_student), axis=-1
+        )  # (batch, heads, query)
+        if sample_weight is None:
+            weights = ops.ones_like(values)
+        else:
+            if positions:
+                sample_weight = sample_weight[:, None, :]
+            weights = append_axes(sample_weight, 3, self.name)
+            weights = ops.broadcast_to(weights, ops.shape(values))
+        return ops.sum(values * weights), ops.sum(weights)
+
+    def _log_relation(self, vectors, real):
+        width = 1
+        for size in vectors.shape[2:]:
+            width *= size
+        if width % self.num_relation_heads:
+            raise UsageError(
+                "`num_relation_heads` must divide the widths of teacher and "
+                f"student. Received: num_relation_heads="
+                f"{self.num_relation_heads}, width={width}."
+            )
+        head_dim = width // self.num_relation_heads
+        batch_size, length = ops.shape(vectors)[:2]
+        vectors = ops.reshape(
+            vectors, (batch_size, length, self.num_relation_heads, head_dim)
+        )
+        relation = ops.einsum("bqad,bkad->baqk", vectors, vectors)
+        relation = relation / head_dim**0.5
+        if real is not None:
+            # Large and finite: a row of padding stays free of NaN.
+            relation = ops.where(real[:, None, None, :], relation, -1e9)
+        return ops.log_softmax(relation)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_relation_heads": self.num_relation_heads,
+        }

@@ -1,0 +1,108 @@
+"""What all distillation losses share: weights in, one masked mean out."""
+
+import keras
+from keras import ops
+
+from kdkit.errors import UsageError
+
+
+class DistillationLoss(keras.losses.Loss):
+    r"""Base class of the losses between a teacher's and a student's tensors.
+
+    A subclass implements `call(teacher, student)`, which returns unreduced
+    values. Calling the loss reduces them to
+
+    $$\frac{\sum_i w_i v_i}{\sum_i w_i}$$
+
+    so that what has weight 0 (padding, say) does not count in the denominator
+    either. With no weight anywhere the loss is 0, not NaN. All arithmetic is
+    in the loss' `dtype`, float32 by default, also when the models compute in
+    half precision.
+
+    Args:
+        name: string. The name of the loss, and by default of its objective.
+        dtype: string or `keras.DTypePolicy`. The dtype of the computation.
+            Defaults to `"float32"`.
+
+    Call arguments:
+        teacher: Tensor. The teacher's output.
+        student: Tensor of the same shape, unless the subclass says otherwise.
+        sample_weight: Tensor of shape `(batch_size,)`, of shape
+            `(batch_size, sequence_length)` for values with a position axis,
+            or broadcastable to the values. Defaults to 1 everywhere.
+
+    Returns:
+        A scalar tensor.
+    """
+
+    def __init__(self, name, dtype="float32"):
+        super().__init__(name=name, reduction=None, dtype=dtype)
+
+    def __call__(self, teacher, student, sample_weight=None):
+        numerator, denominator = self.sums(teacher, student, sample_weight)
+        return safe_divide(numerator, denominator)
+
+    def sums(self, teacher, student, sample_weight=None):
+        """Returns $\\sum w v$ and $\\sum w$, which add up over replicas."""
+        teacher = ops.convert_to_tensor(teacher, dtype=self.dtype)
+        student = ops.convert_to_tensor(student, dtype=self.dtype)
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(
+                sample_weight, dtype=self.dtype
+            )
+        return self.weighted_sums(teacher, student, sample_weight)
+
+    def weighted_sums(self, teacher, student, sample_weight):
+        """The two sums, for tensors already in the dtype of the loss."""
+        values = self.call(teacher, student)
+        if sample_weight is None:
+            weights = ops.ones_like(values)
+        else:
+            weights = self.expand_weights(sample_weight, values)
+            weights = ops.broadcast_to(weights, ops.shape(values))
+        return ops.sum(values * weights), ops.sum(weights)
+
+    def expand_weights(self, sample_weight, values):
+        """Gives the weights the rank of the values, trailing axes of 1.
+
+        Raises:
+            UsageError: if the weights have more axes than the values.
+        """
+        return append_axes(sample_weight, len(values.shape), self.name)
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+def append_axes(sample_weight, rank, loss_name):
+    """Appends axes of length 1 until `sample_weight` has `rank` axes."""
+    missing = rank - len(sample_weight.shape)
+    if missing < 0:
+        raise UsageError(
+            f"`sample_weight` has more axes than the values of {loss_name!r}. "
+            f"Expected at most {rank}. Received: sample_weight of shape "
+            f"{tuple(sample_weight.shape)}. For an output without a position "
+            "axis pass one weight per example, of shape (batch_size,)."
+        )
+    shape = ops.shape(sample_weight)
+    return ops.reshape(sample_weight, (*shape, *([1] * missing)))
+
+
+def safe_divide(numerator, denominator):
+    """Divides, and returns 0 where nothing counts."""
+    nothing = ops.equal(denominator, 0)
+    return ops.where(
+        nothing,
+        ops.zeros_like(numerator),
+        numerator / ops.where(nothing, ops.ones_like(denominator), denominator),
+    )
+
+
+def reject_parity(parity, known):
+    """Raises a `UsageError` unless `parity` is `None` or `known`."""
+    if parity not in (None, known):
+        raise UsageError(
+            "Invalid value for argument `parity`. Expected None (the paper's "
+            f"equation) or {known!r} (the authors' code). Received: "
+            f"parity={parity!r}."
+        )

@@ -1,0 +1,172 @@
+"""Losses between hidden states, embeddings and [CLS] states."""
+
+import keras
+from keras import ops
+
+from kdkit.losses.base import DistillationLoss
+from kdkit.losses.base import append_axes
+from kdkit.losses.base import reject_parity
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class HiddenStateMSE(DistillationLoss):
+    r"""Mean squared error between hidden states.
+
+    $$\mathcal{L}_{hidn} = \mathrm{MSE}(H^S W_h, H^T)$$
+
+    The projection $W_h$ belongs to the objective; the loss sees equal widths.
+    The mean is over units, then over the positions that count.
+
+    Args:
+        parity: `None`, or `"tinybert"` to let padded positions count too, as
+            the authors' code of TinyBERT does. Defaults to `None`.
+        name: string. Defaults to `"hidden_state_mse"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(batch_size, sequence_length, hidden_dim)`,
+            or `(batch_size, hidden_dim)` for one state per example.
+        student: Tensor of the same shape.
+        sample_weight: Tensor of shape `(batch_size,)` or
+            `(batch_size, sequence_length)`; the padding mask.
+
+    Raises:
+        UsageError: if `parity` is unknown.
+
+    Example:
+
+    >>> loss = kdkit.losses.HiddenStateMSE()
+    >>> teacher, student = np.zeros((1, 2, 4)), np.ones((1, 2, 4))
+    >>> float(loss(teacher, student, sample_weight=[[1, 0]]))
+    1.0
+
+    References:
+     - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 8
+    """
+
+    def __init__(self, parity=None, name="hidden_state_mse"):
+        super().__init__(name=name)
+        reject_parity(parity, "tinybert")
+        self.parity = parity
+
+    def call(self, teacher, student):
+        return ops.mean(ops.square(teacher - student), axis=-1)
+
+    def expand_weights(self, sample_weight, values):
+        if self.parity == "tinybert" and len(sample_weight.shape) == 2:
+            # One weight per example: that of any position that counts.
+            sample_weight = ops.max(sample_weight, axis=1)
+        return append_axes(sample_weight, len(values.shape), self.name)
+
+    def get_config(self):
+        return {**super().get_config(), "parity": self.parity}
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class EmbeddingMSE(DistillationLoss):
+    r"""Mean squared error between outputs of the embedding layers.
+
+    $$\mathcal{L}_{embd} = \mathrm{MSE}(E^S W_e, E^T)$$
+
+    The projection $W_e$ belongs to the objective.
+
+    Args:
+        name: string. Defaults to `"embedding_mse"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(batch_size, sequence_length, hidden_dim)`.
+        student: Tensor of the same shape.
+        sample_weight: Tensor of shape `(batch_size,)` or
+            `(batch_size, sequence_length)`; the padding mask.
+
+    References:
+     - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 9
+    """
+
+    def __init__(self, name="embedding_mse"):
+        super().__init__(name=name)
+
+    def call(self, teacher, student):
+        return ops.mean(ops.square(teacher - student), axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class HiddenStateCosine(DistillationLoss):
+    r"""One minus the cosine of the angle between hidden states.
+
+    $$\mathcal{L}_{cos} = 1 - \cos(h^S, h^T)$$
+
+    Args:
+        name: string. Defaults to `"hidden_state_cosine"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(..., hidden_dim)`.
+        student: Tensor of the same shape.
+        sample_weight: Tensor of shape `(...)`.
+
+    Example:
+
+    >>> loss = kdkit.losses.HiddenStateCosine()
+    >>> float(loss([[0.0, 1.0]], [[2.0, 0.0]]))
+    1.0
+
+    References:
+     - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 3
+    """
+
+    def __init__(self, name="hidden_state_cosine"):
+        super().__init__(name=name)
+
+    def call(self, teacher, student):
+        product = ops.normalize(teacher, axis=-1) * ops.normalize(
+            student, axis=-1
+        )
+        return 1.0 - ops.sum(product, axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class PatienceMSE(DistillationLoss):
+    r"""Squared distance between normalised [CLS] states: the patience loss.
+
+    $$\mathcal{L}_{PT} = \left\| \frac{h^S}{\|h^S\|_2}
+        - \frac{h^T}{\|h^T\|_2} \right\|_2^2$$
+
+    The objective sums over the mapped layers; the reduction averages over
+    examples.
+
+    Args:
+        parity: `None` for the paper's sum over units, or `"pkd"` for the mean
+            over units of the authors' code, which is what weights $\beta$ of
+            10 to 1000 fit. Defaults to `None`.
+        name: string. Defaults to `"patience_mse"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(batch_size, hidden_dim)`.
+        student: Tensor of the same shape.
+        sample_weight: Tensor of shape `(batch_size,)`.
+
+    Raises:
+        UsageError: if `parity` is unknown.
+
+    Example:
+
+    >>> float(kdkit.losses.PatienceMSE()([[3.0, 0.0]], [[0.0, 5.0]]))
+    2.0
+
+    References:
+     - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), equation 7
+    """
+
+    def __init__(self, parity=None, name="patience_mse"):
+        super().__init__(name=name)
+        reject_parity(parity, "pkd")
+        self.parity = parity
+
+    def call(self, teacher, student):
+        difference = ops.normalize(teacher, axis=-1) - ops.normalize(
+            student, axis=-1
+        )
+        reduce = ops.mean if self.parity == "pkd" else ops.sum
+        return reduce(ops.square(difference), axis=-1)
+
+    def get_config(self):
+        return {**super().get_config(), "parity": self.parity}

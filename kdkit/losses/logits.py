@@ -1,0 +1,185 @@
+"""Losses between logits: soft cross-entropy, KL divergence, squared error."""
+
+import math
+
+import keras
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.losses.base import DistillationLoss
+from kdkit.losses.base import reject_parity
+
+
+def check_temperature(temperature):
+    """Raises a `UsageError` unless `temperature` is finite and positive."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise UsageError(
+            "Invalid value for argument `temperature`. Expected a number above "
+            f"0. Received: temperature={temperature}. Use 1.0 for the plain "
+            "softmax."
+        )
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class SoftCrossEntropy(DistillationLoss):
+    r"""Cross-entropy of the student against the teacher's soft labels.
+
+    $$\mathcal{L} = -\sum_c \mathrm{softmax}(z^T / T)_c \,
+        \log \mathrm{softmax}(z^S / T)_c$$
+
+    Its gradient is that of `LogitKLDivergence` without the factor $T^2$; its
+    minimum is the teacher's entropy, not 0.
+
+    Args:
+        temperature: float. The temperature $T$ (TinyBERT's $t$), applied to
+            both sides. Defaults to `1.0`.
+        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, which
+            keeps the size of the gradient as the temperature changes (Hinton
+            et al., section 2.1). Defaults to `False`, as in TinyBERT and PKD.
+        parity: `None`, or `"tinybert"` to average over classes too, as the
+            authors' code of TinyBERT does. Defaults to `None`.
+        name: string. Defaults to `"soft_cross_entropy"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(..., num_classes)`. Logits.
+        student: Tensor of the same shape. Logits.
+        sample_weight: Tensor of shape `(...)`.
+
+    Raises:
+        UsageError: if `temperature` is not positive or `parity` is unknown.
+
+    Example:
+
+    >>> loss = kdkit.losses.SoftCrossEntropy()
+    >>> round(float(loss([[0.0, 0.0]], [[0.0, 0.0]])), 4)
+    0.6931
+
+    References:
+     - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 10
+     - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), equation 3
+     - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
+    """
+
+    def __init__(
+        self,
+        temperature=1.0,
+        scale_by_temperature_squared=False,
+        parity=None,
+        name="soft_cross_entropy",
+    ):
+        super().__init__(name=name)
+        check_temperature(temperature)
+        reject_parity(parity, "tinybert")
+        self.temperature = temperature
+        self.scale_by_temperature_squared = scale_by_temperature_squared
+        self.parity = parity
+
+    def call(self, teacher, student):
+        soft_labels = ops.softmax(teacher / self.temperature)
+        values = -ops.sum(
+            soft_labels * ops.log_softmax(student / self.temperature), axis=-1
+        )
+        if self.scale_by_temperature_squared:
+            values *= self.temperature**2
+        if self.parity == "tinybert":
+            values /= teacher.shape[-1]
+        return values
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "temperature": self.temperature,
+            "scale_by_temperature_squared": self.scale_by_temperature_squared,
+            "parity": self.parity,
+        }
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class LogitKLDivergence(DistillationLoss):
+    r"""Kullback-Leibler divergence from the teacher's soft labels, times $T^2$.
+
+    $$\mathcal{L} = T^2 \sum_c p^T_c (\log p^T_c - \log p^S_c), \qquad
+        p = \mathrm{softmax}(z / T)$$
+
+    Args:
+        temperature: float. The temperature $T$. Defaults to `1.0`.
+        parity: `None`, or `"pkd"` to average over classes instead of summing,
+            as the authors' code of Patient KD does. Defaults to `None`.
+        name: string. Defaults to `"logit_kl_divergence"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(..., num_classes)`. Logits.
+        student: Tensor of the same shape. Logits.
+        sample_weight: Tensor of shape `(...)`.
+
+    Raises:
+        UsageError: if `temperature` is not positive or `parity` is unknown.
+
+    Example:
+
+    >>> loss = kdkit.losses.LogitKLDivergence(temperature=2.0)
+    >>> float(loss([[1.0, 3.0]], [[1.0, 3.0]]))
+    0.0
+
+    References:
+     - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
+     - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108)
+    """
+
+    def __init__(
+        self, temperature=1.0, parity=None, name="logit_kl_divergence"
+    ):
+        super().__init__(name=name)
+        check_temperature(temperature)
+        reject_parity(parity, "pkd")
+        self.temperature = temperature
+        self.parity = parity
+
+    def call(self, teacher, student):
+        log_teacher = ops.log_softmax(teacher / self.temperature)
+        log_student = ops.log_softmax(student / self.temperature)
+        values = ops.sum(
+            ops.exp(log_teacher) * (log_teacher - log_student), axis=-1
+        )
+        if self.parity == "pkd":
+            values /= teacher.shape[-1]
+        return values * self.temperature**2
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "temperature": self.temperature,
+            "parity": self.parity,
+        }
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class LogitMSE(DistillationLoss):
+    r"""Mean squared error between logits.
+
+    $$\mathcal{L} = \frac{1}{C} \sum_c (z^T_c - z^S_c)^2$$
+
+    The distillation loss for regression, where the single logit is the score.
+
+    Args:
+        name: string. Defaults to `"logit_mse"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(..., num_classes)`. Logits.
+        student: Tensor of the same shape. Logits.
+        sample_weight: Tensor of shape `(...)`.
+
+    Example:
+
+    >>> float(kdkit.losses.LogitMSE()([[1.0, 2.0]], [[1.0, 4.0]]))
+    2.0
+
+    References:
+     - [Tang et al., 2019](https://arxiv.org/abs/1903.12136)
+    """
+
+    def __init__(self, name="logit_mse"):
+        super().__init__(name=name)
+
+    def call(self, teacher, student):
+        return ops.mean(ops.square(teacher - student), axis=-1)
