@@ -17,6 +17,7 @@ INSTALL_REQUIRES = [
     "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
+    "safetensors>=0.4",  # Hugging Face checkpoints as teachers
     "numpy>=1.26",
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
     "scipy>=1.13",  # Pearson and Spearman correlation

@@ -1,0 +1,47 @@
+# make demo, make test: each sets up what it needs.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Packages are newest when this file is newer than setup.py.
+READY := $(VENV)/.ready
+export KERAS_BACKEND := tensorflow
+export TF_CPP_MIN_LOG_LEVEL := 2
+
+.PHONY: help install demo test test-large quality style benchmarks clean
+
+help:  ## show this
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
+
+install: $(READY)  ## virtual environment with kdkit, tests and tools
+
+$(READY): setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+demo: $(READY)  ## teacher, student, int8 file and report in minutes
+	$(BIN)/kdkit demo --run-dir runs/demo
+
+test: $(READY)  ## the tests, under ten minutes on two cores
+	$(BIN)/python -m pytest
+
+test-large: $(READY)  ## also the slow checks on real data and full sizes
+	$(BIN)/python -m pytest --run-large
+
+quality: $(READY)  ## what CI checks before the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+style: $(READY)  ## mend what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmarks: $(READY)  ## the ratios that docs/performance.md quotes
+	$(BIN)/python benchmarks/distill_step.py
+	$(BIN)/python benchmarks/latency.py
+
+clean:  ## remove the environment and caches, not the runs
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,144 @@
+"""What a distillation step costs over the work that it cannot avoid.
+
+    python benchmarks/distill_step.py
+
+Measures one update of TinyBERT's intermediate step (12×768 to 4×312, batch 16,
+length 128) against its floor: the teacher's forward pass plus an update of the
+student alone on labels. The three are timed in turn, round by round, in one
+process, so that the ratio of the medians is that of one machine in one state.
+
+The last line is a JSON object. The exit status is 1 where the ratio is above
+the goal.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import kdkit
+from kdkit.recipes import RECIPES
+from kdkit.tasks import get_task
+
+GOAL = 1.10
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--teacher", default="bert_base_en_uncased")
+    parser.add_argument("--student", default="tinybert_4_layer_en_uncased")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--sequence-length", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=12)
+    options = parser.parse_args()
+
+    keras.utils.set_random_seed(0)
+    teacher = kdkit.models.student(options.teacher, num_classes=2)
+    batch = random_batch(
+        options.batch_size,
+        options.sequence_length,
+        teacher.backbone.vocabulary_size,
+    )
+    work = {
+        "teacher forward": teacher_forward(teacher, batch[0]),
+        "student step": plain_step(options.student, batch),
+        "distillation step": distillation_step(teacher, options.student, batch),
+    }
+    seconds = {name: [] for name in work}
+    for run in work.values():  # compiles
+        run()
+        run()
+    for _ in range(options.rounds):
+        for name, run in work.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(all_) for name, all_ in seconds.items()}
+    for name, median in medians.items():
+        print(f"{name:<18} {1000 * median:8.1f} ms")
+    floor = medians["teacher forward"] + medians["student step"]
+    ratio = medians["distillation step"] / floor
+    print(
+        json.dumps(
+            {
+                "benchmark": "distill_step",
+                "teacher": options.teacher,
+                "student": options.student,
+                "batch_size": options.batch_size,
+                "sequence_length": options.sequence_length,
+                "median_ms": {
+                    name: round(1000 * median, 1)
+                    for name, median in medians.items()
+                },
+                "step_over_floor": round(ratio, 3),
+                "goal": GOAL,
+            }
+        )
+    )
+    return 0 if ratio <= GOAL else 1
+
+
+def random_batch(batch_size, sequence_length, vocabulary_size):
+    """Full-length rows of random tokens with random labels."""
+    rng = np.random.default_rng(0)
+    shape = (batch_size, sequence_length)
+    inputs = {
+        "token_ids": rng.integers(0, vocabulary_size, shape, dtype="int32"),
+        "segment_ids": np.zeros(shape, "int32"),
+        "padding_mask": np.ones(shape, "int32"),
+    }
+    labels = rng.integers(0, 2, batch_size, dtype="int32")
+    return keras.tree.map_structure(tf.constant, (inputs, labels))
+
+
+def teacher_forward(teacher, inputs):
+    forward = tf.function(
+        lambda batch: teacher(batch, training=False), jit_compile=True
+    )
+    return lambda: forward(inputs).numpy()
+
+
+def plain_step(student, batch):
+    model = kdkit.models.student(student, num_classes=2)
+    return update(model, batch)
+
+
+def distillation_step(teacher, student, batch):
+    stage = RECIPES["tinybert"].stages_for(get_task("sst2"))[0]
+    distiller = kdkit.Distiller(
+        teacher,
+        kdkit.models.student(student, num_classes=2),
+        [settings.build() for settings in stage.objectives],
+    )
+    return update(distiller, batch)
+
+
+def update(model, batch):
+    """One step of `fit`, as `fit` compiles it."""
+    model.compile(
+        optimizer=keras.optimizers.AdamW(5e-5),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=True,
+    )
+    steps = tf.data.Dataset.from_tensors(batch).repeat()
+    model.fit(steps, steps_per_epoch=1, verbose=0)
+    iterator = iter(steps)
+
+    def step():
+        logs = model.train_function(iterator)
+        return float(logs["loss"])
+
+    return step
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Trains a student from a fine-tuned teacher by a recipe.
+
+The student is left in RUN/student/, a keras-hub preset directory. The same
+command goes on with a run that was stopped.
+
+example:
+  kdkit distill tinybert --task sst2 --data-dir glue \\
+      --teacher runs/teacher --control --run-dir runs/tinybert
+"""
+
+from kdkit.cli import options as shared
+
+
+def add_arguments(parser):
+    parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
+    shared.add_task(parser)
+    parser.add_argument(
+        "--teacher",
+        metavar="MODEL",
+        help="a run of train-teacher, a preset directory of a classifier, or "
+        "a .keras file",
+    )
+    parser.add_argument(
+        "--student",
+        metavar="MODEL",
+        help="a student preset (see kdkit list), or a checkpoint to start "
+        "from; unless set, the recipe's",
+    )
+    parser.add_argument(
+        "--parity",
+        help="a variant of the recipe, see kdkit show RECIPE",
+    )
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="also train the same student on the labels alone, for the same "
+        "number of updates",
+    )
+    shared.add_run(parser)
+
+
+def run(options):
+    from kdkit.cli import resolving
+    from kdkit.training import distill
+
+    distill(resolving.distill_settings(options), options.run_dir)

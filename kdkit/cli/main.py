@@ -1,0 +1,96 @@
+"""`kdkit VERB`: finds the verb and turns errors into plain lines."""
+
+import argparse
+import importlib
+import os
+import sys
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.version import __version__
+
+DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+
+# Verb to module and one line of help. Modules of verbs import what computes
+# only when they run, so that help comes at once.
+VERBS = {
+    "list": ("list_recipes", "recipes, student presets and tasks"),
+    "show": ("show", "a recipe's stages and settings"),
+    "demo": ("demo", "the whole path in minutes, without data or network"),
+    "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
+    "distill": ("distill", "train a student from a teacher by a recipe"),
+    "evaluate": ("evaluate", "a model's metrics on a task"),
+    "export": ("export", "write verified LiteRT or SavedModel files"),
+    "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
+    "report": ("report", "one page and one table about a run"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows a mistake as one line, not as the whole usage."""
+
+    def error(self, message):
+        self.exit(MISTAKE, f"{self.prog}: {message}. See {self.prog} --help.\n")
+
+
+def main(arguments=None) -> int:
+    """Runs the command line; returns its exit status."""
+    # Before TensorFlow is imported: errors only, and no oneDNN notice.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = _make_parser()
+    if not arguments:
+        parser.print_help()
+        return MISTAKE
+    options, rest = parser.parse_known_args(arguments[:1])
+    verb = options.verb
+    module = importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
+    verb_parser = Parser(
+        prog=f"kdkit {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(verb_parser)
+    options = verb_parser.parse_args(arguments[1:] + rest)
+    try:
+        return module.run(options) or DONE
+    except UsageError as error:
+        print(f"kdkit {verb}: {error}", file=sys.stderr)
+        return MISTAKE
+    except RunError as error:
+        print(f"kdkit {verb}: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print(
+            f"\nkdkit {verb}: stopped. A run goes on after its last finished "
+            "epoch when the same command is given again.",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+
+
+def _make_parser():
+    width = max(map(len, VERBS))
+    verbs = "\n".join(
+        f"  {verb:<{width}}  {help_line}"
+        for verb, (_, help_line) in VERBS.items()
+    )
+    parser = Parser(
+        prog="kdkit",
+        usage="kdkit VERB [options]",
+        description="Make transformers small: distil, measure, ship.\n\n"
+        f"verbs:\n{verbs}\n\nkdkit VERB --help shows a verb's options and an "
+        "example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument(
+        "verb", choices=VERBS, metavar="VERB", help=argparse.SUPPRESS
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

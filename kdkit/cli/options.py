@@ -1,0 +1,54 @@
+"""Options that several verbs share."""
+
+import pathlib
+
+
+def add_task(parser, required=False):
+    """Adds `--task` and `--data-dir`."""
+    parser.add_argument(
+        "--task",
+        required=required,
+        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, or sentiment "
+        "(generated)",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="the folder that holds SST-2/, MRPC/ ... in GLUE's layout; "
+        "without it, TensorFlow Datasets",
+    )
+
+
+def add_run(parser):
+    """Adds what all runs have: directory, seed, settings, smoke."""
+    parser.add_argument(
+        "--run-dir",
+        required=True,
+        metavar="RUN",
+        help="where the run is kept, or goes on",
+    )
+    parser.add_argument("--seed", type=int, help="0 unless set")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="change a setting, such as stages.0.epochs=3; may be repeated",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="begin with the settings in a run's config.json",
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="tiny models on generated sentences, in under a minute",
+    )
+
+
+def absolute(place):
+    """An existing path made absolute; other names (presets) as they are."""
+    if place is None or not pathlib.Path(place).exists():
+        return place
+    return str(pathlib.Path(place).resolve())

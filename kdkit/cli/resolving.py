@@ -1,0 +1,128 @@
+"""From options to settings: defaults, `--config`, `--set`, all checked."""
+
+import dataclasses
+
+from kdkit.cli.options import absolute
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import fine_tuning
+from kdkit.recipes import smoke
+from kdkit.settings import from_dict
+from kdkit.settings import override
+from kdkit.tasks import get_task
+from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import DataSettings
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.run_settings import model_settings
+from kdkit.training.run_settings import same_number_of_updates
+
+
+def teacher_settings(options) -> TeacherSettings:
+    """The settings of `kdkit train-teacher`."""
+    _reject_clashes(options, "task", "data_dir", "model")
+    if options.config:
+        settings = from_dict(TeacherSettings, read_config(options.config))
+    elif options.smoke:
+        settings = smoke.TEACHER
+    else:
+        _require(options, "task", "model")
+        settings = TeacherSettings(
+            data=_data_settings(options),
+            model=ModelSettings(checkpoint=absolute(options.model)),
+            stages=fine_tuning.STAGES,
+        )
+    return _finish(settings, options)
+
+
+def distill_settings(options) -> DistillSettings:
+    """The settings of `kdkit distill`."""
+    recipe = get_recipe(options.recipe)
+    _reject_clashes(options, "task", "data_dir", "teacher", "student")
+    if options.config:
+        settings = from_dict(DistillSettings, read_config(options.config))
+        if settings.recipe != recipe.name:
+            raise UsageError(
+                f"{options.config} holds a run of recipe {settings.recipe!r}. "
+                f"Received: {recipe.name!r}."
+            )
+    elif options.smoke:
+        settings = smoke.distillation(recipe, options.parity)
+    else:
+        _require(options, "task", "teacher")
+        settings = DistillSettings(
+            recipe=recipe.name,
+            data=_data_settings(options),
+            teacher=absolute(options.teacher),
+            student=model_settings(absolute(options.student) or recipe.student),
+            stages=recipe.stages_for(get_task(options.task), options.parity),
+            parity=options.parity,
+        )
+    settings = _finish(settings, options)
+    if options.control and not settings.control:
+        # After --set, so that the control has as many updates.
+        settings = dataclasses.replace(
+            settings, control=same_number_of_updates(settings.stages)
+        )
+    return settings
+
+
+def get_recipe(name):
+    """Returns a recipe.
+
+    Raises:
+        UsageError: if there is none of this name.
+    """
+    if name not in RECIPES:
+        raise UsageError(
+            f"Unknown recipe. Expected one of {sorted(RECIPES)}. Received: "
+            f"{name!r}."
+        )
+    return RECIPES[name]
+
+
+def _data_settings(options):
+    task = get_task(options.task)
+    return DataSettings(
+        task=task.name,
+        data_dir=absolute(options.data_dir),
+        sequence_length=task.sequence_length,
+    )
+
+
+def _reject_clashes(options, *names):
+    """Refuses options that --config or --smoke would silently overrule."""
+    source = "--config" if options.config else "--smoke"
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is not None
+    ]
+    if options.config and options.smoke:
+        given.append("--smoke")
+    if given and (options.config or options.smoke):
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside {source}, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
+
+
+def _require(options, *names):
+    missing = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is None
+    ]
+    if missing:
+        raise UsageError(
+            f"Missing: {', '.join(missing)}. Or try it on generated data with "
+            "--smoke."
+        )
+
+
+def _finish(settings, options):
+    """Applies `--seed` and `--set`."""
+    if options.seed is not None:
+        settings = dataclasses.replace(settings, seed=options.seed)
+    return override(settings, options.set)

@@ -1,0 +1,31 @@
+"""Shows a recipe's stages with all their settings, as --set names them.
+
+example:
+  kdkit show tinybert --task cola --parity paper
+"""
+
+
+def add_arguments(parser):
+    parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
+    parser.add_argument(
+        "--task", default="sst2", help="epochs differ by task; default sst2"
+    )
+    parser.add_argument("--parity", help="a variant of the recipe")
+
+
+def run(options):
+    import json
+
+    from kdkit.cli.resolving import get_recipe
+    from kdkit.settings import to_dict
+    from kdkit.tasks import get_task
+
+    recipe = get_recipe(options.recipe)
+    stages = recipe.stages_for(get_task(options.task), options.parity)
+    print(f"{recipe.name}: {recipe.title}")
+    print(f"paper: {recipe.paper}")
+    print(f"student: {recipe.student}")
+    print(f"parity: {', '.join(sorted(recipe.parities)) or 'none'}")
+    for stage in stages:
+        print(f"\nstages.{stage.name}")
+        print(json.dumps(to_dict(stage), indent=2))

@@ -1,0 +1,28 @@
+"""Fine-tunes a classifier on a task and keeps its best epoch on dev.
+
+The model is a keras-hub preset's name, a preset directory or a Hugging Face
+checkpoint directory. The teacher is left in RUN/teacher/.
+
+example:
+  kdkit train-teacher --task sst2 --data-dir glue \\
+      --model bert_base_en_uncased --run-dir runs/teacher
+"""
+
+from kdkit.cli import options as shared
+
+
+def add_arguments(parser):
+    shared.add_task(parser)
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="the pretrained encoder: a preset's name or a directory",
+    )
+    shared.add_run(parser)
+
+
+def run(options):
+    from kdkit.cli import resolving
+    from kdkit.training import train_teacher
+
+    train_teacher(resolving.teacher_settings(options), options.run_dir)

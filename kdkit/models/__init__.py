@@ -1,0 +1,23 @@
+"""Teachers and students: sizes, building, starting weights, loading."""
+
+from kdkit.models.initialization import initialize_from_teacher
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import load_classifier
+from kdkit.models.loading import save_preset
+from kdkit.models.presets import PRESETS
+from kdkit.models.presets import BertConfig
+from kdkit.models.presets import Preset
+from kdkit.models.students import student
+from kdkit.models.students import student_config
+
+__all__ = [
+    "PRESETS",
+    "BertConfig",
+    "LoadedModel",
+    "Preset",
+    "initialize_from_teacher",
+    "load_classifier",
+    "save_preset",
+    "student",
+    "student_config",
+]

@@ -1,0 +1,156 @@
+"""Loading models with their tokenizers from where people keep them."""
+
+import dataclasses
+import pathlib
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+
+WHERE = (
+    "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
+    "checkpoint directory, a .keras file, or the name of a keras-hub preset "
+    "such as 'bert_base_en_uncased'"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+    """A model and the tokenizer that goes with it.
+
+    Args:
+        model: `keras.Model`. A classifier whose outputs are logits.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`, or `None` where the file
+            has none.
+        has_trained_head: bool. Whether the classifier's head came with the
+            weights. `False` for a pretrained encoder, whose head is random.
+    """
+
+    model: object
+    tokenizer: object
+    has_trained_head: bool
+
+
+def load_classifier(source, num_classes) -> LoadedModel:
+    """Loads a text classifier, or puts a new head on an encoder.
+
+    Args:
+        source: string or path. A kdkit run directory (its `student/`, or of a
+            teacher's run its `teacher/`), a keras-hub preset directory, a
+            Hugging Face checkpoint directory, a `.keras` file, or the name of
+            a keras-hub preset, which is then downloaded.
+        num_classes: int. Width of the logits that the task needs.
+
+    Raises:
+        UsageError: (a `ValueError`) if nothing is found there, it is no text
+            classifier, or it has another number of classes.
+    """
+    path = pathlib.Path(source)
+    if path.suffix == ".keras":
+        loaded = _load_keras_file(path)
+    elif path.exists():
+        loaded = _load_directory(find_preset_directory(path), num_classes)
+    else:
+        loaded = _load_named_preset(str(source), num_classes)
+    _check_num_classes(loaded.model, num_classes, source)
+    return loaded
+
+
+def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
+    """Returns the preset inside a run directory, or the directory itself."""
+    if not path.is_dir():
+        raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
+    for name in ("student", "teacher"):
+        if (path / name / "config.json").is_file():
+            return path / name
+    if (path / "metrics.jsonl").is_file():
+        raise UsageError(
+            f"The run in {path} has no model yet. Expected student/ or "
+            "teacher/ in it. Finish the run by giving its command again."
+        )
+    if not (path / "config.json").is_file():
+        raise UsageError(
+            f"No model found in {path}. Expected {WHERE}. Received a "
+            f"directory with: {sorted(item.name for item in path.iterdir())}."
+        )
+    return path
+
+
+def _load_keras_file(path):
+    if not path.is_file():
+        raise UsageError(f"No such file: {path}. Expected {WHERE}.")
+    model = keras.models.load_model(path, compile=False)
+    preprocessor = getattr(model, "preprocessor", None)
+    return LoadedModel(model, getattr(preprocessor, "tokenizer", None), True)
+
+
+def _load_directory(path, num_classes):
+    """Loads a keras-hub or a Hugging Face directory."""
+    has_head = (path / "task.json").is_file()
+    return _from_preset(str(path), None if has_head else num_classes)
+
+
+def _load_named_preset(name, num_classes):
+    try:
+        return _from_preset(name, num_classes)
+    except UsageError:
+        raise
+    except Exception as error:  # keras-hub raises many kinds, offline or not
+        raise UsageError(
+            f"No model {name!r}: there is no such file or directory, and "
+            f"keras-hub could not load a preset of this name ({error}). "
+            f"Expected {WHERE}."
+        ) from error
+
+
+def _from_preset(source, num_classes):
+    """Loads a classifier; `num_classes` is `None` if its head is saved."""
+    if num_classes is None:
+        model = keras_hub.models.TextClassifier.from_preset(source)
+    else:
+        backbone = keras_hub.models.Backbone.from_preset(source)
+        if not isinstance(backbone, keras_hub.models.BertBackbone):
+            raise UsageError(
+                f"The encoder in {source} is a {type(backbone).__name__}. "
+                "Expected a BertBackbone."
+            )
+        tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(source)
+        model = keras_hub.models.BertTextClassifier(
+            backbone, num_classes=num_classes
+        )
+        return LoadedModel(model, tokenizer, has_trained_head=False)
+    tokenizer = model.preprocessor.tokenizer
+    model.preprocessor = None
+    return LoadedModel(model, tokenizer, has_trained_head=True)
+
+
+def _check_num_classes(model, num_classes, source):
+    received = model.output_shape[-1]
+    if received != num_classes:
+        raise UsageError(
+            f"The model in {source} has {received} classes and the task has "
+            f"{num_classes}. Use a model that was fine-tuned on this task."
+        )
+
+
+def save_preset(model, tokenizer, path, sequence_length):
+    """Writes a classifier as a keras-hub preset directory.
+
+    The directory loads with `keras_hub.models.TextClassifier.from_preset`,
+    tokenizer included, where kdkit is not installed.
+
+    Args:
+        model: `keras_hub.models.BertTextClassifier`.
+        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        path: string or path of the directory.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+    """
+    previous = model.preprocessor
+    model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=sequence_length
+    )
+    try:
+        model.save_to_preset(str(path))
+    finally:
+        model.preprocessor = previous

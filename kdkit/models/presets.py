@@ -1,0 +1,83 @@
+"""Sizes of the papers' BERT models, as data.
+
+`paper_parameters` is the count that the paper prints; docs/fidelity.md says
+where ours differs and why.
+"""
+
+import dataclasses
+
+BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT encoder.
+
+    Args:
+        num_layers: int. Number of transformer blocks (L, TinyBERT's M).
+        hidden_dim: int. Width of the hidden states (H, TinyBERT's d').
+        num_heads: int. Attention heads per block (A).
+        intermediate_dim: int. Width of the feed-forward layers (d'_i).
+        vocabulary_size: int. Number of word pieces. Defaults to `30522`.
+        max_sequence_length: int. Number of position embeddings. Defaults to
+            `512`.
+        dropout: float. Dropout rate. Defaults to `0.1`.
+    """
+
+    num_layers: int
+    hidden_dim: int
+    num_heads: int
+    intermediate_dim: int
+    vocabulary_size: int = BERT_VOCABULARY_SIZE
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A named size.
+
+    Args:
+        config: `BertConfig`.
+        paper: string. Where the size comes from.
+        paper_parameters: int or `None`. The paper's parameter count, where it
+            prints one.
+    """
+
+    config: BertConfig
+    paper: str
+    paper_parameters: int | None = None
+
+
+TINYBERT = "Jiao et al., 2019 (TinyBERT)"
+PATIENT_KD = "Sun et al., 2019 (Patient KD)"
+LIGHTPAFF = "Song et al., 2020 (LightPAFF)"
+
+PRESETS = {
+    "bert_base_en_uncased": Preset(
+        BertConfig(12, 768, 12, 3072),
+        "Devlin et al., 2018 (BERT)",
+        109_000_000,
+    ),
+    "tinybert_4_layer_en_uncased": Preset(
+        BertConfig(4, 312, 12, 1200), f"{TINYBERT}, table 3", 14_500_000
+    ),
+    "tinybert_4_layer_wide_en_uncased": Preset(
+        BertConfig(4, 768, 12, 3072), f"{TINYBERT}, table 4", 52_200_000
+    ),
+    "tinybert_6_layer_narrow_en_uncased": Preset(
+        BertConfig(6, 312, 12, 1200), f"{TINYBERT}, table 4"
+    ),
+    "tinybert_6_layer_en_uncased": Preset(
+        BertConfig(6, 768, 12, 3072), f"{TINYBERT}, table 4", 67_000_000
+    ),
+    "bert_3_layer_en_uncased": Preset(
+        BertConfig(3, 768, 12, 3072), f"{PATIENT_KD}, table 4", 45_700_000
+    ),
+    "bert_6_layer_en_uncased": Preset(
+        BertConfig(6, 768, 12, 3072), f"{PATIENT_KD}, table 4", 67_000_000
+    ),
+    "lightpaff_bert_3_layer_en_uncased": Preset(
+        BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF}, table 1", 25_000_000
+    ),
+}

@@ -1,0 +1,79 @@
+"""What a recipe is: a paper as data."""
+
+import dataclasses
+
+from kdkit.errors import UsageError
+from kdkit.tasks import Task
+from kdkit.training.stages import Stage
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A published way to make a model small.
+
+    Args:
+        name: string. The name on the command line.
+        title: string. One line: what it does.
+        paper: string. Authors, year and address of the paper.
+        stages: tuple of `Stage`, in order.
+        student: string. The preset of the student, unless another is given.
+        epochs_by_task: dict from the name of a stage to a dict from task to
+            epochs, where the paper's differ by task.
+        parities: dict from the name of a variant to its stages.
+    """
+
+    name: str
+    title: str
+    paper: str
+    stages: tuple[Stage, ...]
+    student: str
+    epochs_by_task: dict[str, dict[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
+    parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def stages_for(self, task: Task, parity: str | None = None):
+        """Returns the stages as they are for a task.
+
+        The epochs are the paper's for it. For regression, whose single logit
+        is the score, soft labels become the squared error between scores.
+
+        Args:
+            task: `kdkit.tasks.Task`.
+            parity: string or `None`. A variant, a key of `parities`.
+
+        Raises:
+            UsageError: if the recipe has no such variant.
+        """
+        if parity is not None and parity not in self.parities:
+            raise UsageError(
+                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
+                f"of {sorted(self.parities) or 'none'}, or leave it out."
+            )
+        stages = self.parities[parity] if parity else self.stages
+        return tuple(
+            dataclasses.replace(
+                stage,
+                epochs=self.epochs_by_task.get(stage.name, {}).get(
+                    task.name, stage.epochs
+                ),
+                objectives=tuple(
+                    _for_regression(objective)
+                    if task.is_regression
+                    else objective
+                    for objective in stage.objectives
+                ),
+            )
+            for stage in stages
+        )
+
+
+def _for_regression(objective):
+    """The squared error between scores in place of soft labels."""
+    if objective.loss not in ("soft_cross_entropy", "logit_kl_divergence"):
+        return objective
+    return dataclasses.replace(
+        objective, name="logit_mse", loss="logit_mse", loss_settings={}
+    )

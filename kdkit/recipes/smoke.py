@@ -1,0 +1,73 @@
+"""Settings for generated data: the smoke runs and the demo."""
+
+import dataclasses
+
+from kdkit.recipes.recipe import Recipe
+from kdkit.tasks import get_task
+from kdkit.training.run_settings import DataSettings
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.stages import Stage
+
+TASK = "sentiment"
+
+
+def _data(max_train_rows):
+    return DataSettings(
+        task=TASK,
+        data_dir=None,
+        sequence_length=32,
+        max_train_rows=max_train_rows,
+        num_buckets=2,
+    )
+
+
+def _model(num_layers, hidden_dim, num_heads):
+    return ModelSettings(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        num_heads=num_heads,
+        intermediate_dim=4 * hidden_dim,
+        max_sequence_length=32,
+    )
+
+
+def _teacher(model, data, epochs, learning_rate):
+    return TeacherSettings(
+        data=data,
+        model=model,
+        stages=(
+            Stage(
+                name="fine_tuning",
+                epochs=epochs,
+                learning_rate=learning_rate,
+                hard_label_weight=1.0,
+            ),
+        ),
+        jit_compile=False,
+    )
+
+
+TEACHER = _teacher(_model(3, 32, 4), _data(256), 1, 1e-3)
+
+
+def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
+    """A recipe with one short epoch a stage and a tiny teacher.
+
+    Args:
+        recipe: `Recipe`.
+        parity: string or `None`. A variant of the recipe.
+    """
+    return DistillSettings(
+        recipe=recipe.name,
+        data=TEACHER.data,
+        teacher=TEACHER,
+        student=_model(2, 16, 4),
+        stages=tuple(
+            dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
+            for stage in recipe.stages_for(get_task(TASK), parity)
+        ),
+        parity=parity,
+        jit_compile=False,
+    )

@@ -1,0 +1,264 @@
+"""Settings as frozen dataclasses: to JSON and back, overrides, differences."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Sequence
+
+from kdkit.errors import UsageError
+
+
+def to_dict(settings) -> dict:
+    """Returns nested settings as plain dicts and lists, as JSON has them."""
+    return json.loads(json.dumps(dataclasses.asdict(settings)))
+
+
+def from_dict(kind, values: dict):
+    """Builds settings of a dataclass from what `to_dict` returned.
+
+    Args:
+        kind: a frozen dataclass whose fields are `bool`, `int`, `float`,
+            `str`, unions of these with `None`, dataclasses, dicts of `str`, or
+            tuples of any of these.
+        values: dict of its fields.
+
+    Raises:
+        UsageError: with every unknown, missing and ill-typed field.
+    """
+    problems = []
+    settings = _convert(kind, values, "", problems)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return settings
+
+
+def override(settings, assignments: Sequence[str]):
+    """Returns settings with `dotted.field=value` texts applied.
+
+    Tuples are indexed by number, or by the `name` of their entries, as in
+    `stages.prediction_layer.epochs=3`. Values are JSON; what is not JSON is
+    taken as a string.
+
+    Raises:
+        UsageError: with every assignment that names an unknown field or has a
+            value of the wrong type.
+    """
+    values = to_dict(settings)
+    problems = []
+    for assignment in assignments:
+        path, separator, text = assignment.partition("=")
+        if not separator:
+            problems.append(
+                f"Expected dotted.field=value. Received: {assignment!r}."
+            )
+            continue
+        _assign(values, path, path.split("."), _parse(text), problems)
+    if not problems:
+        result = _convert(type(settings), values, "", problems)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return result
+
+
+def differences(first: dict, second: dict) -> list[str]:
+    """Lists the fields in which two dicts of settings differ, one text each."""
+    before, after = dict(_leaves(first)), dict(_leaves(second))
+    return [
+        f"{path}: {before.get(path, 'not set')!r}"
+        f" -> {after.get(path, 'not set')!r}"
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path)
+        or (path in before) != (path in after)
+    ]
+
+
+def _parse(text):
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def _assign(values, path, keys, value, problems):
+    """Sets a value in nested dicts and lists, or says why it cannot."""
+    *parents, last = keys
+    for key in parents:
+        values = _descend(values, path, key, problems)
+        if values is None:
+            return
+    if _descend(values, path, last, problems, leaf=True) is None:
+        return
+    if isinstance(values, list):
+        values[_index(values, last)] = value
+    else:
+        values[last] = value
+
+
+def _descend(values, path, key, problems, leaf=False):
+    """Returns what stands under a key; `None` with a problem noted if nothing.
+
+    For the last key of a path it returns `True` where the key exists.
+    """
+    if isinstance(values, list):
+        index = _index(values, key)
+        if index is not None:
+            return True if leaf else values[index]
+        valid = [
+            entry.get("name", str(position))
+            if isinstance(entry, dict)
+            else str(position)
+            for position, entry in enumerate(values)
+        ]
+    elif isinstance(values, dict):
+        if key in values:
+            return True if leaf else values[key]
+        valid = sorted(values)
+    else:
+        valid = []
+    problems.append(
+        f"Unknown setting {path!r}: there is no {key!r}. "
+        f"Valid here: {', '.join(valid) or 'nothing'}."
+    )
+    return None
+
+
+def _index(entries, key):
+    for position, entry in enumerate(entries):
+        if key == str(position) or (
+            isinstance(entry, dict) and entry.get("name") == key
+        ):
+            return position
+    return None
+
+
+def _convert(kind, value, path, problems):
+    """Converts a JSON value to a type, noting what does not fit."""
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        return _convert_dataclass(kind, value, path, problems)
+    if origin in (types.UnionType, typing.Union):
+        return _convert_union(kind, value, path, problems)
+    if origin is tuple:
+        if isinstance(value, list | tuple):
+            entry_kind = typing.get_args(kind)[0]
+            return tuple(
+                _convert(entry_kind, entry, f"{path}.{position}", problems)
+                for position, entry in enumerate(value)
+            )
+    elif origin is dict or kind is dict:
+        if isinstance(value, dict):
+            arguments = typing.get_args(kind)
+            if not arguments:
+                return dict(value)
+            return {
+                str(key): _convert(
+                    arguments[1], entry, f"{path}.{key}", problems
+                )
+                for key, entry in value.items()
+            }
+    elif _fits(kind, value):
+        return float(value) if kind is float else value
+    problems.append(
+        f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
+        f"Received: {value!r}."
+    )
+    return None
+
+
+def _convert_dataclass(kind, value, path, problems):
+    if not isinstance(value, dict):
+        problems.append(
+            f"Wrong type for {path!r}. Expected the fields of "
+            f"{kind.__name__}. Received: {value!r}."
+        )
+        return None
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    prefix = f"{path}." if path else ""
+    unknown = sorted(set(value) - set(fields))
+    for name in unknown:
+        problems.append(
+            f"Unknown setting {prefix + name!r}. Valid here: "
+            f"{', '.join(fields)}."
+        )
+    missing = [
+        name
+        for name, field in fields.items()
+        if name not in value
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    for name in missing:
+        problems.append(f"Setting {prefix + name!r} is missing.")
+    if unknown or missing:
+        return None
+    known_problems = len(problems)
+    converted = {
+        name: _convert(hints[name], entry, prefix + name, problems)
+        for name, entry in value.items()
+    }
+    if len(problems) > known_problems:
+        return None
+    try:
+        return kind(**converted)
+    except UsageError as error:
+        problems.append(str(error))
+        return None
+
+
+def _convert_union(kind, value, path, problems):
+    """The first member of the union that the value fits."""
+    members = typing.get_args(kind)
+    if value is None and type(None) in members:
+        return None
+    attempts = []
+    for member in members:
+        if member is type(None):
+            continue
+        attempt = []
+        converted = _convert(member, value, path, attempt)
+        if not attempt:
+            return converted
+        attempts.append((member, attempt))
+    nested = [
+        attempt
+        for member, attempt in attempts
+        if dataclasses.is_dataclass(member) and isinstance(value, dict)
+    ]
+    problems.extend(
+        nested[0]
+        if nested
+        else [
+            f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
+            f"Received: {value!r}."
+        ]
+    )
+    return None
+
+
+def _fits(kind, value):
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _kind_name(kind):
+    if isinstance(kind, type) and typing.get_origin(kind) is None:
+        return kind.__name__
+    return str(kind).replace("NoneType", "None")
+
+
+def _leaves(value, path=""):
+    """Pairs of dotted path and value of every leaf."""
+    if isinstance(value, dict) and value:
+        for key, entry in value.items():
+            yield from _leaves(entry, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        for position, entry in enumerate(value):
+            name = entry.get("name") if isinstance(entry, dict) else None
+            yield from _leaves(entry, f"{path}.{name or position}")
+    else:
+        yield path, value

@@ -1,0 +1,21 @@
+"""Training: settings, stages and the runner behind the command line."""
+
+from kdkit.training.run_settings import DataSettings
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.runner import distill
+from kdkit.training.runner import train_teacher
+from kdkit.training.stages import ObjectiveSettings
+from kdkit.training.stages import Stage
+
+__all__ = [
+    "DataSettings",
+    "DistillSettings",
+    "ModelSettings",
+    "ObjectiveSettings",
+    "Stage",
+    "TeacherSettings",
+    "distill",
+    "train_teacher",
+]

@@ -1,0 +1,123 @@
+"""Callbacks of the runner: progress, finite losses, what an epoch leaves."""
+
+import math
+import time
+
+import keras
+
+from kdkit.errors import RunError
+
+
+class StopAtNonFinite(keras.callbacks.Callback):
+    """Stops training when a loss is NaN or infinite, and says which.
+
+    Args:
+        stage: string. Name of the stage.
+        first_step: int. Updates done before this sitting.
+
+    Raises:
+        RunError: from `fit`, naming objective, stage and step.
+    """
+
+    def __init__(self, stage, first_step=0):
+        super().__init__()
+        self._stage = stage
+        self._step = first_step
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._step += 1
+        broken = [
+            name for name, value in logs.items() if not math.isfinite(value)
+        ]
+        if broken:
+            # The total is broken by its terms: name these where there are any.
+            terms = [name for name in broken if name != "loss"] or broken
+            raise RunError(
+                f"{', '.join(terms)} became {logs[terms[0]]} in stage "
+                f"{self._stage!r} at step {self._step}. The checkpoint of the "
+                "last finished epoch is kept. Try a smaller learning_rate."
+            )
+
+
+class ProgressLines(keras.callbacks.Callback):
+    """Prints a line now and then: epoch, step, losses, time left.
+
+    Args:
+        title: string. Begins each line.
+        num_epochs: int. Epochs of the stage.
+        steps_per_epoch: int. Updates of an epoch.
+        seconds_between: float. Time between two lines within an epoch.
+            Defaults to `20.0`.
+    """
+
+    def __init__(
+        self, title, num_epochs, steps_per_epoch, seconds_between=20.0
+    ):
+        super().__init__()
+        self._title = title
+        self._num_epochs = num_epochs
+        self._steps_per_epoch = steps_per_epoch
+        self._seconds_between = seconds_between
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        self._start = self._last_line = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.monotonic()
+        if now - self._last_line < self._seconds_between:
+            return
+        self._last_line = now
+        done = batch + 1
+        left = (now - self._start) / done * (self._steps_per_epoch - done)
+        self._print(
+            f"step {done}/{self._steps_per_epoch}, "
+            f"{_minutes(left)} left in this epoch",
+            logs,
+        )
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._print(f"done in {_minutes(time.monotonic() - self._start)}", logs)
+
+    def _print(self, position, logs):
+        values = ", ".join(
+            f"{name} {value:.4g}" for name, value in logs.items()
+        )
+        print(
+            f"{self._title}: epoch {self._epoch + 1}/{self._num_epochs}, "
+            f"{position}: {values}",
+            flush=True,
+        )
+
+
+class EpochEnd(keras.callbacks.Callback):
+    """Calls `finish_epoch` after each epoch, before the callbacks behind it.
+
+    Adds the learning rate to the logs. What `finish_epoch` adds to them,
+    TensorBoard and the progress lines see too.
+
+    Args:
+        finish_epoch: callable of the number of finished epochs, the logs (a
+            dict that may be added to) and the seconds that the epoch took.
+    """
+
+    def __init__(self, finish_epoch):
+        super().__init__()
+        self._finish_epoch = finish_epoch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._start = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        learning_rate = self.model.optimizer.learning_rate
+        logs["learning_rate"] = float(learning_rate)
+        self._finish_epoch(epoch + 1, logs, time.monotonic() - self._start)
+
+
+def _minutes(seconds):
+    """A duration as people say it: `42 s`, `3.5 min`, `2.1 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,156 @@
+"""Run directories: configuration, event log, and one process at a time."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import time
+
+from kdkit.errors import UsageError
+from kdkit.settings import differences
+
+CONFIG = "config.json"
+EVENTS = "metrics.jsonl"
+PROVENANCE = "provenance"
+
+
+class RunDirectory:
+    """A directory that holds all of one run.
+
+    Use `open_run` to get one.
+
+    Args:
+        path: `pathlib.Path` of an existing directory.
+    """
+
+    def __init__(self, path):
+        self.path = path
+
+    def log(self, event: str, **fields) -> None:
+        """Appends an event to `metrics.jsonl`."""
+        line = json.dumps({"event": event, "time": time.time(), **fields})
+        with open(self.path / EVENTS, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def events(self, event: str | None = None) -> list[dict]:
+        """Returns the logged events, all or those of one kind."""
+        path = self.path / EVENTS
+        if not path.exists():
+            return []
+        found = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            # A line that was cut off by a crash is not an event.
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line))
+        return [entry for entry in found if event in (None, entry["event"])]
+
+    def keep_events(self, wanted) -> None:
+        """Rewrites the log with the events for which `wanted(event)` holds."""
+        lines = [json.dumps(entry) for entry in self.events() if wanted(entry)]
+        write_text(self.path / EVENTS, "".join(f"{line}\n" for line in lines))
+
+    @property
+    def is_finished(self) -> bool:
+        return bool(self.events("run_finished"))
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in finished epochs, over all sittings."""
+        return sum(event["seconds"] for event in self.events("epoch"))
+
+
+@contextlib.contextmanager
+def open_run(path, settings: dict, provenance: dict):
+    """Opens a new or a started run directory and locks it.
+
+    Args:
+        path: string or path of the directory, which is made if necessary.
+        settings: dict. The resolved settings of the run.
+        provenance: dict. What made the run: command, commit, versions. Kept
+            from the first sitting and not compared.
+
+    Yields:
+        A `RunDirectory`.
+
+    Raises:
+        UsageError: if another process has the run, the directory holds
+            something else, or a run with other settings, whose differences are
+            then named.
+    """
+    path = pathlib.Path(path)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"The run directory {path} is a file.")
+    if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
+        strangers = sorted(
+            item.name for item in path.iterdir() if item.name != ".lock"
+        )
+        if strangers:
+            raise UsageError(
+                f"{path} is not a run directory and not empty. Expected a new "
+                f"or empty directory. Received one with: {strangers[:5]}."
+            )
+    path.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        _check_settings(path, settings)
+        if not (path / CONFIG).exists():
+            write_json(path / CONFIG, {**settings, PROVENANCE: provenance})
+        yield RunDirectory(path)
+
+
+def read_config(path) -> dict:
+    """Returns the settings in a run directory, or in a JSON file of them."""
+    path = pathlib.Path(path)
+    file = path / CONFIG if path.is_dir() else path
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise UsageError(
+            f"Cannot read the settings in {file}: {error}. Expected a run "
+            "directory or its config.json."
+        ) from error
+    config.pop(PROVENANCE, None)
+    return config
+
+
+def write_json(path: pathlib.Path, value) -> None:
+    """Writes JSON under a temporary name and renames it."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Writes a text under a temporary name and renames it."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def _locked(path):
+    """Holds the lock of a run directory; the system frees it on any death."""
+    with open(path / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"Another process is working on the run in {path}. Wait for "
+                "it, or choose another --run-dir."
+            ) from error
+        yield
+
+
+def _check_settings(path, settings):
+    """Refuses a directory that was made with other settings."""
+    if not (path / CONFIG).exists():
+        return
+    found = differences(read_config(path), settings)
+    if found:
+        listed = "\n".join(f"  {line}" for line in found)
+        raise UsageError(
+            f"The run in {path} was made with other settings (there -> here):\n"
+            f"{listed}\nGive the same settings to go on with it, or choose "
+            "another --run-dir."
+        )

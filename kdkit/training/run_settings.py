@@ -1,0 +1,146 @@
+"""The settings of a run: all that decides its numbers."""
+
+import dataclasses
+
+from kdkit.errors import UsageError
+from kdkit.models import PRESETS
+from kdkit.training.stages import Stage
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """The model that a run trains.
+
+    Args:
+        checkpoint: string or `None`. Where its weights come from, as
+            `kdkit.models.load_classifier` takes it; the sizes are then the
+            checkpoint's. `None` for a model of the sizes below.
+        num_layers, hidden_dim, num_heads, intermediate_dim,
+            max_sequence_length, dropout: sizes, as in
+            `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
+        from_teacher_layers: tuple of ints. Teacher blocks, counted from 1,
+            that the blocks start from; empty for random weights.
+    """
+
+    checkpoint: str | None = None
+    num_layers: int = 4
+    hidden_dim: int = 312
+    num_heads: int = 12
+    intermediate_dim: int = 1200
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+    from_teacher_layers: tuple[int, ...] = ()
+
+    def sizes(self) -> dict:
+        """The sizes, as arguments of `kdkit.models.student_config`."""
+        fields = dataclasses.asdict(self)
+        del fields["checkpoint"], fields["from_teacher_layers"]
+        return fields
+
+
+def model_settings(preset_or_checkpoint: str) -> ModelSettings:
+    """Returns the settings for a preset's name or a checkpoint's place."""
+    if preset_or_checkpoint not in PRESETS:
+        return ModelSettings(checkpoint=preset_or_checkpoint)
+    sizes = dataclasses.asdict(PRESETS[preset_or_checkpoint].config)
+    del sizes["vocabulary_size"]
+    return ModelSettings(**sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings:
+    """What a run trains and evaluates on.
+
+    Args:
+        task: string. A key of `kdkit.tasks.TASKS`.
+        data_dir: string or `None`. The root that holds `SST-2/`, `MRPC/`...;
+            `None` for TensorFlow Datasets.
+        sequence_length: int. Longest sequence in tokens; longer ones are cut.
+        max_train_rows: int or `None`. Train on so many rows, drawn with the
+            seed. `None` for all of them.
+        num_buckets: int. Number of different lengths that batches are padded
+            to, each of which XLA compiles once.
+    """
+
+    task: str
+    data_dir: str | None
+    sequence_length: int
+    max_train_rows: int | None = None
+    num_buckets: int = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class TeacherSettings:
+    """A run of `kdkit train-teacher`.
+
+    Args:
+        data: `DataSettings`.
+        model: `ModelSettings`.
+        stages: tuple of `Stage`, without objectives.
+        seed: int. Seed of weights, dropout and order.
+        jit_compile: bool. Whether XLA compiles the step.
+        verb: string. `"train-teacher"`.
+    """
+
+    data: DataSettings
+    model: ModelSettings
+    stages: tuple[Stage, ...]
+    seed: int = 0
+    jit_compile: bool = True
+    verb: str = "train-teacher"
+
+    def __post_init__(self):
+        if any(stage.objectives for stage in self.stages):
+            raise UsageError("A teacher's stages take no objectives.")
+
+
+@dataclasses.dataclass(frozen=True)
+class DistillSettings:
+    """A run of `kdkit distill`.
+
+    Args:
+        recipe: string. A key of `kdkit.recipes.RECIPES`.
+        data: `DataSettings`.
+        teacher: string, where the teacher is, as
+            `kdkit.models.load_classifier` takes it; or `TeacherSettings` of a
+            teacher that is trained first, in `teacher_run/`.
+        student: `ModelSettings`.
+        stages: tuple of `Stage`.
+        control: tuple of `Stage` without objectives for the same student
+            without a teacher; empty for no such arm.
+        parity: string or `None`. The variant of the recipe.
+        seed: int. Seed of weights, dropout and order.
+        jit_compile: bool. Whether XLA compiles the step.
+        verb: string. `"distill"`.
+    """
+
+    recipe: str
+    data: DataSettings
+    teacher: str | TeacherSettings
+    student: ModelSettings
+    stages: tuple[Stage, ...]
+    control: tuple[Stage, ...] = ()
+    parity: str | None = None
+    seed: int = 0
+    jit_compile: bool = True
+    verb: str = "distill"
+
+
+def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The control arm: labels alone, for as many epochs as the stages have.
+
+    Batch size and learning rate are those of the first stage, so that the
+    number of updates is the same where all stages share a batch size.
+    """
+    first = stages[0]
+    return (
+        Stage(
+            name="fine_tuning",
+            epochs=sum(stage.epochs for stage in stages),
+            learning_rate=first.learning_rate,
+            hard_label_weight=1.0,
+            schedule="linear",
+            weight_decay=first.weight_decay,
+            batch_size=first.batch_size,
+        ),
+    )

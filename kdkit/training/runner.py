@@ -1,0 +1,264 @@
+"""Runs from settings to a finished run directory."""
+
+import os
+import pathlib
+import shutil
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+
+from kdkit import data
+from kdkit import models
+from kdkit import tasks
+from kdkit.errors import UsageError
+from kdkit.settings import to_dict
+from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import predict_logits
+from kdkit.training.provenance import provenance
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import open_run
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.stage_runner import Arm
+
+
+def train_teacher(settings: TeacherSettings, run_dir) -> None:
+    """Fine-tunes a model and leaves it in `RUN/teacher/`.
+
+    Args:
+        settings: `TeacherSettings`.
+        run_dir: string or path of a new or a started run directory.
+
+    Raises:
+        UsageError: (a `ValueError`) for the user's mistakes, before any
+            training.
+        RunError: if a loss is not finite.
+    """
+    task = tasks.get_task(settings.data.task)
+    with open_run(run_dir, to_dict(settings), provenance()) as run:
+        if _says_finished(run):
+            return
+        keras.utils.set_random_seed(settings.seed)
+        model, tokenizer = _make_model(settings.model, task)
+        train, dev = _load_data(task, settings.data, tokenizer, settings.seed)
+        arm = Arm(
+            name="teacher",
+            model=model,
+            teacher=None,
+            train=train,
+            evaluator=Evaluator(task, dev),
+            num_buckets=settings.data.num_buckets,
+            seed=settings.seed,
+            jit_compile=settings.jit_compile,
+        )
+        _log_model(run, "teacher", model, settings.model)
+        best = arm.run(run, settings.stages)
+        _save(model, tokenizer, run.path / "teacher", settings.data)
+        _finish(run, {"teacher": best}, task)
+
+
+def distill(settings: DistillSettings, run_dir) -> None:
+    """Runs a recipe and leaves its student in `RUN/student/`.
+
+    With a control arm, the same student trained without a teacher is left in
+    `RUN/control/`. A teacher given as `TeacherSettings` is trained first, in
+    `RUN/teacher_run/`.
+
+    Args:
+        settings: `DistillSettings`.
+        run_dir: string or path of a new or a started run directory.
+
+    Raises:
+        UsageError: (a `ValueError`) for the user's mistakes, before any
+            training.
+        RunError: if a loss is not finite.
+    """
+    task = tasks.get_task(settings.data.task)
+    with open_run(run_dir, to_dict(settings), provenance()) as run:
+        if _says_finished(run):
+            return
+        source = settings.teacher
+        if isinstance(source, TeacherSettings):
+            source = run.path / "teacher_run"
+            train_teacher(settings.teacher, source)
+        teacher = _load_teacher(source, task)
+        train, dev = _load_data(
+            task, settings.data, teacher.tokenizer, settings.seed
+        )
+        evaluator = _evaluate_teacher(run, task, teacher.model, dev)
+        best = {}
+        arms = {"student": settings.stages, "control": settings.control}
+        for name, stages in arms.items():
+            if not stages:
+                continue
+            # The same seed for both arms: the same weights to start from.
+            keras.utils.set_random_seed(settings.seed)
+            model, _ = _make_model(settings.student, task, teacher)
+            _log_model(run, name, model, settings.student)
+            arm = Arm(
+                name=name,
+                model=model,
+                teacher=teacher.model,
+                train=train,
+                evaluator=evaluator,
+                num_buckets=settings.data.num_buckets,
+                seed=settings.seed,
+                jit_compile=settings.jit_compile,
+            )
+            best[name] = arm.run(run, stages)
+            _save(model, teacher.tokenizer, run.path / name, settings.data)
+        _finish(run, best, task)
+
+
+def load_split(task, data_settings, tokenizer, split):
+    """Returns a split of a task, encoded for a tokenizer."""
+    examples = task.load(split, data_settings.data_dir)
+    return data.encode(examples, tokenizer, data_settings.sequence_length)
+
+
+def _says_finished(run):
+    if run.is_finished:
+        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
+    return run.is_finished
+
+
+def _load_teacher(source, task):
+    teacher = models.load_classifier(source, task.num_classes)
+    if not teacher.has_trained_head:
+        raise UsageError(
+            f"The teacher in {source} is a pretrained encoder whose head for "
+            f"task {task.name!r} is untrained. Expected a fine-tuned teacher. "
+            f"Make one with: kdkit train-teacher --task {task.name} --model "
+            f"{source} --run-dir RUN"
+        )
+    return teacher
+
+
+def _make_model(settings, task, teacher=None):
+    """Builds or loads the model to train; returns it and its tokenizer."""
+    if settings.checkpoint is not None:
+        loaded = models.load_classifier(settings.checkpoint, task.num_classes)
+        tokenizer = loaded.tokenizer
+        if teacher is not None:
+            _check_vocabularies(tokenizer, teacher.tokenizer, settings)
+        return loaded.model, tokenizer
+    tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
+    model = models.student(
+        settings.sizes(),
+        num_classes=task.num_classes,
+        vocabulary_size=tokenizer.vocabulary_size(),
+    )
+    if settings.from_teacher_layers:
+        models.initialize_from_teacher(
+            model, teacher.model, settings.from_teacher_layers
+        )
+    return model, tokenizer
+
+
+def _make_tokenizer(task):
+    """The tokenizer of generated sentences; other tasks have none."""
+    if task.generate is None:
+        raise UsageError(
+            f"A model with random weights has no tokenizer for task "
+            f"{task.name!r}. Expected a checkpoint that brings one. Pass "
+            "--model, or --set model.checkpoint=PLACE."
+        )
+    return keras_hub.tokenizers.BertTokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+
+
+def _check_vocabularies(student, teacher, settings):
+    """Refuses a student's checkpoint of another vocabulary."""
+    if student.get_vocabulary() != teacher.get_vocabulary():
+        raise UsageError(
+            "Teacher and student do not share their vocabulary, so the same "
+            "ids are different words to them. Received: teacher of "
+            f"{teacher.vocabulary_size()} pieces, student of "
+            f"{student.vocabulary_size()} in {settings.checkpoint}. Use a "
+            "student that was trained with the teacher's tokenizer."
+        )
+
+
+def _load_data(task, settings, tokenizer, seed):
+    """Returns the encoded train and dev splits."""
+    train = task.load("train", settings.data_dir)
+    if settings.max_train_rows and settings.max_train_rows < len(train):
+        rows = np.random.default_rng(seed).permutation(len(train))
+        train = train.take(np.sort(rows[: settings.max_train_rows]))
+    train = data.encode(train, tokenizer, settings.sequence_length)
+    dev = load_split(task, settings, tokenizer, "dev")
+    print(
+        f"{task.name}: {len(train)} rows to train on, {len(dev)} in dev; "
+        f"{train.num_truncated} and {dev.num_truncated} cut to "
+        f"{settings.sequence_length} tokens.",
+        flush=True,
+    )
+    return train, dev
+
+
+def _evaluate_teacher(run, task, model, dev):
+    """Evaluates the teacher once and logs it; returns the dev evaluator."""
+    forward = tf.function(
+        lambda batch: model(batch, training=False), reduce_retracing=True
+    )
+    logits = predict_logits(forward, dev)
+    metrics = task.compute_metrics(dev.labels, logits)
+    if not [e for e in run.events("evaluation") if e["arm"] == "teacher"]:
+        run.log(
+            "evaluation",
+            arm="teacher",
+            stage=None,
+            epoch=None,
+            split="dev",
+            examples=len(dev),
+            metrics=metrics,
+            agreement=None,
+        )
+        _log_model(run, "teacher", model, None)
+    print(f"teacher: {_format(metrics)} on dev.", flush=True)
+    return Evaluator(task, dev, teacher_logits=logits)
+
+
+def _log_model(run, arm, model, settings):
+    """Logs the sizes of an arm's model, once."""
+    if [event for event in run.events("model") if event["arm"] == arm]:
+        return
+    backbone = model.backbone
+    run.log(
+        "model",
+        arm=arm,
+        name=(settings and settings.checkpoint)
+        or f"BERT {backbone.num_layers}×{backbone.hidden_dim}",
+        parameters=model.count_params(),
+        num_layers=backbone.num_layers,
+        hidden_dim=backbone.hidden_dim,
+        num_heads=backbone.num_heads,
+        intermediate_dim=backbone.intermediate_dim,
+    )
+
+
+def _save(model, tokenizer, path: pathlib.Path, settings):
+    """Writes a preset directory beside its final name and renames it."""
+    if path.exists():
+        return
+    temporary = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    models.save_preset(model, tokenizer, temporary, settings.sequence_length)
+    os.replace(temporary, path)
+
+
+def _finish(run: RunDirectory, best, task):
+    run.log("run_finished", seconds=run.seconds, best=best)
+    for arm, result in best.items():
+        print(
+            f"{arm}: {_format(result['metrics'])} on dev (epoch "
+            f"{result['epoch']} of {result['stage']}), in {run.path / arm}",
+            flush=True,
+        )
+
+
+def _format(metrics):
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

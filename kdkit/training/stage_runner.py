@@ -1,0 +1,225 @@
+"""Running one stage: data, trainer, callbacks, checkpoints."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from kdkit.data import evaluation_batches
+from kdkit.data import training_batches
+from kdkit.distiller import Distiller
+from kdkit.training.callbacks import EpochEnd
+from kdkit.training.callbacks import ProgressLines
+from kdkit.training.callbacks import StopAtNonFinite
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.evaluation import BATCH_SIZE
+from kdkit.training.evaluation import NUM_BUCKETS
+from kdkit.training.evaluation import Evaluator
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.stages import Stage
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One model on its way through stages.
+
+    Args:
+        name: string. `"teacher"`, `"student"` or `"control"`.
+        model: the classifier that is trained.
+        teacher: the classifier that it learns from, or `None`.
+        train: `kdkit.data.EncodedExamples`.
+        evaluator: `Evaluator` on dev.
+        num_buckets: int. Number of different batch lengths.
+        seed: int. Seed of the order of the rows.
+        jit_compile: bool. Whether XLA compiles the step.
+    """
+
+    name: str
+    model: keras.Model
+    teacher: keras.Model | None
+    train: object
+    evaluator: Evaluator
+    num_buckets: int
+    seed: int
+    jit_compile: bool
+
+    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
+        """Runs what is left of the stages; returns the best of the last one.
+
+        Returns:
+            A dict with the `stage`, its `epoch` and the `metrics` of the
+            weights with which the model ends.
+        """
+        for stage in stages:
+            StageRun(run, self, stage).run()
+        state = StageRun(run, self, stages[-1]).checkpoints.state
+        epoch = state.best_epoch if stages[-1].keep_best else state.epoch
+        (evaluation,) = (
+            event
+            for event in run.events("evaluation")
+            if event["arm"] == self.name
+            and event["stage"] == stages[-1].name
+            and event["epoch"] == epoch
+        )
+        return {
+            "stage": stages[-1].name,
+            "epoch": epoch,
+            "metrics": evaluation["metrics"],
+            "agreement": evaluation["agreement"],
+        }
+
+
+class StageRun:
+    """A stage of an arm in a run directory.
+
+    Args:
+        run: `RunDirectory`.
+        arm: `Arm`.
+        stage: `Stage`.
+    """
+
+    def __init__(self, run, arm, stage):
+        self.run_directory = run
+        self.arm = arm
+        self.stage = stage
+        self.checkpoints = StageCheckpoints(
+            run.path / "checkpoints" / arm.name / stage.name
+        )
+
+    def run(self) -> None:
+        """Trains from the last finished epoch on, or loads what is there."""
+        title = f"{self.arm.name}, {self.stage.name}"
+        if self.checkpoints.state.is_finished:
+            print(f"{title}: finished earlier, weights loaded.", flush=True)
+            self.checkpoints.restore_final(self.arm.model)
+            return
+        first_epoch = self.checkpoints.state.epoch
+        self._forget_unfinished_epochs(first_epoch)
+        batches, steps_per_epoch = training_batches(
+            self.arm.train,
+            self.stage.batch_size,
+            seed=self.arm.seed,
+            first_epoch=first_epoch,
+            num_buckets=self.arm.num_buckets,
+        )
+        self._steps_per_epoch = steps_per_epoch
+        trainer = self._make_trainer(steps_per_epoch)
+        if first_epoch:
+            print(f"{title}: going on after epoch {first_epoch}.", flush=True)
+            self.checkpoints.restore_epoch(trainer)
+        if first_epoch < self.stage.epochs:
+            self._fit(trainer, batches, first_epoch, title)
+        self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+        self.run_directory.log(
+            "stage_finished",
+            arm=self.arm.name,
+            stage=self.stage.name,
+            seconds=sum(
+                event["seconds"]
+                for event in self.run_directory.events("epoch")
+                if self._is_mine(event)
+            ),
+        )
+
+    def _fit(self, trainer, batches, first_epoch, title):
+        dev_batches, _ = evaluation_batches(
+            self.arm.evaluator.encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS
+        )
+        self._trainer = trainer
+        logdir = (
+            self.run_directory.path
+            / "tensorboard"
+            / self.arm.name
+            / self.stage.name
+        )
+        trainer.fit(
+            batches,
+            steps_per_epoch=self._steps_per_epoch,
+            initial_epoch=first_epoch,
+            epochs=self.stage.epochs,
+            validation_data=dev_batches,
+            shuffle=False,  # training_batches does that
+            verbose=0,
+            callbacks=[
+                StopAtNonFinite(
+                    self.stage.name, first_epoch * self._steps_per_epoch
+                ),
+                EpochEnd(self._finish_epoch),
+                ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
+                keras.callbacks.TensorBoard(str(logdir), write_graph=False),
+            ],
+        )
+
+    def _make_trainer(self, steps_per_epoch):
+        """A compiled `Distiller`, or the model itself without objectives."""
+        arm, stage = self.arm, self.stage
+        trainer = arm.model
+        if stage.objectives:
+            trainer = Distiller(
+                arm.teacher,
+                arm.model,
+                [settings.build() for settings in stage.objectives],
+                hard_label_weight=stage.hard_label_weight,
+            )
+        optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
+        trainer.compile(
+            optimizer=optimizer,
+            loss=label_loss(arm.evaluator.task.is_regression),
+            metrics=None,  # the evaluator's are the official ones
+            jit_compile=arm.jit_compile,
+        )
+        optimizer.build(trainer.trainable_variables)
+        return trainer
+
+    def _finish_epoch(self, epoch, logs, seconds):
+        """Evaluates, logs and saves; adds the dev metrics to `logs`."""
+        task = self.arm.evaluator.task
+        model = self.arm.model
+        forward = tf.function(
+            lambda batch: model(batch, training=False), reduce_retracing=True
+        )
+        evaluation = self.arm.evaluator(forward)
+        for source in ("metrics", "agreement"):
+            for name, value in (evaluation[source] or {}).items():
+                logs[f"val_{name}"] = value
+        where = {
+            "arm": self.arm.name,
+            "stage": self.stage.name,
+            "epoch": epoch,
+        }
+        self.run_directory.log(
+            "epoch",
+            **where,
+            step=epoch * self._steps_per_epoch,
+            seconds=seconds,
+            logs={name: float(value) for name, value in logs.items()},
+        )
+        self.run_directory.log("evaluation", **where, **evaluation)
+        self.checkpoints.save_epoch(
+            self._trainer,
+            model,
+            epoch,
+            evaluation["metrics"][task.primary_metric],
+        )
+
+    def _forget_unfinished_epochs(self, last_epoch):
+        """Drops what was logged after the last checkpoint."""
+        self.run_directory.keep_events(
+            lambda event: (
+                not self._is_mine(event) or event["epoch"] <= last_epoch
+            )
+        )
+
+    def _is_mine(self, event):
+        return (
+            event["event"] in ("epoch", "evaluation")
+            and event.get("arm") == self.arm.name
+            and event.get("stage") == self.stage.name
+        )
+
+
+def label_loss(is_regression):
+    """The Keras loss between labels and logits of a task."""
+    if is_regression:
+        return keras.losses.MeanSquaredError()
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -1,0 +1,159 @@
+"""Stages: what a recipe is made of, as data."""
+
+import dataclasses
+
+import keras
+
+from kdkit import losses
+from kdkit.errors import UsageError
+from kdkit.objectives import Objective
+from kdkit.projections import Projection
+from kdkit.training.schedules import LinearWarmupDecay
+
+SCHEDULES = ("constant", "linear")
+LOSSES = {
+    "attention_mse": losses.AttentionMSE,
+    "embedding_mse": losses.EmbeddingMSE,
+    "hidden_state_cosine": losses.HiddenStateCosine,
+    "hidden_state_mse": losses.HiddenStateMSE,
+    "logit_kl_divergence": losses.LogitKLDivergence,
+    "logit_mse": losses.LogitMSE,
+    "patience_mse": losses.PatienceMSE,
+    "relation_kl_divergence": losses.RelationKLDivergence,
+    "soft_cross_entropy": losses.SoftCrossEntropy,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveSettings:
+    """A `kdkit.Objective` as data.
+
+    Args:
+        name: string. Name of the scalar in the logs.
+        loss: string. Name of the loss, a key of `LOSSES`.
+        tap: string. What is compared.
+        loss_settings: dict. Arguments of the loss, such as `temperature`.
+        layer_map: string, dict from student to teacher block, or `None`.
+        weight: float. Factor in the total loss.
+        projection: string or `None`. `"shared"` or `"per_layer"`.
+        projection_bias: bool. Whether the projection has a bias.
+        include_embeddings: bool. Whether `"hidden_states"` has the pair 0→0.
+    """
+
+    name: str
+    loss: str
+    tap: str = "logits"
+    loss_settings: dict = dataclasses.field(default_factory=dict)
+    layer_map: str | dict[str, int] | None = None
+    weight: float = 1.0
+    projection: str | None = None
+    projection_bias: bool = True
+    include_embeddings: bool = True
+
+    def __post_init__(self):
+        self.build()
+
+    def build(self) -> Objective:
+        """Returns the objective."""
+        if self.loss not in LOSSES:
+            raise UsageError(
+                f"Unknown loss of objective {self.name!r}. Expected one of "
+                f"{sorted(LOSSES)}. Received: {self.loss!r}."
+            )
+        try:
+            loss = LOSSES[self.loss](**self.loss_settings)
+        except TypeError as error:
+            raise UsageError(
+                f"Wrong `loss_settings` of objective {self.name!r}: {error}. "
+                f"Received: {self.loss_settings}."
+            ) from error
+        layer_map = self.layer_map
+        if isinstance(layer_map, dict):
+            layer_map = {int(key): block for key, block in layer_map.items()}
+        projection = self.projection
+        if projection is not None:
+            projection = Projection(projection, self.projection_bias)
+        return Objective(
+            loss,
+            tap=self.tap,
+            layer_map=layer_map,
+            weight=self.weight,
+            projection=projection,
+            include_embeddings=self.include_embeddings,
+            name=self.name,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One stage of training: objectives, optimiser, length.
+
+    A stage without objectives trains on the labels alone and needs no teacher.
+
+    Args:
+        name: string. `"intermediate_layer"`, `"prediction_layer"`,
+            `"fine_tuning"`.
+        epochs: int. Passes over the training data.
+        learning_rate: float. The highest learning rate.
+        objectives: tuple of `ObjectiveSettings`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        schedule: string. `"constant"`, or `"linear"` for warm-up and decay.
+        warmup_fraction: float. Share of the updates spent on warm-up.
+        weight_decay: float. Decoupled weight decay, not applied to biases and
+            layer normalisation.
+        batch_size: int. Rows per update.
+        keep_best: bool. Whether the stage ends with the weights of its best
+            epoch on dev; otherwise with those of its last.
+    """
+
+    name: str
+    epochs: int
+    learning_rate: float
+    objectives: tuple[ObjectiveSettings, ...] = ()
+    hard_label_weight: float = 0.0
+    schedule: str = "linear"
+    warmup_fraction: float = 0.1
+    weight_decay: float = 0.01
+    batch_size: int = 32
+    keep_best: bool = True
+
+    def __post_init__(self):
+        problems = [
+            f"{name} must be above 0, received {getattr(self, name)}"
+            for name in ("epochs", "learning_rate", "batch_size")
+            if not getattr(self, name) > 0
+        ]
+        if self.schedule not in SCHEDULES:
+            problems.append(
+                f"schedule must be one of {SCHEDULES}, received "
+                f"{self.schedule!r}"
+            )
+        if not 0 <= self.warmup_fraction < 1:
+            problems.append(
+                "warmup_fraction must be in [0, 1), received "
+                f"{self.warmup_fraction}"
+            )
+        if not self.objectives and self.hard_label_weight <= 0:
+            problems.append(
+                "without objectives hard_label_weight must be above 0"
+            )
+        if problems:
+            raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
+
+    def make_optimizer(self, num_steps: int):
+        """Returns the AdamW optimiser of the stage, for `num_steps` updates."""
+        learning_rate = self.learning_rate
+        if self.schedule == "linear":
+            learning_rate = LinearWarmupDecay(
+                learning_rate, num_steps, self.warmup_fraction
+            )
+        optimizer = keras.optimizers.AdamW(
+            learning_rate,
+            weight_decay=self.weight_decay,
+            epsilon=1e-6,  # as BERT's own optimiser
+        )
+        # Matches the Keras paths of biases and of layer normalisation.
+        optimizer.exclude_from_weight_decay(
+            var_names=["bias", "layer_norm", "gamma", "beta"]
+        )
+        return optimizer
