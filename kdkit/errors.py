@@ -1,5 +1,7 @@
 """The two ways in which kdkit says no."""
 
+import contextlib
+
 
 class UsageError(ValueError):
     """What was asked for cannot be done: a mistake of the caller.
@@ -14,3 +16,35 @@ class RunError(RuntimeError):
 
     The command line prints it alone and exits with status 1.
     """
+
+
+@contextlib.contextmanager
+def all_mistakes():
+    """Lets several checks tell their mistakes at once.
+
+    Yields a context manager that notes a `UsageError` and goes on. At the end
+    all that were noted are raised as one.
+
+    >>> try:
+    ...     with all_mistakes() as check:
+    ...         with check():
+    ...             raise UsageError("one")
+    ...         with check():
+    ...             raise UsageError("two")
+    ... except UsageError as error:
+    ...     print(error)
+    one
+    two
+    """
+    problems = []
+
+    @contextlib.contextmanager
+    def check():
+        try:
+            yield
+        except UsageError as error:
+            problems.append(str(error))
+
+    yield check
+    if problems:
+        raise UsageError("\n".join(problems))

@@ -54,8 +54,7 @@ def override(settings, assignments: Sequence[str]):
             )
             continue
         _assign(values, path, path.split("."), _parse(text), problems)
-    if not problems:
-        result = _convert(type(settings), values, "", problems)
+    result = _convert(type(settings), values, "", problems)
     if problems:
         raise UsageError("\n".join(problems))
     return result
@@ -63,14 +62,7 @@ def override(settings, assignments: Sequence[str]):
 
 def differences(first: dict, second: dict) -> list[str]:
     """Lists the fields in which two dicts of settings differ, one text each."""
-    before, after = dict(_leaves(first)), dict(_leaves(second))
-    return [
-        f"{path}: {before.get(path, 'not set')!r}"
-        f" -> {after.get(path, 'not set')!r}"
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path)
-        or (path in before) != (path in after)
-    ]
+    return list(_differences(first, second, ""))
 
 
 def _parse(text):
@@ -251,14 +243,39 @@ def _kind_name(kind):
     return str(kind).replace("NoneType", "None")
 
 
-def _leaves(value, path=""):
-    """Pairs of dotted path and value of every leaf."""
-    if isinstance(value, dict) and value:
-        for key, entry in value.items():
-            yield from _leaves(entry, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and value:
-        for position, entry in enumerate(value):
-            name = entry.get("name") if isinstance(entry, dict) else None
-            yield from _leaves(entry, f"{path}.{name or position}")
-    else:
-        yield path, value
+def _differences(first, second, path):
+    """Yields texts, going down as long as both sides have the same shape."""
+    if first == second:
+        return
+    first_parts, second_parts = _parts(first), _parts(second)
+    if not first_parts or not second_parts:
+        yield f"{path}: {_brief(first)} -> {_brief(second)}"
+        return
+    for key in dict.fromkeys([*first_parts, *second_parts]):
+        yield from _differences(
+            first_parts.get(key, "not set"),
+            second_parts.get(key, "not set"),
+            f"{path}.{key}" if path else key,
+        )
+
+
+def _parts(value):
+    """The entries of a dict or list by key; `None` for anything else."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list):
+        return {
+            entry["name"]
+            if isinstance(entry, dict) and "name" in entry
+            else str(position): entry
+            for position, entry in enumerate(value)
+        }
+    return None
+
+
+def _brief(value):
+    """A value in a line: of longer ones, what they are made of."""
+    if value == "not set":
+        return value
+    parts = _parts(value)
+    return f"({', '.join(parts)})" if parts else json.dumps(value)

@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 
+from kdkit.cli import quiet
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.version import __version__
@@ -35,9 +36,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
-    # Before TensorFlow is imported: errors only, and no oneDNN notice.
+    # Before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parser = _make_parser()
@@ -54,6 +54,8 @@ def main(arguments=None) -> int:
     )
     module.add_arguments(verb_parser)
     options = verb_parser.parse_args(arguments[1:] + rest)
+    if verb != "report":  # which needs matplotlib only
+        quiet.import_tensorflow()
     try:
         return module.run(options) or DONE
     except UsageError as error:

@@ -2,6 +2,8 @@
 
 import pathlib
 
+from kdkit.errors import UsageError
+
 
 def add_task(parser, required=False):
     """Adds `--task` and `--data-dir`."""
@@ -52,3 +54,31 @@ def absolute(place):
     if place is None or not pathlib.Path(place).exists():
         return place
     return str(pathlib.Path(place).resolve())
+
+
+def add_model_choice(parser):
+    """Adds which model of a run, its tokenizer, and the length."""
+    parser.add_argument(
+        "--arm",
+        choices=["student", "teacher", "control"],
+        help="which model of a run directory; its student unless set",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="MODEL",
+        help="where the tokenizer is, for a file outside of a run",
+    )
+    parser.add_argument(
+        "--sequence-length",
+        type=int,
+        help="longest sequence in tokens; that of the run or task unless set",
+    )
+
+
+def require_labels(encoded, split):
+    """Refuses a split without labels, such as GLUE's test sets."""
+    if encoded.labels is None:
+        raise UsageError(
+            f"Split {split!r} has no labels, so it has no metrics. Use "
+            "--split dev."
+        )

@@ -3,6 +3,7 @@
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
+from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import save_preset
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
@@ -17,6 +18,7 @@ __all__ = [
     "Preset",
     "initialize_from_teacher",
     "load_classifier",
+    "load_tokenizer",
     "save_preset",
     "student",
     "student_config",

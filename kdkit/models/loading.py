@@ -57,6 +57,19 @@ def load_classifier(source, num_classes) -> LoadedModel:
     return loaded
 
 
+def load_tokenizer(source):
+    """Loads the tokenizer of a run directory or a preset directory.
+
+    Args:
+        source: string or path.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
+    path = find_preset_directory(pathlib.Path(source))
+    return keras_hub.tokenizers.BertTokenizer.from_preset(str(path))
+
+
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():

@@ -2,12 +2,14 @@
 
 import dataclasses
 
+from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import ModelSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.stages import Stage
 
 TASK = "sentiment"
@@ -71,3 +73,24 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         parity=parity,
         jit_compile=False,
     )
+
+
+def _demo_stages():
+    """TinyBERT's stages, shortened and with rates for a model from scratch."""
+    epochs = {"intermediate_layer": 4, "prediction_layer": 3}
+    return tuple(
+        dataclasses.replace(
+            stage, epochs=epochs[stage.name], learning_rate=1e-3
+        )
+        for stage in tinybert.RECIPE.stages_for(get_task(TASK))
+    )
+
+
+DEMO = DistillSettings(
+    recipe=tinybert.RECIPE.name,
+    data=_data(None),
+    teacher=_teacher(_model(4, 96, 4), _data(None), 4, 1e-3),
+    student=_model(2, 32, 4),
+    stages=_demo_stages(),
+    control=same_number_of_updates(_demo_stages()),
+)

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 
+import keras
+
 from kdkit.settings import to_dict
 from kdkit.training.run_directory import write_json
 
@@ -62,7 +64,7 @@ class StageCheckpoints:
         # NaN (an undefined correlation, say) never counts as better.
         is_best = best_value is None or sign * value > sign * best_value
         if is_best:
-            self._save(student, f"best-{epoch}")
+            self._save(_weights_only(student), f"best-{epoch}")
         self._save(trainer, f"epoch-{epoch}")
         self.state = dataclasses.replace(
             self.state,
@@ -82,15 +84,16 @@ class StageCheckpoints:
     def finish(self, student, keep_best):
         """Gives the student its final weights and marks the stage as done."""
         if keep_best:
-            student.load_weights(self._file(f"best-{self.state.best_epoch}"))
-        self._save(student, "final")
+            best = self._file(f"best-{self.state.best_epoch}")
+            _weights_only(student).load_weights(best)
+        self._save(_weights_only(student), "final")
         self.state = dataclasses.replace(self.state, is_finished=True)
         self._write_state()
         self._remove_old()
 
     def restore_final(self, student):
         """Loads the weights with which the stage ended."""
-        student.load_weights(self._file("final"))
+        _weights_only(student).load_weights(self._file("final"))
 
     def _file(self, name):
         return self._directory / f"{name}.weights.h5"
@@ -114,3 +117,8 @@ class StageCheckpoints:
         for file in self._directory.glob("*.weights.h5"):
             if file.name.removesuffix(".weights.h5") not in wanted:
                 file.unlink()
+
+
+def _weights_only(model):
+    """The model's layers in a model that has no optimiser to be saved."""
+    return keras.Model(model.input, model.output)

@@ -18,7 +18,7 @@ PROVENANCE = "provenance"
 class RunDirectory:
     """A directory that holds all of one run.
 
-    Use `open_run` to get one.
+    Use `open_run` to get one that is locked.
 
     Args:
         path: `pathlib.Path` of an existing directory.
@@ -26,6 +26,16 @@ class RunDirectory:
 
     def __init__(self, path):
         self.path = path
+
+    def write_config(self, settings: dict, provenance: dict) -> None:
+        """Writes `config.json` unless it is there, from an earlier sitting.
+
+        Args:
+            settings: dict. The resolved settings of the run.
+            provenance: dict. What made the run: command, commit, versions.
+        """
+        if not (self.path / CONFIG).exists():
+            write_json(self.path / CONFIG, {**settings, PROVENANCE: provenance})
 
     def log(self, event: str, **fields) -> None:
         """Appends an event to `metrics.jsonl`."""
@@ -61,14 +71,12 @@ class RunDirectory:
 
 
 @contextlib.contextmanager
-def open_run(path, settings: dict, provenance: dict):
+def open_run(path, settings: dict):
     """Opens a new or a started run directory and locks it.
 
     Args:
         path: string or path of the directory, which is made if necessary.
         settings: dict. The resolved settings of the run.
-        provenance: dict. What made the run: command, commit, versions. Kept
-            from the first sitting and not compared.
 
     Yields:
         A `RunDirectory`.
@@ -93,8 +101,6 @@ def open_run(path, settings: dict, provenance: dict):
     path.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         _check_settings(path, settings)
-        if not (path / CONFIG).exists():
-            write_json(path / CONFIG, {**settings, PROVENANCE: provenance})
         yield RunDirectory(path)
 
 

@@ -12,7 +12,9 @@ import tensorflow as tf
 from kdkit import data
 from kdkit import models
 from kdkit import tasks
+from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import predict_logits
@@ -37,12 +39,17 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = tasks.get_task(settings.data.task)
-    with open_run(run_dir, to_dict(settings), provenance()) as run:
+    with open_run(run_dir, to_dict(settings)) as run:
         if _says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
-        model, tokenizer = _make_model(settings.model, task)
+        with all_mistakes() as check:
+            with check():
+                task.check_data(("train", "dev"), settings.data.data_dir)
+            with check():
+                model, tokenizer = _make_model(settings.model, task)
         train, dev = _load_data(task, settings.data, tokenizer, settings.seed)
+        run.write_config(to_dict(settings), provenance())
         arm = Arm(
             name="teacher",
             model=model,
@@ -76,17 +83,24 @@ def distill(settings: DistillSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = tasks.get_task(settings.data.task)
-    with open_run(run_dir, to_dict(settings), provenance()) as run:
+    with open_run(run_dir, to_dict(settings)) as run:
         if _says_finished(run):
             return
         source = settings.teacher
         if isinstance(source, TeacherSettings):
+            run.write_config(to_dict(settings), provenance())
             source = run.path / "teacher_run"
             train_teacher(settings.teacher, source)
-        teacher = _load_teacher(source, task)
+        with all_mistakes() as check:
+            with check():
+                task.check_data(("train", "dev"), settings.data.data_dir)
+            with check():
+                teacher = _load_teacher(source, task)
+                _check_fit(settings, task, teacher)
         train, dev = _load_data(
             task, settings.data, teacher.tokenizer, settings.seed
         )
+        run.write_config(to_dict(settings), provenance())
         evaluator = _evaluate_teacher(run, task, teacher.model, dev)
         best = {}
         arms = {"student": settings.stages, "control": settings.control}
@@ -134,6 +148,21 @@ def _load_teacher(source, task):
             f"{source} --run-dir RUN"
         )
     return teacher
+
+
+def _check_fit(settings, task, teacher):
+    """Builds what the stages will build, so that what does not fit is told."""
+    student, _ = _make_model(settings.student, task, teacher)
+    with all_mistakes() as check:
+        for stage in settings.stages:
+            if stage.objectives:
+                with check():
+                    Distiller(
+                        teacher.model,
+                        student,
+                        [objective.build() for objective in stage.objectives],
+                        stage.hard_label_weight,
+                    )
 
 
 def _make_model(settings, task, teacher=None):

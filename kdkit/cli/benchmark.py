@@ -1,0 +1,37 @@
+"""Measures the latency of LiteRT files on this machine.
+
+Several files are measured in turn within one run, so that their ratios hold.
+The last line is a JSON object with a result for each. Results for files of a
+run are noted in it.
+
+example:
+  kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
+"""
+
+
+def add_arguments(parser):
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument(
+        "--sequence-length",
+        type=int,
+        help="for files that take any length; 128 unless set",
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=1, help="1 unless set"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="1 unless set")
+    parser.add_argument(
+        "--runs", type=int, default=50, help="timed runs a file; 50 unless set"
+    )
+    parser.add_argument(
+        "--warmup",
+        type=int,
+        default=5,
+        help="runs before that are not timed; 5 unless set",
+    )
+
+
+def run(options):
+    from kdkit.cli.measuring import benchmark_files
+
+    benchmark_files(options)

@@ -1,0 +1,50 @@
+"""Shows the whole path in a few minutes, without data, network or download.
+
+Generated English sentences about films, whose feeling hangs on negation and
+contrast; a transformer teacher trained on the spot; TinyBERT with a control
+arm; LiteRT files in fp32, fp16 and int8; their latency; a report. The code is
+that of the other verbs, with the settings in kdkit/recipes/smoke.py.
+
+example:
+  kdkit demo --run-dir runs/demo
+"""
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "--run-dir",
+        default="runs/demo",
+        metavar="RUN",
+        help="where the run is kept, or goes on; runs/demo unless set",
+    )
+
+
+def run(options):
+    import pathlib
+
+    from kdkit.cli.main import DONE
+    from kdkit.cli.main import main
+    from kdkit.recipes import smoke
+    from kdkit.training import distill
+
+    run_dir = pathlib.Path(options.run_dir)
+    distill(smoke.DEMO, run_dir)
+    teacher_run = run_dir / "teacher_run"
+    files = [
+        str(teacher_run / "exports" / "teacher-fp32.tflite"),
+        *(
+            str(run_dir / "exports" / f"student-{precision}.tflite")
+            for precision in ("fp32", "fp16", "int8")
+        ),
+    ]
+    for command in (
+        ["export", str(teacher_run), "--precision", "fp32", "--overwrite"],
+        ["export", str(run_dir), "--overwrite"],
+        ["benchmark", *files],
+        ["report", str(run_dir)],
+    ):
+        print(f"\n$ kdkit {' '.join(command)}", flush=True)
+        status = main(command)
+        if status != DONE:
+            return status
+    return DONE

@@ -1,0 +1,51 @@
+"""Writes a model as verified LiteRT (.tflite) files or as a SavedModel.
+
+Each file is compared with the Keras model on real rows of the task (generated
+ones for a model without a known task) before it gets its name; what differs is
+not written. For models of a run, accuracy on dev is measured too and noted in
+the run.
+
+example:
+  kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+"""
+
+from kdkit.cli import options as shared
+
+
+def add_arguments(parser):
+    parser.add_argument("model", metavar="MODEL")
+    shared.add_task(parser)
+    shared.add_model_choice(parser)
+    parser.add_argument(
+        "--format",
+        choices=["litert", "saved_model"],
+        default="litert",
+        help="litert unless set",
+    )
+    parser.add_argument(
+        "--precision",
+        nargs="+",
+        choices=["fp32", "fp16", "int8"],
+        default=["fp32", "fp16", "int8"],
+        help="of the weights in LiteRT files; all three unless set",
+    )
+    parser.add_argument(
+        "--dynamic-length",
+        action="store_true",
+        help="let the file take any length; otherwise it takes the one of "
+        "--sequence-length, or of the run or task",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help="where to write; RUN/exports for models of a run, else exports",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace existing files"
+    )
+
+
+def run(options):
+    from kdkit.cli.exporting import export_model
+
+    export_model(options)

@@ -1,0 +1,96 @@
+"""What a MODEL on the command line is: a run, a preset, a file."""
+
+import dataclasses
+import pathlib
+
+from kdkit.errors import UsageError
+from kdkit.training.run_directory import CONFIG
+from kdkit.training.run_directory import EVENTS
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import read_config
+
+ARMS = ("student", "teacher", "control")
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a MODEL was found.
+
+    Args:
+        path: path of the preset directory or file; of the name, if it is a
+            preset's name.
+        run: `RunDirectory` that it belongs to, or `None`.
+        arm: string or `None`. Which model of the run it is.
+        config: dict. The settings of that run; empty without one.
+    """
+
+    path: pathlib.Path
+    run: RunDirectory | None
+    arm: str | None
+    config: dict
+
+    def data_setting(self, name, given):
+        """What the user gave, or else what the run was made with."""
+        if given is not None:
+            return given
+        return self.config.get("data", {}).get(name)
+
+    @property
+    def label(self) -> str:
+        """The arm, or the name of the file or directory without suffix."""
+        return self.arm or self.path.resolve().stem
+
+
+def locate(model: str, arm: str | None = None) -> Place:
+    """Finds a model and the run that it belongs to.
+
+    Args:
+        model: string. A run directory, a preset directory, a file, or the name
+            of a keras-hub preset.
+        arm: string or `None`. Of a run directory with several models, which.
+
+    Raises:
+        UsageError: if a file is missing or a run has no such model.
+    """
+    path = pathlib.Path(model)
+    if path.suffix in (".keras", ".tflite") and not path.is_file():
+        raise UsageError(f"No such file: {path}.")
+    run_path = _find_run(path)
+    if run_path is None:
+        if arm is not None:
+            raise UsageError(
+                f"--arm chooses a model of a run. Received: {path}, which is "
+                "not in a run directory."
+            )
+        return Place(path, None, None, {})
+    run, config = RunDirectory(run_path), read_config(run_path)
+    if path.resolve() != run_path:
+        found = arm or _arm_of(path, run_path)
+        return Place(path, run, found, config)
+    available = [name for name in ARMS if (run_path / name).is_dir()]
+    arm = arm or (available[0] if available else None)
+    if arm not in available:
+        raise UsageError(
+            f"The run in {path} has no model {arm or 'yet'!r}. Available: "
+            f"{available or 'none, it is not finished'}."
+        )
+    return Place(path / arm, run, arm, config)
+
+
+def _find_run(path):
+    """The run directory that is `path` or holds it."""
+    if not path.exists():
+        return None
+    path = path.resolve()
+    for candidate in (path, *path.parents[:2]):
+        if (candidate / EVENTS).is_file() and (candidate / CONFIG).is_file():
+            return candidate
+    return None
+
+
+def _arm_of(path, run_path):
+    """The arm that a path inside a run tells of, by its first word."""
+    first = path.resolve().relative_to(run_path).parts
+    words = {first[0], path.name.split("-")[0]}
+    found = [arm for arm in ARMS if arm in words]
+    return found[0] if found else None

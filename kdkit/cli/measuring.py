@@ -1,0 +1,90 @@
+"""The work of `kdkit benchmark`: latencies, a table, notes in the runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+from rich.console import Console
+from rich.table import Table
+
+from kdkit import export
+from kdkit.cli.locating import locate
+from kdkit.errors import UsageError
+
+JSON_FIELDS = (
+    "file",
+    "median_ms",
+    "p95_ms",
+    "threads",
+    "batch_size",
+    "sequence_length",
+    "size_bytes",
+    "parameters",
+)
+
+
+def benchmark_files(options) -> None:
+    """Measures files in turn and prints, last, one line of JSON.
+
+    Args:
+        options: the parsed options of `kdkit benchmark`.
+
+    Raises:
+        UsageError: if a file is missing or no LiteRT file, or the shape does
+            not fit it.
+    """
+    files = [pathlib.Path(file) for file in options.files]
+    wrong = [str(file) for file in files if file.suffix != ".tflite"]
+    if wrong:
+        raise UsageError(
+            f"Expected .tflite files. Received: {', '.join(wrong)}. Make them "
+            "with kdkit export MODEL."
+        )
+    reports = export.measure_latencies(
+        files,
+        sequence_length=options.sequence_length,
+        batch_size=options.batch_size,
+        threads=options.threads,
+        warmup=options.warmup,
+        runs=options.runs,
+    )
+    results = [dataclasses.asdict(report) for report in reports]
+    Console().print(_table(results))
+    for file, result in zip(files, results, strict=True):
+        place = locate(str(file))
+        if place.run is not None:
+            relative = os.path.relpath(file.resolve(), place.run.path)
+            place.run.log("latency", **{**result, "file": relative})
+    print(
+        json.dumps(
+            {
+                "results": [
+                    {field: result[field] for field in JSON_FIELDS}
+                    for result in results
+                ]
+            }
+        )
+    )
+
+
+def _table(results):
+    first = results[0]
+    table = Table(
+        "file",
+        title=f"{first['threads']} thread(s), batch {first['batch_size']}, "
+        f"{first['warmup']} + {first['runs']} runs",
+    )
+    for column in ("median ms", "p95 ms", "speed-up", "length", "MB"):
+        table.add_column(column, justify="right")
+    slowest = max(result["median_ms"] for result in results)
+    for result in results:
+        table.add_row(
+            result["file"],
+            f"{result['median_ms']:.2f}",
+            f"{result['p95_ms']:.2f}",
+            f"{slowest / result['median_ms']:.1f}×",
+            str(result["sequence_length"]),
+            f"{result['size_bytes'] / 1e6:.2f}",
+        )
+    return table

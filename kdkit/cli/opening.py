@@ -1,0 +1,107 @@
+"""Opening a located MODEL: its forward pass, tokenizer and data."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit import tasks
+from kdkit.errors import UsageError
+from kdkit.tasks import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A model that can be evaluated.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        predict: callable from a dict batch to logits.
+        model: `keras.Model`, or `None` for a LiteRT file.
+        tokenizer: a keras-hub tokenizer, or `None`.
+        data_dir: string or `None`. Where the task's files are.
+        sequence_length: int. Longest sequence in tokens.
+    """
+
+    task: Task
+    predict: Callable
+    model: object
+    tokenizer: object
+    data_dir: str | None
+    sequence_length: int
+
+    def encode(self, split, max_rows=None):
+        """Returns a split of the task, or some rows of it, encoded."""
+        if self.tokenizer is None:
+            raise UsageError(
+                "This file brings no tokenizer. Pass --tokenizer MODEL, a run "
+                "or preset directory with the tokenizer it was trained with."
+            )
+        examples = self.task.load(split, self.data_dir)
+        if max_rows is not None:
+            rows = np.random.default_rng(0).permutation(len(examples))
+            examples = examples.take(rows[:max_rows])
+        return data.encode(examples, self.tokenizer, self.sequence_length)
+
+
+def open_model(place, options) -> Opened:
+    """Opens a `Place` with the task that the options or its run name.
+
+    Args:
+        place: `kdkit.cli.locating.Place`.
+        options: parsed options with `task`, `data_dir`, `sequence_length` and
+            `tokenizer`.
+
+    Raises:
+        UsageError: if no task is known, or the model does not fit it.
+    """
+    task_name = place.data_setting("task", options.task)
+    if task_name is None:
+        raise UsageError(
+            f"Missing: --task, since {place.path} is not in a run directory "
+            "that tells it."
+        )
+    task = tasks.get_task(task_name)
+    same_task = task_name == place.config.get("data", {}).get("task")
+    data_dir = options.data_dir
+    if data_dir is None and same_task:
+        data_dir = place.config["data"]["data_dir"]
+    length = place.data_setting("sequence_length", options.sequence_length)
+    if place.path.suffix == ".tflite":
+        file = export.LiteRTModel(place.path)
+        return Opened(
+            task, file, None, _tokenizer(place, options), data_dir,
+            length or task.sequence_length,
+        )  # fmt: skip
+    loaded = models.load_classifier(place.path, task.num_classes)
+    if not loaded.has_trained_head:
+        raise UsageError(
+            f"{place.path} is an encoder without a trained head, so it cannot "
+            f"do task {task.name!r}. Fine-tune it with kdkit train-teacher."
+        )
+    forward = tf.function(
+        lambda batch: loaded.model(batch, training=False),
+        reduce_retracing=True,
+    )
+    return Opened(
+        task,
+        forward,
+        loaded.model,
+        loaded.tokenizer or _tokenizer(place, options),
+        data_dir,
+        length or task.sequence_length,
+    )
+
+
+def _tokenizer(place, options):
+    """The tokenizer of --tokenizer, or of the run that a file belongs to."""
+    source = options.tokenizer
+    if source is None and place.run is not None:
+        source = place.run.path
+    if source is None:
+        return None
+    return models.load_tokenizer(source)
