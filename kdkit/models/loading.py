@@ -159,11 +159,10 @@ def save_preset(model, tokenizer, path, sequence_length):
         path: string or path of the directory.
         sequence_length: int. Length that the preprocessor pads and cuts to.
     """
-    previous = model.preprocessor
-    model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+    # A copy, since what is saved of a compiled model includes its optimiser.
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    copy.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
         tokenizer, sequence_length=sequence_length
     )
-    try:
-        model.save_to_preset(str(path))
-    finally:
-        model.preprocessor = previous
+    copy.save_to_preset(str(path))
