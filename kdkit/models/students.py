@@ -45,7 +45,7 @@ def student(preset_or_config, num_classes=None, **settings):
     if num_classes is None:
         return backbone
     return keras_hub.models.BertTextClassifier(
-        backbone, num_classes=num_classes
+        backbone, num_classes=num_classes, dropout=config.dropout
     )
 
 

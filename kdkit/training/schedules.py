@@ -35,7 +35,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         step = ops.cast(step, "float32")
         warmup_steps = self.warmup_fraction * self.num_steps
         decay_steps = max(self.num_steps - warmup_steps, 1)
-        rising = step / max(warmup_steps, 1e-6)
+        rising = step / warmup_steps if warmup_steps else 1.0
         falling = (self.num_steps - step) / decay_steps
         return self.learning_rate * ops.clip(
             ops.minimum(rising, falling), 0.0, 1.0

@@ -1,0 +1,34 @@
+"""What a run came to: tables, pictures and one HTML report from its records.
+
+Nothing here needs Keras or TensorFlow.
+"""
+
+from kdkit.reporting.curve_plots import plot_losses
+from kdkit.reporting.curve_plots import plot_metric
+from kdkit.reporting.html import render_report
+from kdkit.reporting.html import write_report
+from kdkit.reporting.latency_plot import plot_latency
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import read_run
+from kdkit.reporting.results import markdown_results
+from kdkit.reporting.results import markdown_table
+from kdkit.reporting.results import replace_results
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.terminal import print_report
+from kdkit.reporting.terminal import terminal_table
+
+__all__ = [
+    "RunRecords",
+    "markdown_results",
+    "markdown_table",
+    "plot_latency",
+    "plot_losses",
+    "plot_metric",
+    "print_report",
+    "read_run",
+    "render_report",
+    "replace_results",
+    "terminal_table",
+    "verdict",
+    "write_report",
+]

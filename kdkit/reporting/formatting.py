@@ -1,0 +1,124 @@
+"""Numbers as a reader wants them: units, few digits, no surprises."""
+
+import dataclasses
+
+NOT_RUN = "not run"
+DOES_NOT_APPLY = "–"
+
+# Shown in percent; other metrics are shown as they are.
+_PERCENT_METRICS = ("accuracy", "f1", "exact_match", "same_top_class")
+_CAPITALS = {"f1": "F1", "kl": "KL", "mse": "MSE", "bleu": "BLEU"}
+_LOWER_IS_BETTER = ("perplexity", "loss", "error", "divergence", "difference")
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricFormat:
+    """How a metric is written.
+
+    Args:
+        title: string. The metric in words.
+        unit: string. `"%"`, or empty for plain numbers.
+        higher_is_better: boolean.
+    """
+
+    title: str
+    unit: str
+    higher_is_better: bool
+
+    def number(self, value: float, signed: bool = False) -> str:
+        """Returns the value without its unit."""
+        sign = "+" if signed else ""
+        if self.unit == "%":
+            return f"{100 * value:{sign}.1f}"
+        return f"{value:{sign}.3f}" if abs(value) < 10 else f"{value:{sign}.1f}"
+
+    def heading(self, where: str = "") -> str:
+        """Returns the title for a picture, such as "Accuracy (%)"."""
+        title = f"{self.title[:1].upper()}{self.title[1:]}{where}"
+        return f"{title} ({self.unit})" if self.unit else title
+
+    def text(self, value: float) -> str:
+        """Returns the value with its unit."""
+        return f"{self.number(value)} {self.unit}".strip()
+
+
+def metric_format(name: str) -> MetricFormat:
+    """Returns how the metric called `name` is written.
+
+    >>> metric_format("accuracy").text(0.8876)
+    '88.8 %'
+    >>> metric_format("matthews_correlation").text(0.5123)
+    '0.512'
+    """
+    percent = any(
+        name == known
+        or name.startswith(f"{known}_")
+        or name.endswith(f"_{known}")
+        for known in _PERCENT_METRICS
+    )
+    return MetricFormat(
+        title=words(name),
+        unit="%" if percent else "",
+        higher_is_better=not any(word in name for word in _LOWER_IS_BETTER),
+    )
+
+
+def significant(value: float) -> str:
+    """Returns `value` with three digits that count, at most three decimals.
+
+    >>> significant(224.31), significant(14.349), significant(0.05236)
+    ('224', '14.3', '0.052')
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.2e}".partition("e")[2])
+    return f"{value:.{min(max(2 - exponent, 0), 3)}f}"
+
+
+def millions(value: float) -> str:
+    """Returns a count of parameters, or of bytes, in millions.
+
+    >>> millions(14_350_248), millions(109_482_240), millions(52_310)
+    ('14.35', '109.48', '0.052')
+    """
+    value = value / 1e6
+    return f"{value:.2f}" if value >= 1 else significant(value)
+
+
+def times(ratio: float) -> str:
+    """Returns a ratio as people say it.
+
+    >>> times(31.4), times(9.43), times(0.87)
+    ('31×', '9.4×', '0.87×')
+    """
+    if ratio >= 10:
+        return f"{ratio:.0f}×"
+    return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
+
+
+def duration(seconds: float) -> str:
+    """Returns a span of time in the two units that matter.
+
+    >>> duration(4.23), duration(75), duration(5000)
+    ('4.2 s', '1 min 15 s', '1 h 23 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def words(name: str) -> str:
+    """Returns an identifier as words, with the usual capitals.
+
+    >>> words("intermediate_layer"), words("attention_mse")
+    ('intermediate layer', 'attention MSE')
+    """
+    return " ".join(_CAPITALS.get(word, word) for word in name.split("_"))

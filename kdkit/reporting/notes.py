@@ -1,0 +1,85 @@
+"""What a reader of a run's table has to know beside it."""
+
+import math
+
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.summary import task_name
+from kdkit.reporting.tables import common_setting
+from kdkit.reporting.tables import latency_settings
+from kdkit.reporting.tables import metric_names
+from kdkit.reporting.tables import table_rows
+
+GENERATED_TASK = "sentiment"
+
+
+def run_notes(records: RunRecords) -> list[str]:
+    """Returns what a reader of the table has to know, a sentence each."""
+    rows = table_rows(records)
+    return [
+        *records.remarks,
+        *_notes_on_the_run(records),
+        *_notes_on_precision(records),
+        *_notes_on_files(records),
+        *_notes_on_latency(rows),
+    ]
+
+
+def _notes_on_the_run(records):
+    found = []
+    if task_name(records) == GENERATED_TASK:
+        found.append(
+            "Trained and measured on generated sentences: the numbers say how "
+            "the method works, nothing about real text."
+        )
+    if not records.events_of("run_finished"):
+        numbers = "its numbers are those of the last evaluation."
+        if not metric_names(records):
+            numbers = "nothing has been evaluated."
+        found.append(f"The run has not finished: {numbers}")
+    for arm in ("student", "control"):
+        run = best_evaluation(records, arm) is not None
+        if not run and not records.trains_a_teacher:
+            found.append(f"The {arm} was not run.")
+    return found
+
+
+def _notes_on_precision(records):
+    found = []
+    metric = (metric_names(records) or [""])[0]
+    for arm in ("teacher",) if records.trains_a_teacher else ("student",):
+        evaluation = best_evaluation(records, arm)
+        share = evaluation.metrics.get(metric) if evaluation else None
+        if metric == "accuracy" and share is not None and evaluation.examples:
+            error = math.sqrt(share * (1 - share) / evaluation.examples)
+            found.append(
+                f"Measured on the {evaluation.examples} examples of "
+                f"{evaluation.split}: one standard error of the {arm}'s "
+                f"accuracy is {100 * error:.1f} points."
+            )
+    return found
+
+
+def _notes_on_files(records):
+    found = []
+    if best_evaluation(records, "control") and not exported_files(
+        records, "control"
+    ):
+        found.append(
+            "The control was not exported: it is the student's architecture, "
+            "so the student's sizes and latencies hold for it."
+        )
+    return found
+
+
+def _notes_on_latency(rows):
+    settings = latency_settings(rows)
+    if not settings:
+        return []
+    same = common_setting(settings)
+    measured = f"Latency: {same}. " if same else ""
+    condition = "." if len(settings) == 1 else " in the same setting."
+    return [
+        f"{measured}Speed-up is over the teacher's fp32 LiteRT file{condition}"
+    ]

@@ -1,0 +1,200 @@
+"""Reading what a run directory says about its run: config and events."""
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+
+from kdkit.errors import UsageError
+
+CONFIG_FILE = "config.json"
+EVENTS_FILE = "metrics.jsonl"
+OWN_TEACHER = "teacher_run"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRecords:
+    """What one run directory holds, as plain data.
+
+    Args:
+        run_dir: pathlib.Path. The run directory.
+        config: dict. The resolved configuration, from `config.json`.
+        events: tuple of dicts. The lines of `metrics.jsonl` in order; each
+            has at least the keys `"event"` and `"time"`.
+        remarks: tuple of strings. What a reader of the numbers should know
+            about the reading itself, such as a cut-off last line.
+        teacher_run: optional `RunRecords`. The run that trained the teacher,
+            when the configuration's `"teacher"` is a run directory.
+            Defaults to `None`.
+    """
+
+    run_dir: pathlib.Path
+    config: dict
+    events: tuple[dict, ...]
+    remarks: tuple[str, ...] = ()
+    teacher_run: "RunRecords | None" = None
+
+    @property
+    def trains_a_teacher(self) -> bool:
+        """Whether the run trained a teacher and distils nothing."""
+        return self.config.get("verb") == "train-teacher"
+
+    @property
+    def trained_arm(self) -> str:
+        """The arm whose model others may take as their teacher."""
+        return "teacher" if self.trains_a_teacher else "student"
+
+    def events_of(self, kind: str, arm: str | None = None) -> list[dict]:
+        """Returns the events of one kind, oldest first.
+
+        Args:
+            kind: string. The value of `"event"`, such as `"epoch"`.
+            arm: optional string. Only the events of this arm (`"teacher"`,
+                `"student"` or `"control"`). Defaults to `None`, all arms.
+        """
+        return [
+            event
+            for event in self.events
+            if event["event"] == kind and arm in (None, event.get("arm"))
+        ]
+
+
+def read_run(run_dir: str | os.PathLike) -> RunRecords:
+    """Reads a run directory and, where there is one, its teacher's.
+
+    Nothing but `config.json` and `metrics.jsonl` is read. A line that is not
+    a whole event, as a process that dies while writing leaves it, is skipped
+    and named in `remarks`.
+
+    Args:
+        run_dir: string or path. A directory made by `kdkit train-teacher` or
+            `kdkit distill`.
+
+    Returns:
+        The `RunRecords` of the run.
+
+    Raises:
+        UsageError: If `run_dir` is no run directory or its `config.json`
+            cannot be read.
+    """
+    run_dir = pathlib.Path(run_dir)
+    records = _read_one_run(run_dir)
+    teacher = records.config.get("teacher")
+    if not teacher:
+        return records
+    # Settings in place of a path: a teacher that the run trained itself.
+    place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
+    teacher_run = _find_run(pathlib.Path(place))
+    if teacher_run is not None:
+        remarks = records.remarks + tuple(
+            f"Teacher's run: {remark}" for remark in teacher_run.remarks
+        )
+        return dataclasses.replace(
+            records, remarks=remarks, teacher_run=teacher_run
+        )
+    return dataclasses.replace(
+        records,
+        remarks=records.remarks
+        + (
+            f"The teacher {place} is no run directory here, so files "
+            "exported from it and their latency are not known.",
+        ),
+    )
+
+
+def finite_numbers(numbers: dict | None) -> dict:
+    """Keeps the numbers that can be shown: no text, no NaN, no infinity."""
+    return {
+        name: value
+        for name, value in (numbers or {}).items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _read_one_run(run_dir):
+    config = _read_config(run_dir)
+    if "verb" not in config and not (run_dir / EVENTS_FILE).is_file():
+        raise UsageError(
+            f"{str(run_dir)!r} is no run directory. Expected the {CONFIG_FILE} "
+            f"of a run, with its verb. Received: a {CONFIG_FILE} of something "
+            "else, such as a model. Pass the --run-dir of a `kdkit distill` "
+            "or `kdkit train-teacher`."
+        )
+    events, remarks = _read_events(run_dir / EVENTS_FILE)
+    return RunRecords(run_dir, config, events, remarks)
+
+
+def _read_config(run_dir):
+    path = run_dir / CONFIG_FILE
+    if not path.is_file():
+        found = "a directory without it"
+        if not run_dir.exists():
+            found = "nothing there"
+        elif not run_dir.is_dir():
+            found = "a file"
+        raise UsageError(
+            f"{str(run_dir)!r} is no run directory. Expected a directory with "
+            f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
+            "`kdkit distill` or `kdkit train-teacher`."
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(
+            f"{str(path)!r} is damaged. Expected one JSON object. Received: "
+            f"text that stops being JSON ({error}). Restore the file from a "
+            "copy, or run again in a new run directory."
+        ) from error
+    if not isinstance(config, dict):
+        raise UsageError(
+            f"{str(path)!r} is damaged. Expected one JSON object. Received: "
+            f"a JSON {type(config).__name__}. Restore the file from a copy, "
+            "or run again in a new run directory."
+        )
+    return config
+
+
+def _read_events(path):
+    if not path.is_file():
+        return (), (f"There is no {EVENTS_FILE}: nothing was run yet.",)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    events = []
+    remarks = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+        elif number == len(lines):
+            remarks.append(
+                f"The last line of {EVENTS_FILE} is cut off and was left out."
+            )
+        else:
+            remarks.append(
+                f"Line {number} of {EVENTS_FILE} is no event and was left out."
+            )
+    return tuple(events), tuple(remarks)
+
+
+def _find_run(teacher):
+    """Returns the run that a teacher comes from, `None` where it is no run.
+
+    `teacher` is the run directory or the model within it.
+    """
+    if _is_run(teacher):
+        return _read_one_run(teacher)
+    if teacher.is_dir() and _is_run(teacher.parent):
+        run = _read_one_run(teacher.parent)
+        return run if teacher.name == run.trained_arm else None
+    return None
+
+
+def _is_run(directory):
+    return all(
+        (directory / name).is_file() for name in (CONFIG_FILE, EVENTS_FILE)
+    )

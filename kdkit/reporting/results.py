@@ -1,0 +1,295 @@
+"""Results of runs as Markdown, for the README and the docs."""
+
+import html
+import json
+import os
+import pathlib
+import statistics
+from collections.abc import Sequence
+
+from kdkit.errors import UsageError
+from kdkit.reporting.files import write_text_atomically
+from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import NOT_RUN
+from kdkit.reporting.notes import run_notes
+from kdkit.reporting.provenance import provenance
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import run_title
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.tables import ANY_FILE
+from kdkit.reporting.tables import KERAS
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import row_label
+from kdkit.reporting.tables import table_columns
+from kdkit.reporting.tables import table_rows
+
+START_MARKER = "<!-- kdkit:results:start -->"
+END_MARKER = "<!-- kdkit:results:end -->"
+
+# Where and when a run took place, not what it was.
+_NOT_COMPARED = ("seed", "provenance", "teacher")
+_LATENCY = ("median_ms", "p95_ms", "speed_up")
+# Not a matter of the seed, so the mean is given without a deviation.
+_MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
+
+
+def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
+    """Returns a section of Markdown for each group of runs.
+
+    Runs that differ only in their seed make one section, with mean ± sample
+    standard deviation. Each section has the table, the notes and how the
+    numbers were made: commands, commit, seeds and time.
+
+    Args:
+        runs: sequence of `RunRecords`, see `read_run`.
+        heading_level: integer. The number of `#` before a section's title.
+            Defaults to 3.
+
+    Returns:
+        The Markdown text.
+
+    Raises:
+        UsageError: If two runs of a group have the same seed, or there are no
+            runs.
+    """
+    if not runs:
+        raise UsageError(
+            "There are no results without runs. Expected at least one run. "
+            "Received: none. Pass the run directories to be written up."
+        )
+    sections = [
+        _section(group, "#" * heading_level) for group in group_by_seed(runs)
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def group_by_seed(
+    runs: Sequence[RunRecords],
+) -> list[list[RunRecords]]:
+    """Returns the runs in groups that differ only in their seed.
+
+    Teachers count as the same when they differ only in their own seed.
+
+    Args:
+        runs: sequence of `RunRecords`.
+
+    Returns:
+        A list of lists of `RunRecords`, in the order of their first runs.
+
+    Raises:
+        UsageError: If two runs have the same configuration and seed.
+    """
+    groups = {}
+    for run in runs:
+        groups.setdefault(_identity(run), []).append(run)
+    for group in groups.values():
+        by_seed = {}
+        for run in group:
+            other = by_seed.setdefault(run.config.get("seed"), run)
+            if other is not run:
+                raise UsageError(
+                    "Two runs are the same but for their directory, so that "
+                    "their spread means nothing. Expected runs with "
+                    f"different seeds. Received: {str(other.run_dir)!r} and "
+                    f"{str(run.run_dir)!r}, seed {run.config.get('seed')}. "
+                    "Leave one of them out."
+                )
+    return list(groups.values())
+
+
+def markdown_table(runs: Sequence[RunRecords]) -> str:
+    """Returns the comparison of one run, or of one over several seeds.
+
+    Args:
+        runs: sequence of `RunRecords` that differ only in their seed.
+
+    Returns:
+        A GitHub Markdown table. With several runs, what depends on the seed
+        is mean ± sample standard deviation; a teacher that the runs share
+        counts once; "(2 runs)" marks what only some of the runs have.
+    """
+    columns = max((table_columns(run) for run in runs), key=len)
+    lines = [
+        "| model | " + " | ".join(column.heading for column in columns) + " |",
+        "| --- |" + " ---: |" * len(columns),
+    ]
+    for arm, label, rows in _merged_rows(runs):
+        name = f"**{arm}**" if label == KERAS else f"{arm}, {_plain(label)}"
+        present = [row for row in rows if row]
+        if len(present) < len(rows):
+            name += f" ({_count(present)})"
+        cells = (
+            _cell(column, [row.get(column.key) for row in present])
+            for column in columns
+        )
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def replace_results(path: str | os.PathLike, markdown: str) -> None:
+    """Writes results between the markers of a Markdown file.
+
+    Args:
+        path: string or path. A file with one line
+            `<!-- kdkit:results:start -->` and, below it, one line
+            `<!-- kdkit:results:end -->`. All other text stays as it is.
+        markdown: string. The new text between the two.
+
+    Raises:
+        UsageError: If the file is missing or has not one of each marker, in
+            this order.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise UsageError(
+            f"{str(path)!r} is no file. Expected a Markdown file with the "
+            f"lines {START_MARKER} and {END_MARKER}. Received: nothing "
+            "there. Make the file with both lines first."
+        )
+    # Line ends of any kind stay as they are.
+    text = path.read_bytes().decode("utf-8")
+    before, start, rest = text.partition(START_MARKER)
+    _, end, after = rest.partition(END_MARKER)
+    counts = (text.count(START_MARKER), text.count(END_MARKER))
+    if not (start and end) or counts != (1, 1):
+        raise UsageError(
+            f"{str(path)!r} does not say where its results go. Expected one "
+            f"line {START_MARKER} and below it one line {END_MARKER}. "
+            f"Received: {counts[0]} start and {counts[1]} end markers"
+            f"{', in the wrong order' if counts == (1, 1) else ''}. Add or "
+            "move the lines."
+        )
+    results = f"\n\n{markdown.strip()}\n\n"
+    write_text_atomically(path, before + start + results + end + after)
+
+
+def _section(runs, hashes):
+    first = runs[0]
+    student = model_description(first, "student").get("name")
+    title = run_title(first) + (f": {student}" if student else "")
+    parts = [f"{hashes} {_plain(title)}"]
+    if len(runs) == 1:
+        parts.append(_plain(verdict(first)))
+    else:
+        parts.append(
+            f"{len(runs)} runs: mean ± sample standard deviation over seeds; "
+            "sizes and latencies are means."
+        )
+    parts.append(markdown_table(runs))
+    made = provenance(runs)
+    items = [f"- {_plain(note)}" for note in _common_notes(runs)]
+    items += [f"- {label}: {_plain(text)}" for label, text in made.facts]
+    parts.append("\n".join(items))
+    if made.commands:
+        parts.append("```sh\n" + "\n".join(made.commands) + "\n```")
+    return "\n\n".join(parts)
+
+
+def _common_notes(runs):
+    """Notes on all runs once; a note on some names their seeds."""
+    seeds = {}
+    for run in runs:
+        for note in run_notes(run):
+            seeds.setdefault(note, []).append(str(run.config.get("seed")))
+    of_all = [note for note in seeds if len(seeds[note]) == len(runs)]
+    of_some = [
+        f"Seed{'s' if len(seeds[note]) > 1 else ''} "
+        f"{', '.join(seeds[note])}: {note}"
+        for note in seeds
+        if note not in of_all
+    ]
+    return of_all + of_some
+
+
+def _identity(run):
+    """What a run was but for its seed, such that it can be compared."""
+    teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
+    if run.teacher_run is not None:
+        teacher = _identity(run.teacher_run)
+    return teacher, _as_text(run.config, leave_out=_NOT_COMPARED)
+
+
+def _as_text(config, leave_out):
+    kept = {key: config[key] for key in config if key not in leave_out}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _merged_rows(runs):
+    """Yields (arm, label, values of each run), files by latency setting."""
+    tables = [(run, table_rows(run)) for run in runs]
+    names = {}
+    for _, rows in tables:
+        for row in rows:
+            settings = names.setdefault((row.arm, row.label), set())
+            if row.setting is not None:
+                settings.add(row.setting)
+    all_settings = set().union(*names.values())
+    for arm, label in sorted(names, key=lambda name: _arm_order(name, names)):
+        if label == ANY_FILE and any(
+            other == arm and kind not in (KERAS, ANY_FILE)
+            for other, kind in names
+        ):
+            continue
+        contributors = _distinct_runs(tables, arm)
+        for setting in sorted(names[arm, label]) or [None]:
+            yield (
+                arm,
+                row_label(label, setting, all_settings),
+                [
+                    _values(rows, arm, label, setting)
+                    for _, rows in contributors
+                ],
+            )
+
+
+def _arm_order(name, names):
+    arms = list(dict.fromkeys(arm for arm, _ in names))
+    return arms.index(name[0])
+
+
+def _distinct_runs(tables, arm):
+    if arm != "teacher":
+        return tables
+    distinct = {}
+    for run, rows in tables:
+        teacher = run.config
+        if run.teacher_run is not None:
+            teacher = run.teacher_run.config
+        elif not run.trains_a_teacher:
+            teacher = {"teacher": run.config.get("teacher")}
+        # The same settings and seed give the same teacher again.
+        key = _as_text(teacher, leave_out=("provenance",))
+        distinct.setdefault(key, (run, rows))
+    return list(distinct.values())
+
+
+def _values(rows, arm, label, setting):
+    same_file = [row for row in rows if (row.arm, row.label) == (arm, label)]
+    for row in same_file:
+        if row.setting == setting:
+            return row.values
+    if not same_file:
+        return {}
+    return {**same_file[0].values, **dict.fromkeys(_LATENCY)}
+
+
+def _cell(column: Column, values):
+    numbers = [value for value in values if value not in (None, DOES_NOT_APPLY)]
+    if not numbers:
+        return DOES_NOT_APPLY if DOES_NOT_APPLY in values else NOT_RUN
+    text = column.number(statistics.fmean(numbers))
+    if len(numbers) > 1 and column.key not in _MEAN_ALONE:
+        text += f" ± {column.number(statistics.stdev(numbers))}"
+    if len(numbers) < len(values):
+        text += f" ({_count(numbers)})"
+    return text
+
+
+def _count(runs):
+    return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
+
+
+def _plain(text):
+    """Text that is neither markup nor the end of a table's cell."""
+    return html.escape(text, quote=False).replace("|", "\\|")

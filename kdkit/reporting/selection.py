@@ -1,0 +1,259 @@
+"""Which of a run's events a report shows: the best and the latest."""
+
+import dataclasses
+import os
+
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import finite_numbers
+
+ARMS = ("teacher", "control", "student")
+PRECISIONS = ("fp32", "fp16", "int8")
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of the Keras model of one arm.
+
+    Args:
+        metrics: dict of string to float. The first one is the task's main
+            metric.
+        agreement: dict of string to float, agreement with the teacher; empty
+            where it was not measured.
+        stage: optional string.
+        epoch: optional integer, from 1 within the stage.
+        split: optional string, such as `"dev"`.
+        examples: optional integer. The number of examples in the split.
+    """
+
+    metrics: dict
+    agreement: dict
+    stage: str | None
+    epoch: int | None
+    split: str | None
+    examples: int | None
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Setting:
+    """What a latency was measured with.
+
+    Args:
+        threads: integer.
+        batch_size: integer.
+        sequence_length: integer.
+    """
+
+    threads: int
+    batch_size: int
+    sequence_length: int
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The threads, the batch and the length, in words."""
+        plural = "" if self.threads == 1 else "s"
+        return (
+            f"{self.threads} thread{plural}",
+            f"batch {self.batch_size}",
+            f"length {self.sequence_length}",
+        )
+
+    def __str__(self):
+        return ", ".join(self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Latency:
+    """Milliseconds of one call, measured over `runs` calls."""
+
+    median_ms: float
+    p95_ms: float
+    runs: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportedFile:
+    """One exported file of one arm.
+
+    Args:
+        arm: string.
+        file: string. The path as logged.
+        format: string, `"litert"` or `"saved_model"`.
+        precision: string, `"fp32"`, `"fp16"` or `"int8"`.
+        size_bytes: integer.
+        sequence_length: optional integer; `None` where any length fits.
+        metrics: dict, empty where the file was not evaluated.
+        examples: optional integer. On how many examples the file was compared
+            with its Keras model.
+        max_abs_difference: optional float. The largest difference of an
+            output to the Keras model's.
+        same_top_class: optional float. The share of the examples on which
+            the file and its Keras model choose the same class.
+        latencies: dict of `Setting` to `Latency`.
+    """
+
+    arm: str
+    file: str
+    format: str
+    precision: str
+    size_bytes: int
+    sequence_length: int | None
+    metrics: dict
+    examples: int | None
+    max_abs_difference: float | None
+    same_top_class: float | None
+    latencies: dict
+
+
+def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
+    """Returns the evaluation that stands for one arm.
+
+    That is the one `run_finished` calls the best or, in a run that has not
+    finished, the last one. A teacher that the run itself did not evaluate is
+    looked up in the teacher's own run.
+
+    Args:
+        records: `RunRecords`.
+        arm: string, one of `"teacher"`, `"control"`, `"student"`.
+
+    Returns:
+        An `Evaluation`, or `None` where the arm was not evaluated.
+    """
+    evaluations = evaluations_of(records, arm)
+    best = _best_of_finished_run(records, arm)
+    if best is not None:
+        for evaluation in reversed(evaluations):
+            same_place = (evaluation.stage, evaluation.epoch) == (
+                best.stage,
+                best.epoch,
+            )
+            if same_place and evaluation.metrics == best.metrics:
+                return evaluation
+        return best
+    if evaluations:
+        return evaluations[-1]
+    if arm == "teacher" and records.teacher_run is not None:
+        run = records.teacher_run
+        return best_evaluation(run, run.trained_arm)
+    return None
+
+
+def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
+    """Returns the evaluations of one arm, oldest first.
+
+    Dev is the split that is shown; where a run has none, its last split. An
+    epoch that was repeated after a stop counts once, with its last numbers.
+    """
+    events = records.events_of("evaluation")
+    splits = [event.get("split") for event in events]
+    split = "dev" if "dev" in splits or not splits else splits[-1]
+    latest = {}
+    for event in events:
+        if event.get("arm") != arm or event.get("split") != split:
+            continue
+        key = (event.get("stage"), event.get("epoch"))
+        latest.pop(key, None)
+        latest[key] = Evaluation(
+            metrics=finite_numbers(event.get("metrics")),
+            agreement=finite_numbers(event.get("agreement")),
+            stage=key[0],
+            epoch=key[1],
+            split=split,
+            examples=event.get("examples"),
+        )
+    return list(latest.values())
+
+
+def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
+    """Returns the files exported from one arm with their latest latencies.
+
+    A file that was exported again counts once, and what was measured on the
+    older file of that name is left out.
+
+    Args:
+        records: `RunRecords`. The teacher's files are looked up in the run
+            and in the teacher's own run.
+        arm: string.
+
+    Returns:
+        A list of `ExportedFile`: LiteRT before SavedModel, fp32 before fp16
+        before int8, then by length and name.
+    """
+    sources = [(records, arm)]
+    if arm == "teacher" and records.teacher_run is not None:
+        run = records.teacher_run
+        sources.append((run, run.trained_arm))
+    exports = {}
+    for run, name in sources:
+        for event in run.events_of("export", name):
+            exports[_absolute(run, event["file"])] = event
+    latencies = {path: {} for path in exports}
+    for run, _ in sources:
+        for event in run.events_of("latency"):
+            path = _absolute(run, event["file"])
+            if path in exports and event["time"] >= exports[path]["time"]:
+                setting = Setting(
+                    event["threads"],
+                    event["batch_size"],
+                    event["sequence_length"],
+                )
+                latencies[path][setting] = Latency(
+                    event["median_ms"], event["p95_ms"], event.get("runs")
+                )
+    files = [
+        ExportedFile(
+            arm=arm,
+            file=event["file"],
+            format=event["format"],
+            precision=event["precision"],
+            size_bytes=event["size_bytes"],
+            sequence_length=event.get("sequence_length"),
+            metrics=finite_numbers(event.get("metrics")),
+            examples=event.get("examples"),
+            max_abs_difference=event.get("max_abs_difference"),
+            same_top_class=event.get("same_top_class"),
+            latencies=latencies[path],
+        )
+        for path, event in exports.items()
+    ]
+    return sorted(files, key=_file_order)
+
+
+def model_description(records: RunRecords, arm: str) -> dict:
+    """Returns the last `"model"` event of one arm, or an empty dict."""
+    events = records.events_of("model", arm)
+    if not events and arm == "teacher" and records.teacher_run is not None:
+        run = records.teacher_run
+        events = run.events_of("model", run.trained_arm)
+    return events[-1] if events else {}
+
+
+def _best_of_finished_run(records, arm):
+    finished = records.events_of("run_finished")
+    best = (finished[-1].get("best") or {}).get(arm) if finished else None
+    if not best:
+        return None
+    return Evaluation(
+        metrics=finite_numbers(best.get("metrics")),
+        agreement=finite_numbers(best.get("agreement")),
+        stage=best.get("stage"),
+        epoch=best.get("epoch"),
+        split=None,
+        examples=None,
+    )
+
+
+def _absolute(run, file):
+    return os.path.abspath(os.path.join(run.run_dir, file))
+
+
+def _file_order(file):
+    precision = file.precision
+    rank = len(PRECISIONS)
+    if precision in PRECISIONS:
+        rank = PRECISIONS.index(precision)
+    return (
+        file.format != "litert",
+        rank,
+        file.sequence_length or 0,
+        file.file,
+    )

@@ -1,0 +1,57 @@
+"""Presets have the papers' sizes."""
+
+import keras
+import pytest
+
+from kdkit.models import PRESETS
+from kdkit.models import student
+
+# Embeddings, blocks and pooler of keras-hub's BertBackbone.
+PARAMETERS = {
+    "bert_base_en_uncased": 109_482_240,
+    "tinybert_4_layer_en_uncased": 14_350_248,
+    "tinybert_4_layer_wide_en_uncased": 52_779_264,
+    "tinybert_6_layer_narrow_en_uncased": 16_634_616,
+    "tinybert_6_layer_en_uncased": 66_955_008,
+    "bert_3_layer_en_uncased": 45_691_392,
+    "bert_6_layer_en_uncased": 66_955_008,
+    "lightpaff_bert_3_layer_en_uncased": 25_611_264,
+}
+
+
+def count_by_hand(config):
+    """Parameters of a BERT, from its sizes alone."""
+    width, inner = config.hidden_dim, config.intermediate_dim
+    norm = 2 * width
+    rows = config.vocabulary_size + config.max_sequence_length + 2
+    attention = 4 * (width * width + width)
+    feed_forward = width * inner + inner + inner * width + width
+    block = attention + feed_forward + 2 * norm
+    pooler = width * width + width
+    return rows * width + norm + config.num_layers * block + pooler
+
+
+def test_every_preset_is_pinned():
+    assert PARAMETERS.keys() == PRESETS.keys()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_has_the_pinned_number_of_parameters(name):
+    assert count_by_hand(PRESETS[name].config) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_is_within_three_percent_of_the_paper(name):
+    paper = PRESETS[name].paper_parameters
+    if paper is not None:
+        assert PARAMETERS[name] == pytest.approx(paper, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tinybert_4_layer_en_uncased", "lightpaff_bert_3_layer_en_uncased"],
+)
+def test_built_student_has_as_many_parameters_as_counted(name):
+    backbone = student(name)
+    assert backbone.count_params() == PARAMETERS[name]
+    keras.backend.clear_session()

@@ -1,0 +1,154 @@
+import html.parser
+import re
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.reporting.html import render_report
+from kdkit.reporting.html import write_report
+from kdkit.reporting.records import read_run
+
+VOID = {"meta", "br"}
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects tags, ids and links; fails on tags that do not match."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.tags = []
+        self.ids = []
+        self.links = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self._collect(attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self._collect(attributes)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def _collect(self, attributes):
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("src", "href", "xlink:href"):
+                self.links.append(value)
+
+
+def outline(text):
+    parser = Outline()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_report_is_written_into_the_run_directory(distillation_run):
+    path = write_report(distillation_run.run_dir)
+    assert path == distillation_run.run_dir / "report.html"
+    names = {file.name for file in distillation_run.run_dir.iterdir()}
+    assert names == {"config.json", "metrics.jsonl", "report.html"}
+    records = read_run(distillation_run.run_dir)
+    assert path.read_text(encoding="utf-8") == render_report(records)
+
+
+def test_report_may_be_written_elsewhere(distillation_run, tmp_path):
+    path = tmp_path / "new" / "report.html"
+    records = read_run(distillation_run.run_dir)
+    assert write_report(records, path) == path
+    assert path.is_file()
+
+
+def test_report_of_no_run_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no run directory"):
+        write_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_stands_alone_and_is_well_formed(distillation_run):
+    text = render_report(read_run(distillation_run.run_dir))
+    found = outline(text)
+    assert all(link.startswith("#") for link in found.links)
+    assert not {"script", "link", "img", "iframe"} & set(found.tags)
+    assert "@import" not in text
+    assert set(re.findall(r"url\(([^)]*)\)", text)) <= {
+        f"#{name}" for name in found.ids
+    }
+    assert set(re.findall(r"https?://[^\"]*", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_report_ids_are_unique(distillation_run):
+    found = outline(render_report(read_run(distillation_run.run_dir)))
+    assert len(found.ids) == len(set(found.ids))
+
+
+def test_report_shows_verdict_table_pictures_and_origin(distillation_run):
+    text = render_report(read_run(distillation_run.run_dir))
+    assert "<h1>tinybert on sst2</h1>" in text
+    assert "keeps 94.4&nbsp;% of the teacher" in text
+    assert "<td>83.7</td><td>94.3</td>" in text
+    found = outline(text)
+    # Metric, latency, 3 + 1 losses of the student, 1 of the control.
+    assert found.tags.count("svg") == 7
+    assert "kdkit train-teacher --task sst2 --seed 1\nkdkit distill" in text
+    assert "<details><summary>Configuration</summary>" in text
+    assert "<dt>Student, intermediate layer</dt><dd>30 min</dd>" in text
+    assert "<td>3.1e-7</td>" in text
+
+
+def test_report_escapes_what_it_is_given(make_run):
+    attack = "<script>alert('x')</script>"
+    run = make_run(
+        "run",
+        {
+            "recipe": attack,
+            "data": {"task": attack},
+            "teacher": attack,
+            "provenance": {"command": attack, "commit": attack},
+        },
+    )
+    run.log("model", arm="student", name=attack, parameters=1)
+    run.epoch("student", attack, 1, **{attack: 1.0, "$\\frac{": 2.0})
+    run.evaluation("student", attack, 1, 0.5, metrics={attack: 0.5})
+    run.latency(
+        run.export("student", attack, metrics={attack: 0.5}, file=attack), 1.0
+    )
+    text = render_report(read_run(run.run_dir))
+    found = outline(text)
+    assert "script" not in found.tags
+    assert "&lt;script&gt;" in text
+
+
+def test_report_says_not_run_where_nothing_was(make_run):
+    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
+    text = render_report(read_run(run.run_dir))
+    outline(text)
+    assert '<td class="empty">not run</td>' in text
+    for what in ("Training", "Export", "Metric over epochs"):
+        assert f"{what}: not run." in text
+    assert "<svg" not in text
+
+
+def test_report_of_a_teacher_shows_the_teacher_alone(teacher_run):
+    text = render_report(read_run(teacher_run.run_dir))
+    assert "<h1>teacher on sst2</h1>" in text
+    assert '<tbody class="teacher">' in text
+    assert '<tbody class="student">' not in text
+
+
+def test_report_says_that_a_line_was_cut_off(distillation_run):
+    with open(distillation_run.run_dir / "metrics.jsonl", "a") as file:
+        file.write('{"event"')
+    text = render_report(read_run(distillation_run.run_dir))
+    assert "The last line of metrics.jsonl is cut off" in text

@@ -1,0 +1,263 @@
+import dataclasses
+import json
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.reporting.curves import loss_curves
+from kdkit.reporting.curves import metric_curve
+from kdkit.reporting.curves import run_seconds
+from kdkit.reporting.curves import stage_seconds
+from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import Setting
+from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
+
+
+def test_read_run_finds_the_teachers_run(distillation_run, teacher_run):
+    records = read_run(distillation_run.run_dir)
+    assert records.config["recipe"] == "tinybert"
+    assert records.teacher_run.run_dir == teacher_run.run_dir
+    assert records.remarks == ()
+
+
+def test_read_run_finds_the_run_of_a_teachers_model(make_run, teacher_run):
+    model = teacher_run.run_dir / "teacher"
+    model.mkdir()
+    run = make_run("run", {"teacher": str(model)})
+    assert read_run(run.run_dir).teacher_run.run_dir == teacher_run.run_dir
+
+
+def test_read_run_finds_a_teacher_that_the_run_trained(make_run, make_teacher):
+    run = make_run("run", {"teacher": {"verb": "train-teacher"}})
+    assert "teacher_run is no run directory" in read_run(run.run_dir).remarks[0]
+    make_teacher("run/teacher_run")
+    teacher_run = read_run(run.run_dir).teacher_run
+    assert teacher_run.run_dir == run.run_dir / "teacher_run"
+
+
+def test_student_of_another_run_may_be_the_teacher(make_run, distillation_run):
+    run = make_run("second", {"teacher": str(distillation_run.run_dir)})
+    records = read_run(run.run_dir)
+    assert best_evaluation(records, "teacher").metrics == {"accuracy": 0.8379}
+    assert model_description(records, "teacher")["parameters"] == 14_350_250
+    files = exported_files(records, "teacher")
+    assert [file.size_bytes for file in files] == [
+        57_600_000,
+        28_900_000,
+        14_500_000,
+    ]
+    assert {file.arm for file in files} == {"teacher"}
+
+
+def test_read_run_takes_a_preset_for_no_run(make_run):
+    run = make_run("run", {"teacher": "bert_base_en_uncased"})
+    records = read_run(run.run_dir)
+    assert records.teacher_run is None
+    assert "bert_base_en_uncased is no run directory" in records.remarks[0]
+
+
+def test_read_run_says_that_the_last_line_is_cut_off(distillation_run):
+    whole = read_run(distillation_run.run_dir)
+    with open(distillation_run.run_dir / "metrics.jsonl", "a") as file:
+        file.write('{"event": "epoch", "arm": "stu')
+    records = read_run(distillation_run.run_dir)
+    assert records.events == whole.events
+    assert "last line" in records.remarks[0]
+    assert "cut off" in records.remarks[0]
+
+
+def test_read_run_says_which_line_in_between_is_no_event(distillation_run):
+    path = distillation_run.run_dir / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    lines[2] = lines[2][:20] + lines[2]
+    path.write_text("\n".join(lines))
+    records = read_run(distillation_run.run_dir)
+    assert len(records.events) == len(lines) - 1
+    assert "Line 3" in records.remarks[0]
+
+
+def test_read_run_passes_on_the_remarks_on_the_teacher(
+    distillation_run, teacher_run
+):
+    with open(teacher_run.run_dir / "metrics.jsonl", "a") as file:
+        file.write("{")
+    (remark,) = read_run(distillation_run.run_dir).remarks
+    assert remark.startswith("Teacher's run: The last line")
+
+
+@pytest.mark.parametrize("missing", ["nothing there", "a file", "without it"])
+def test_read_run_refuses_what_is_no_run(tmp_path, missing):
+    path = tmp_path / "run"
+    if missing == "a file":
+        path.touch()
+    elif missing == "without it":
+        path.mkdir()
+    with pytest.raises(UsageError, match=missing):
+        read_run(path)
+
+
+def test_read_run_refuses_the_directory_of_a_model(tmp_path):
+    (tmp_path / "config.json").write_text('{"module": "keras_hub"}')
+    with pytest.raises(UsageError, match="of something else"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"task": ', "[1, 2]"])
+def test_read_run_refuses_a_damaged_config(make_run, text):
+    run = make_run("run", {})
+    (run.run_dir / "config.json").write_text(text)
+    with pytest.raises(UsageError, match="config.json' is damaged"):
+        read_run(run.run_dir)
+
+
+def test_read_run_without_events_says_so(make_run):
+    run = make_run("run", {})
+    (run.run_dir / "metrics.jsonl").unlink()
+    records = read_run(run.run_dir)
+    assert records.events == ()
+    assert "nothing was run yet" in records.remarks[0]
+
+
+def test_best_evaluation_is_the_one_that_run_finished_names(distillation_run):
+    control = best_evaluation(read_run(distillation_run.run_dir), "control")
+    assert (control.stage, control.epoch) == ("fine_tuning", 4)
+    assert control.metrics == {"accuracy": 0.7833}
+    assert control.agreement["same_top_class"] == 0.801
+    assert control.examples == 872
+
+
+def test_best_evaluation_is_the_last_of_an_unfinished_run(make_run):
+    run = make_run("run", {})
+    run.evaluation("student", "intermediate_layer", 1, 0.9)
+    run.evaluation("student", "prediction_layer", 1, 0.6)
+    run.evaluation("student", "prediction_layer", 2, 0.7)
+    run.evaluation("student", "prediction_layer", 2, 0.1, split="train")
+    best = best_evaluation(read_run(run.run_dir), "student")
+    assert (best.stage, best.epoch) == ("prediction_layer", 2)
+    assert best.metrics == {"accuracy": 0.7}
+
+
+def test_best_evaluation_of_the_teacher_may_be_in_its_own_run(
+    make_run, teacher_run
+):
+    run = make_run("run", {"teacher": str(teacher_run.run_dir)})
+    best = best_evaluation(read_run(run.run_dir), "teacher")
+    assert best.metrics == {"accuracy": 0.8876}
+
+
+def test_best_evaluation_leaves_out_what_is_no_number(make_run):
+    run = make_run("run", {})
+    metrics = {"accuracy": 0.5, "f1": float("nan"), "bleu": None}
+    run.evaluation("student", "prediction_layer", 1, 0.0, metrics=metrics)
+    best = best_evaluation(read_run(run.run_dir), "student")
+    assert best.metrics == {"accuracy": 0.5}
+
+
+def test_exported_files_are_sorted_and_have_latencies(distillation_run):
+    files = exported_files(read_run(distillation_run.run_dir), "student")
+    assert [file.precision for file in files] == ["fp32", "fp16", "int8"]
+    assert files[2].latencies[Setting(1, 1, 128)].median_ms == 5.93
+    assert str(Setting(1, 1, 128)) == "1 thread, batch 1, length 128"
+
+
+def test_exported_files_of_the_teacher_come_from_its_run(distillation_run):
+    (file,) = exported_files(read_run(distillation_run.run_dir), "teacher")
+    assert file.size_bytes == 91_200_000
+    assert file.latencies[Setting(1, 1, 128)].median_ms == 61.3
+
+
+def test_exported_files_keep_the_latest_latency_of_each_setting(make_run):
+    run = make_run("run", {})
+    file = run.export("student", "int8")
+    run.latency(file, 9.0)
+    run.latency(file, 6.0)
+    run.latency(str(run.run_dir / file), 4.0, threads=2)
+    (exported,) = exported_files(read_run(run.run_dir), "student")
+    medians = {
+        setting.threads: latency.median_ms
+        for setting, latency in exported.latencies.items()
+    }
+    assert medians == {1: 6.0, 2: 4.0}
+
+
+def test_exported_files_forget_the_latency_of_an_older_file(make_run):
+    run = make_run("run", {})
+    run.latency(run.export("student", "int8"), 9.0)
+    run.export("student", "int8", size_bytes=7)
+    (exported,) = exported_files(read_run(run.run_dir), "student")
+    assert exported.size_bytes == 7
+    assert exported.latencies == {}
+
+
+def test_loss_curves_hold_objectives_by_arm_and_stage(distillation_run):
+    curves = {
+        (curve.arm, curve.stage, curve.name): curve
+        for curve in loss_curves(read_run(distillation_run.run_dir))
+    }
+    assert list(curves) == [
+        ("student", "intermediate_layer", "attention_mse"),
+        ("student", "intermediate_layer", "hidden_state_mse"),
+        ("student", "intermediate_layer", "loss"),
+        ("student", "prediction_layer", "loss"),
+        ("control", "fine_tuning", "loss"),
+    ]
+    attention = curves["student", "intermediate_layer", "attention_mse"]
+    assert attention.train[0] == (1, 4.1)
+    assert attention.dev[0] == (1, pytest.approx(1.07 * 4.1))
+
+
+def test_loss_curves_count_a_repeated_epoch_once(make_run):
+    run = make_run("run", {})
+    for epoch, loss in ((1, 3.0), (2, 9.0), (2, 2.0)):
+        run.epoch("student", "prediction_layer", epoch, loss=loss)
+    (curve,) = loss_curves(read_run(run.run_dir))
+    assert curve.train == ((1, 3.0), (2, 2.0))
+
+
+def test_metric_curve_joins_the_stages(distillation_run):
+    records = read_run(distillation_run.run_dir)
+    curve = metric_curve(records, "student", "accuracy")
+    assert [epoch for epoch, _ in curve.points] == [1, 2, 3, 4, 5, 6]
+    assert curve.stages == (
+        ("intermediate_layer", 1, 3),
+        ("prediction_layer", 4, 6),
+    )
+    assert metric_curve(records, "student", "f1") is None
+
+
+def test_stage_seconds_prefer_finished_stages_to_epochs(make_run):
+    run = make_run("run", {})
+    run.epoch("student", "intermediate_layer", 1)
+    run.log(
+        "stage_finished", arm="student", stage="intermediate_layer", seconds=9.0
+    )
+    run.epoch("student", "prediction_layer", 1)
+    run.epoch("student", "prediction_layer", 2)
+    records = read_run(run.run_dir)
+    assert stage_seconds(records) == {
+        ("student", "intermediate_layer"): 9.0,
+        ("student", "prediction_layer"): 1210.0,
+    }
+    assert run_seconds(records) is None
+
+
+def test_model_description_has_the_parameters(distillation_run):
+    records = read_run(distillation_run.run_dir)
+    assert model_description(records, "student")["parameters"] == 14_350_250
+    without_events = dataclasses.replace(records, events=())
+    assert model_description(without_events, "student") == {}
+    teacher = model_description(without_events, "teacher")
+    assert teacher["parameters"] == 22_713_602
+
+
+def test_records_need_no_keras(run_python, distillation_run):
+    found = run_python(
+        "import sys, json, kdkit.reporting as reporting\n"
+        f"records = reporting.read_run({str(distillation_run.run_dir)!r})\n"
+        "reporting.render_report(records)\n"
+        "print(json.dumps([n for n in sys.modules if n in "
+        "('keras', 'tensorflow', 'matplotlib.pyplot')]))"
+    )
+    assert json.loads(found) == []

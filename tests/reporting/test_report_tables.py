@@ -1,0 +1,260 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from kdkit.reporting.notes import run_notes
+from kdkit.reporting.records import read_run
+from kdkit.reporting.summary import run_title
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.tables import cell_text
+from kdkit.reporting.tables import table_columns
+from kdkit.reporting.tables import table_rows
+from kdkit.reporting.terminal import print_report
+
+
+def table_texts(records):
+    """The cells of the table as text, by (arm, label) and column title."""
+    columns = table_columns(records)
+    return {
+        (row.arm, row.label): {
+            column.title: cell_text(column, row.values[column.key])
+            for column in columns
+        }
+        for row in table_rows(records)
+    }
+
+
+def printed(records, width=80):
+    output = io.StringIO()
+    print_report(records, Console(file=output, width=width, highlight=False))
+    return output.getvalue()
+
+
+def test_table_compares_models_and_files(distillation_run):
+    texts = table_texts(read_run(distillation_run.run_dir))
+    assert list(texts) == [
+        ("teacher", "Keras"),
+        ("teacher", "LiteRT fp32"),
+        ("control", "Keras"),
+        ("student", "Keras"),
+        ("student", "LiteRT fp32"),
+        ("student", "LiteRT fp16"),
+        ("student", "LiteRT int8"),
+    ]
+    assert texts["student", "Keras"] == {
+        "accuracy": "83.8",
+        "of teacher": "94.4",  # 0.8379 / 0.8876
+        "agreement": "88.5",
+        "KL divergence": "0.210",
+        "parameters": "14.35",
+        "size": "–",
+        "median": "–",
+        "p95": "–",
+        "speed-up": "–",
+    }
+    assert texts["student", "LiteRT int8"] == {
+        "accuracy": "83.7",
+        "of teacher": "94.3",
+        "agreement": "–",
+        "KL divergence": "–",
+        "parameters": "14.35",
+        "size": "14.50",
+        "median": "5.93",
+        "p95": "6.46",  # 1.09 * 5.93
+        "speed-up": "10×",  # 61.3 / 5.93
+    }
+    assert texts["control", "Keras"]["accuracy"] == "78.3"
+
+
+def test_table_says_not_run_for_what_was_not_run(make_run):
+    run = make_run("run", {"recipe": "tinybert", "teacher": "bert_base"})
+    run.model("student")
+    run.evaluation("student", "prediction_layer", 1, 0.8)
+    run.export("student", "fp16")
+    texts = table_texts(read_run(run.run_dir))
+    assert set(texts["control", "Keras"].values()) == {"not run", "–"}
+    assert texts["control", "Keras"]["accuracy"] == "not run"
+    assert texts["teacher", "LiteRT file"]["size"] == "not run"
+    assert texts["student", "Keras"]["of teacher"] == "not run"
+    fp16 = texts["student", "LiteRT fp16"]
+    assert fp16["size"] == "28.90"
+    for title in ("accuracy", "of teacher", "median", "p95", "speed-up"):
+        assert fp16[title] == "not run"
+
+
+def test_table_shows_every_metric_of_the_task(make_run):
+    run = make_run(
+        "run", {"recipe": "pkd", "data": {"task": "mrpc"}, "teacher": "x"}
+    )
+    for arm, accuracy, f1 in (("teacher", 0.88, 0.92), ("student", 0.8, 0.86)):
+        metrics = {"accuracy": accuracy, "f1": f1}
+        run.evaluation(arm, "fine_tuning", 1, 0.0, metrics=metrics)
+    student = table_texts(read_run(run.run_dir))["student", "Keras"]
+    assert student["accuracy"] == "80.0"
+    assert student["F1"] == "86.0"
+    assert student["of teacher"] == "90.9"  # of the first metric
+
+
+def test_table_writes_correlations_and_regression_agreement(make_run):
+    run = make_run(
+        "run", {"recipe": "pkd", "data": {"task": "stsb"}, "teacher": "x"}
+    )
+    run.evaluation("teacher", None, None, 0.0, metrics={"pearson": 0.9})
+    run.evaluation(
+        "student",
+        "prediction_layer",
+        1,
+        0.0,
+        metrics={"pearson": 0.81},
+        agreement={"mean_squared_difference": 0.042},
+    )
+    student = table_texts(read_run(run.run_dir))["student", "Keras"]
+    assert student["pearson"] == "0.810"
+    assert student["of teacher"] == "90.0"
+    assert student["mean squared difference"] == "0.042"
+
+
+def test_table_has_no_share_of_a_teacher_that_scores_nothing(make_run):
+    run = make_run(
+        "run", {"recipe": "pkd", "data": {"task": "cola"}, "teacher": "x"}
+    )
+    for arm, value in (("teacher", 0.0), ("student", 0.2)):
+        metrics = {"matthews_correlation": value}
+        run.evaluation(arm, "fine_tuning", 1, 0.0, metrics=metrics)
+    records = read_run(run.run_dir)
+    assert table_texts(records)["student", "Keras"]["of teacher"] == "–"
+    assert "keeps" not in verdict(records)
+
+
+def test_table_has_no_share_where_lower_is_better(make_run):
+    run = make_run("run", {"recipe": "lightpaff", "teacher": "x"})
+    run.evaluation("student", "s", 1, 0.0, metrics={"perplexity": 40.1})
+    records = read_run(run.run_dir)
+    assert "of teacher" not in table_texts(records)["student", "Keras"]
+
+
+def test_speed_up_needs_the_same_setting(make_run, teacher_run):
+    run = make_run("run", {"teacher": str(teacher_run.run_dir)})
+    file = run.export("student", "int8")
+    run.latency(file, 6.13)
+    run.latency(file, 3.0, threads=2)
+    records = read_run(run.run_dir)
+    speed_ups = {
+        row.setting.threads: row.values["speed_up"]
+        for row in table_rows(records)
+        if row.label == "LiteRT int8"
+    }
+    assert speed_ups == {1: pytest.approx(10.0), 2: None}
+    assert "LiteRT int8, 2 threads" in " ".join(printed(records, 120).split())
+    assert "Latency: batch 1, length 128." in " ".join(run_notes(records))
+
+
+def test_files_of_one_precision_are_told_apart(make_run):
+    run = make_run("run", {"teacher": "x"})
+    run.export("student", "fp32", file="a.tflite", sequence_length=64)
+    run.export("student", "fp32", file="b.tflite", sequence_length=None)
+    run.export("student", "fp16", file="c.tflite")
+    run.export("student", "fp16", file="d.tflite")
+    labels = [
+        row.label
+        for row in table_rows(read_run(run.run_dir))
+        if row.arm == "student"
+    ]
+    assert labels == [
+        "Keras",
+        "LiteRT fp32, length any",
+        "LiteRT fp32, length 64",
+        "LiteRT fp16, length 128, c.tflite",
+        "LiteRT fp16, length 128, d.tflite",
+    ]
+
+
+def test_teacher_run_has_rows_of_the_teacher_alone(teacher_run):
+    records = read_run(teacher_run.run_dir)
+    assert list(table_texts(records)) == [
+        ("teacher", "Keras"),
+        ("teacher", "LiteRT fp32"),
+    ]
+    assert run_title(records) == "teacher on sst2"
+    assert verdict(records) == (
+        "The teacher reaches 88.8 % accuracy on 872 dev examples."
+    )
+
+
+def test_verdict_is_made_of_the_numbers(distillation_run):
+    assert verdict(read_run(distillation_run.run_dir)) == (
+        "The student keeps 94.4 % of the teacher's accuracy (83.8 % of "
+        "88.8 %) at 63 % of the parameters; its int8 file is 10× faster and "
+        "6.3× smaller than the teacher's fp32 file; the same student without "
+        "a teacher: 78.3 %, 5.5 points less."
+    )
+
+
+def test_verdict_says_that_distilling_did_not_help(make_distillation):
+    run = make_distillation("run", student=0.78, control=0.8)
+    assert verdict(read_run(run.run_dir)).endswith(
+        "without a teacher: 80.0 %, 2.0 points more, so that distilling did "
+        "not help."
+    )
+
+
+def test_verdict_says_what_was_not_run(make_run):
+    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
+    assert verdict(read_run(run.run_dir)) == "Nothing has been evaluated yet."
+    run.evaluation("student", "prediction_layer", 1, 0.8)
+    assert verdict(read_run(run.run_dir)) == (
+        "The student reaches 80.0 % accuracy; the same student without a "
+        "teacher was not run."
+    )
+
+
+def test_verdict_gives_small_students_as_fractions(make_run):
+    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
+    run.log("model", arm="teacher", parameters=109_482_240)
+    run.log("model", arm="student", parameters=14_350_248)
+    run.evaluation("teacher", None, None, 0.9)
+    run.evaluation("student", "prediction_layer", 1, 0.8)
+    assert "at 1/8 of the parameters" in verdict(read_run(run.run_dir))
+
+
+def test_notes_say_what_to_mind(make_run):
+    settings = {"teacher": "x", "data": {"task": "sentiment"}}
+    run = make_run("run", settings)
+    run.evaluation("student", "prediction_layer", 1, 0.8)
+    notes = " ".join(run_notes(read_run(run.run_dir)))
+    assert "The teacher x is no run directory" in notes
+    assert "on generated sentences" in notes
+    assert "The run has not finished" in notes
+    assert "The control was not run." in notes
+    # sqrt(0.8 * 0.2 / 872) = 0.0135
+    assert "one standard error of the student's accuracy is 1.4" in notes
+
+
+def test_terminal_table_fits_eighty_columns(distillation_run, make_run):
+    empty = make_run("empty", {"recipe": "tinybert", "teacher": "x"})
+    for run in (distillation_run, empty):
+        lines = printed(read_run(run.run_dir)).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert not any("…" in line for line in lines)
+
+
+def test_terminal_report_shows_the_numbers(distillation_run):
+    text = printed(read_run(distillation_run.run_dir))
+    assert text.startswith("tinybert on sst2\n")
+    (int8,) = [line for line in text.splitlines() if "LiteRT int8" in line]
+    assert int8.split()[2:] == [
+        "83.7",
+        "94.3",
+        "–",
+        "14.35",
+        "14.50",
+        "5.93",
+        "6.46",
+        "10×",
+    ]
+
+
+def test_terminal_report_takes_no_name_for_markup(make_run):
+    run = make_run("run", {"recipe": "[red]", "data": {"task": "[/red]"}})
+    assert printed(read_run(run.run_dir)).startswith("[red] on [/red]\n")

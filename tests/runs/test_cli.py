@@ -1,0 +1,253 @@
+"""The command line: what it prints, its exit status, its errors."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from kdkit.cli.main import VERBS
+from kdkit.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def run_dir(finished_run, tmp_path_factory):
+    """A copy of the finished run, to export into."""
+    path = tmp_path_factory.mktemp("cli") / "run"
+    shutil.copytree(finished_run, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(run_dir):
+    """The run with LiteRT files, their latency and its teacher's."""
+    teacher = run_dir / "teacher_run"
+    assert main(["export", str(teacher), "--precision", "fp32"]) == 0
+    assert main(["export", str(run_dir), "--precision", "fp32", "int8"]) == 0
+    files = sorted(map(str, run_dir.rglob("*.tflite")))
+    assert main(["benchmark", *files, "--runs", "3", "--warmup", "1"]) == 0
+    return run_dir
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_help_does_not_load_tensorflow():
+    code = (
+        "import sys\n"
+        "from kdkit.cli.main import main\n"
+        "for arguments in (['--help'], ['distill', '--help']):\n"
+        "    try:\n"
+        "        main(arguments)\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "print(sorted({'tensorflow', 'keras'} & set(sys.modules)))\n"
+    )
+    output = python(code)
+    assert output.splitlines()[-1] == "[]"
+    assert all(verb in output for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_shows_an_example(verb, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main([verb, "--help"])
+    assert raised.value.code == 0
+    text = capsys.readouterr().out
+    assert "example:" in text
+    assert f"kdkit {verb}" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["destill"],
+        ["distill", "tinybert"],
+        ["distill", "tinybert", "--unknown", "1", "--run-dir", "x"],
+        ["benchmark", "x.tflite", "--threads", "many"],
+    ],
+)
+def test_unknown_words_are_one_line_and_status_2(arguments, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--help" in error
+
+
+def test_no_verb_shows_the_help(capsys):
+    assert main([]) == 2
+    assert "kdkit VERB" in capsys.readouterr().out
+
+
+def test_list_and_show_print_recipes(capsys):
+    assert main(["list"]) == 0
+    assert "tinybert" in capsys.readouterr().out
+    assert main(["show", "tinybert", "--task", "cola"]) == 0
+    assert '"epochs": 50' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["distill", "tinybear", "--smoke", "--run-dir", "RUN"], "tinybert"),
+        (["distill", "tinybert", "--run-dir", "RUN"], "--task, --teacher"),
+        (
+            ["distill", "tinybert", "--smoke", "--set", "x.y=1"]
+            + ["--run-dir", "RUN"],
+            "there is no 'x'",
+        ),
+        (
+            ["distill", "tinybert", "--smoke", "--task", "sst2"]
+            + ["--run-dir", "RUN"],
+            "--task cannot stand beside --smoke",
+        ),
+        (
+            ["distill", "tinybert", "--task", "sst3", "--teacher", "x"]
+            + ["--run-dir", "RUN"],
+            "sst2",
+        ),
+        (
+            ["train-teacher", "--task", "sst2", "--model", "RUN/none"]
+            + ["--data-dir", "RUN", "--run-dir", "RUN"],
+            "SST-2/train.tsv",
+        ),
+        (["evaluate", "RUN/model.keras", "--task", "sst2"], "No such file"),
+        (["evaluate", "RUN"], "Missing: --task"),
+        (["export", "RUN/a.tflite"], "No such file"),
+        (["benchmark", "RUN/none.tflite"], "none.tflite"),
+        (["benchmark", "RUN"], "Expected .tflite files"),
+        (["report", "RUN"], "RUN"),
+    ],
+)
+def test_a_mistake_is_told_without_a_traceback(
+    arguments, message, tmp_path, capsys
+):
+    arguments = [word.replace("RUN", str(tmp_path)) for word in arguments]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"kdkit {arguments[0]}: ")
+    assert message.replace("RUN", str(tmp_path)) in error
+    assert "Traceback" not in error
+
+
+def test_evaluate_prints_the_metrics_of_a_run(run_dir, capsys):
+    assert main(["evaluate", str(run_dir)]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert result["task"] == "sentiment"
+    assert (result["split"], result["examples"]) == ("dev", 1000)
+    events = (run_dir / "metrics.jsonl").read_text().splitlines()
+    logged = [json.loads(line) for line in events]
+    (finished,) = [e for e in logged if e["event"] == "run_finished"]
+    assert result["metrics"] == pytest.approx(
+        finished["best"]["student"]["metrics"]
+    )
+
+
+def test_evaluate_takes_arms_presets_and_files(exported, tmp_path, capsys):
+    file = exported / "exports" / "student-int8.tflite"
+    elsewhere = tmp_path / "model.tflite"
+    shutil.copy(file, elsewhere)
+    task = ["--task", "sentiment"]
+    accuracies = []
+    for arguments in (
+        [str(exported), "--arm", "control"],
+        [str(exported / "student"), *task],
+        [str(file)],
+        [str(elsewhere), *task, "--tokenizer", str(exported)],
+    ):
+        assert main(["evaluate", *arguments, "--split", "test"]) == 0
+        result = last_json(capsys.readouterr().out)
+        assert result["split"] == "test"
+        accuracies.append(result["metrics"]["accuracy"])
+    assert accuracies[2] == accuracies[3]
+
+
+def test_evaluate_of_a_lone_file_asks_for_its_tokenizer(
+    exported, tmp_path, capsys
+):
+    file = tmp_path / "model.tflite"
+    shutil.copy(exported / "exports" / "student-int8.tflite", file)
+    assert main(["evaluate", str(file), "--task", "sentiment"]) == 2
+    assert "--tokenizer" in capsys.readouterr().err
+
+
+def test_export_notes_what_it_measured(exported):
+    lines = (exported / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    exports = {e["precision"]: e for e in events if e["event"] == "export"}
+    assert exports["fp32"]["max_abs_difference"] < 1e-4
+    assert exports["int8"]["arm"] == "student"
+    assert 0 <= exports["int8"]["metrics"]["accuracy"] <= 1
+    assert exports["int8"]["size_bytes"] < exports["fp32"]["size_bytes"]
+    assert (exported / exports["int8"]["file"]).is_file()
+
+
+def test_export_overwrites_only_when_told(exported, capsys):
+    command = ["export", str(exported), "--precision", "int8"]
+    assert main(command) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_export_to_a_saved_model(exported, tmp_path):
+    command = ["export", str(exported), "--format", "saved_model"]
+    assert main([*command, "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "student-saved_model" / "saved_model.pb").is_file()
+
+
+def test_benchmark_prints_the_promised_fields(exported, capsys):
+    file = exported / "exports" / "student-fp32.tflite"
+    assert main(["benchmark", str(file), "--runs", "2", "--warmup", "0"]) == 0
+    (result,) = last_json(capsys.readouterr().out)["results"]
+    assert result.keys() == {
+        "file", "median_ms", "p95_ms", "threads", "batch_size",
+        "sequence_length", "size_bytes", "parameters",
+    }  # fmt: skip
+    assert result["size_bytes"] == file.stat().st_size
+    assert result["parameters"] > 0
+
+
+def test_report_is_one_page_about_all_arms(exported, capsys):
+    assert main(["report", str(exported)]) == 0
+    page = (exported / "report.html").read_text()
+    for word in ("teacher", "student", "control", "int8", "<svg"):
+        assert word in page
+    for foreign in ("http://", "https://", "src=", "<link"):
+        assert foreign not in page.replace("http://www.w3.org", "")
+    assert "student" in capsys.readouterr().out
+
+
+def test_report_writes_results_between_markers(exported, tmp_path):
+    page = tmp_path / "results.md"
+    page.write_text(
+        "above\n<!-- kdkit:results:start -->\nSTALE\n"
+        "<!-- kdkit:results:end -->\nbelow\n"
+    )
+    command = ["report", str(exported), "--markdown", str(page)]
+    assert main(command) == 0
+    text = page.read_text()
+    assert text.startswith("above\n")
+    assert text.endswith("below\n")
+    assert "STALE" not in text
+    assert "int8" in text
+
+
+def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):
+    config = finished_run / "config.json"
+    command = ["distill", "tinybert", "--config", str(config)]
+    clash = [*command, "--teacher", "x", "--run-dir", str(tmp_path / "run")]
+    assert main(clash) == 2
+    assert "--teacher cannot stand beside --config" in capsys.readouterr().err
+    # Same directory, same settings: it is finished.
+    assert main([*command, "--run-dir", str(finished_run)]) == 0
+    assert "is finished" in capsys.readouterr().out

@@ -1,0 +1,68 @@
+"""Every recipe is data that holds for every task."""
+
+import json
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.models import PRESETS
+from kdkit.recipes import RECIPES
+from kdkit.settings import from_dict
+from kdkit.settings import to_dict
+from kdkit.tasks import TASKS
+from kdkit.tasks import get_task
+from kdkit.training import Stage
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_has_its_name_and_a_known_student(name):
+    assert RECIPES[name].name == name
+    assert RECIPES[name].student in PRESETS
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", RECIPES)
+def test_stages_survive_json_for_every_task_and_parity(name, task):
+    recipe = RECIPES[name]
+    for parity in (None, *recipe.parities):
+        for stage in recipe.stages_for(get_task(task), parity):
+            values = json.loads(json.dumps(to_dict(stage)))
+            assert from_dict(Stage, values) == stage
+
+
+def test_tinybert_has_the_papers_epochs():
+    epochs = {
+        task: RECIPES["tinybert"].stages_for(get_task(task))[0].epochs
+        for task in ("sst2", "mnli", "qqp", "qnli", "cola")
+    }
+    assert epochs == {
+        "sst2": 20, "mnli": 10, "qqp": 10, "qnli": 10, "cola": 50,
+    }  # fmt: skip
+
+
+def test_tinybert_has_the_codes_optimiser_settings():
+    first, second = RECIPES["tinybert"].stages_for(get_task("sst2"))
+    assert (first.learning_rate, first.schedule) == (5e-5, "constant")
+    assert (second.learning_rate, second.schedule) == (3e-5, "linear")
+    assert (second.epochs, second.warmup_fraction) == (3, 0.1)
+    assert {first.weight_decay, second.weight_decay} == {0.01}
+    assert {first.batch_size, second.batch_size} == {32}
+    assert not first.keep_best
+
+
+def test_tinybert_in_the_papers_variant_has_two_projections_without_bias():
+    stage = RECIPES["tinybert"].stages_for(get_task("sst2"), "paper")[0]
+    projected = [o for o in stage.objectives if o.projection]
+    assert [o.tap for o in projected] == ["embedding_output", "hidden_states"]
+    assert not any(o.projection_bias for o in projected)
+    assert not projected[1].include_embeddings
+
+
+def test_regression_distils_the_teachers_score():
+    stages = RECIPES["tinybert"].stages_for(get_task("stsb"))
+    assert [o.loss for o in stages[1].objectives] == ["logit_mse"]
+
+
+def test_unknown_parity_names_the_known():
+    with pytest.raises(UsageError, match="paper"):
+        RECIPES["tinybert"].stages_for(get_task("sst2"), "slides")

@@ -1,0 +1,102 @@
+"""Run directories: one process, one configuration, one log."""
+
+import json
+import multiprocessing
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.training.run_directory import open_run
+from kdkit.training.run_directory import read_config
+
+SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
+
+
+def start(path, settings=SETTINGS):
+    with open_run(path, settings) as run:
+        run.write_config(settings, {"command": "kdkit"})
+        run.log("epoch", arm="student", epoch=1, seconds=2.0)
+
+
+def test_config_holds_settings_and_provenance(tmp_path):
+    start(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config == {**SETTINGS, "provenance": {"command": "kdkit"}}
+    assert read_config(tmp_path / "run") == SETTINGS
+
+
+def test_same_settings_go_on(tmp_path):
+    start(tmp_path / "run")
+    with open_run(tmp_path / "run", SETTINGS) as run:
+        assert run.seconds == 2.0
+        assert not run.is_finished
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    start(tmp_path / "run")
+    changed = {"seed": 1, "stages": [{"name": "fine_tuning", "epochs": 4}]}
+    with (
+        pytest.raises(UsageError) as raised,
+        open_run(tmp_path / "run", changed),
+    ):
+        pass
+    assert "seed: 0 -> 1" in str(raised.value)
+    assert "stages.fine_tuning.epochs: 3 -> 4" in str(raised.value)
+
+
+def test_a_failed_preparation_leaves_no_config(tmp_path):
+    with pytest.raises(UsageError), open_run(tmp_path / "run", SETTINGS):
+        raise UsageError("no such teacher")
+    start(tmp_path / "run", {**SETTINGS, "seed": 5})
+
+
+def test_a_strangers_directory_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("do not overwrite")
+    with (
+        pytest.raises(UsageError, match=r"not empty.*thesis\.txt"),
+        open_run(tmp_path, SETTINGS),
+    ):
+        pass
+
+
+def test_a_cut_off_line_is_no_event(tmp_path):
+    start(tmp_path / "run")
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write('{"event": "epo')
+    with open_run(tmp_path / "run", SETTINGS) as run:
+        assert len(run.events()) == 1
+
+
+def test_kept_events_are_the_wanted_ones(tmp_path):
+    with open_run(tmp_path, SETTINGS) as run:
+        for epoch in (1, 2, 3):
+            run.log("epoch", epoch=epoch)
+        run.keep_events(lambda event: event["epoch"] < 3)
+        assert [event["epoch"] for event in run.events()] == [1, 2]
+
+
+def hold(path, held, release):
+    with open_run(path, SETTINGS):
+        held.set()
+        release.wait(60)
+
+
+def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(
+    tmp_path,
+):
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(tmp_path, held, release))
+    process.start()
+    try:
+        assert held.wait(60)
+        with (
+            pytest.raises(UsageError, match="Another process"),
+            open_run(tmp_path, SETTINGS),
+        ):
+            pass
+    finally:
+        process.kill()
+        process.join()
+    with open_run(tmp_path, SETTINGS):
+        pass

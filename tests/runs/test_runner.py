@@ -1,0 +1,251 @@
+"""What a run leaves, how it goes on, and what it refuses."""
+
+import dataclasses
+import json
+
+import h5py
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.models import load_classifier
+from kdkit.recipes import smoke
+from kdkit.settings import from_dict
+from kdkit.settings import override
+from kdkit.training import DistillSettings
+from kdkit.training import distill
+from kdkit.training import train_teacher
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.run_directory import read_config
+
+
+def read_events(run, kind=None):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event for event in events if kind in (None, event["event"])]
+
+
+def test_run_directory_holds_what_is_promised(finished_run):
+    names = {path.name for path in finished_run.iterdir()}
+    assert names >= {
+        "config.json", "metrics.jsonl", "checkpoints", "student", "control",
+        "tensorboard", "teacher_run",
+    }  # fmt: skip
+
+
+def test_config_alone_gives_the_settings_back(finished_run, smoke_settings):
+    settings = from_dict(DistillSettings, read_config(finished_run))
+    assert settings == smoke_settings
+
+
+def test_student_is_a_preset_with_its_tokenizer(finished_run):
+    model = keras_hub.models.TextClassifier.from_preset(
+        str(finished_run / "student")
+    )
+    logits = model.predict(["the film is not good ."], verbose=0)
+    assert logits.shape == (1, 2)
+
+
+def test_every_objective_and_metric_is_logged_each_epoch(finished_run):
+    logs = {
+        (event["arm"], event["stage"]): event["logs"]
+        for event in read_events(finished_run, "epoch")
+    }
+    intermediate = logs["student", "intermediate_layer"]
+    assert {"attention_mse", "hidden_state_mse", "val_hidden_state_mse"} <= (
+        intermediate.keys()
+    )
+    prediction = logs["student", "prediction_layer"]
+    assert {
+        "soft_cross_entropy", "learning_rate", "val_accuracy",
+        "val_same_top_class", "val_kl_divergence",
+    } <= prediction.keys()  # fmt: skip
+
+
+def test_teacher_student_and_agreement_are_evaluated(finished_run):
+    evaluations = read_events(finished_run, "evaluation")
+    arms = [event["arm"] for event in evaluations]
+    assert arms == ["teacher", "student", "student", "control", "control"]
+    assert evaluations[0]["agreement"] is None
+    assert 0 <= evaluations[1]["agreement"]["same_top_class"] <= 1
+    assert evaluations[1]["examples"] == 1000
+
+
+def test_control_has_as_many_updates_as_the_student(finished_run):
+    steps = {}
+    for event in read_events(finished_run, "epoch"):
+        steps.setdefault(event["arm"], {})[event["stage"]] = event["step"]
+    assert sum(steps["control"].values()) == sum(steps["student"].values())
+
+
+def test_both_arms_start_from_the_same_weights(finished_run, smoke_settings):
+    models = [
+        event
+        for event in read_events(finished_run, "model")
+        if event["arm"] in ("student", "control")
+    ]
+    assert models[0]["parameters"] == models[1]["parameters"]
+
+
+def test_tensorboard_has_a_folder_for_each_arm_and_stage(finished_run):
+    folders = {
+        path.parent.relative_to(finished_run / "tensorboard").as_posix()
+        for path in (finished_run / "tensorboard").rglob("events*")
+    }
+    assert folders == {
+        f"{arm}/{part}"
+        for arm in (
+            "student/intermediate_layer",
+            "student/prediction_layer",
+            "control/fine_tuning",
+        )
+        for part in ("train", "validation")
+    }
+
+
+def test_checkpoints_hold_no_teacher(finished_run):
+    teacher = load_classifier(finished_run / "teacher_run", 2).model
+    widths = {weight.shape for weight in teacher.get_weights()}
+    student = load_classifier(finished_run, 2).model
+    own = {weight.shape for weight in student.get_weights()}
+    shapes = set()
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            shapes.add(item.shape)
+
+    for file in (finished_run / "checkpoints").rglob("*.h5"):
+        with h5py.File(file) as content:
+            content.visititems(visit)
+    assert shapes
+    assert not shapes & (widths - own)
+
+
+def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, capsys):
+    before = (finished_run / "metrics.jsonl").read_bytes()
+    distill(smoke_settings, finished_run)
+    assert "is finished: nothing to do" in capsys.readouterr().out
+    assert (finished_run / "metrics.jsonl").read_bytes() == before
+
+
+def test_other_settings_are_refused(finished_run, smoke_settings):
+    changed = dataclasses.replace(smoke_settings, seed=1)
+    with pytest.raises(UsageError, match="seed: 0 -> 1"):
+        distill(changed, finished_run)
+
+
+@pytest.fixture(scope="module")
+def teacher_settings():
+    return override(
+        smoke.TEACHER,
+        [
+            "data.max_train_rows=64",
+            "data.num_buckets=1",
+            "model.num_layers=1",
+            "model.dropout=0.0",
+            "stages.0.epochs=3",
+        ],
+    )
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(
+    teacher_settings, tmp_path, monkeypatch
+):
+    train_teacher(teacher_settings, tmp_path / "whole")
+    save_epoch = StageCheckpoints.save_epoch
+
+    def save_and_stop(self, trainer, student, epoch, value):
+        save_epoch(self, trainer, student, epoch, value)
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StageCheckpoints, "save_epoch", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train_teacher(teacher_settings, tmp_path / "stopped")
+    train_teacher(teacher_settings, tmp_path / "stopped")
+
+    def losses(run):
+        return [e["logs"]["loss"] for e in read_events(run, "epoch")]
+
+    assert losses(tmp_path / "stopped") == pytest.approx(
+        losses(tmp_path / "whole"), abs=1e-6
+    )
+    for whole, stopped in zip(
+        load_classifier(tmp_path / "whole", 2).model.get_weights(),
+        load_classifier(tmp_path / "stopped", 2).model.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(whole, stopped, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_by_name(
+    teacher_settings, tmp_path
+):
+    diverging = override(
+        teacher_settings,
+        ["stages.0.learning_rate=1e30", "stages.0.schedule=constant"],
+    )
+    with pytest.raises(RunError, match=r"loss became .* 'fine_tuning' at step"):
+        train_teacher(diverging, tmp_path / "run")
+
+
+def test_an_untrained_teacher_is_refused(
+    smoke_settings, finished_run, tmp_path
+):
+    preset = finished_run / "teacher_run" / "teacher"
+    encoder = keras_hub.models.Backbone.from_preset(str(preset))
+    tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(str(preset))
+    encoder.save_to_preset(str(tmp_path / "encoder"))
+    tokenizer.save_to_preset(str(tmp_path / "encoder"))
+    settings = dataclasses.replace(
+        smoke_settings, teacher=str(tmp_path / "encoder")
+    )
+    with pytest.raises(UsageError, match="kdkit train-teacher"):
+        distill(settings, tmp_path / "run")
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_what_does_not_fit_is_told_before_training(
+    smoke_settings, finished_run, tmp_path
+):
+    settings = override(
+        dataclasses.replace(
+            smoke_settings, teacher=str(finished_run / "teacher_run")
+        ),
+        [
+            "student.num_heads=2",
+            "stages.0.objectives.hidden_state_mse.projection=null",
+        ],
+    )
+    with pytest.raises(UsageError) as raised:
+        distill(settings, tmp_path / "run")
+    assert "head counts differ" in str(raised.value)
+    assert "different widths" in str(raised.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_student_starts_from_a_checkpoint(
+    smoke_settings, finished_run, tmp_path
+):
+    settings = override(
+        dataclasses.replace(
+            smoke_settings,
+            teacher=str(finished_run / "teacher_run"),
+            stages=smoke_settings.stages[1:],
+            control=(),
+        ),
+        [
+            f"student.checkpoint={finished_run / 'student'}",
+            "stages.0.learning_rate=1e-30",
+        ],
+    )
+    distill(settings, tmp_path / "run")
+    for old, new in zip(
+        load_classifier(finished_run, 2).model.get_weights(),
+        load_classifier(tmp_path / "run", 2).model.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(old, new, atol=1e-6)

@@ -1,0 +1,104 @@
+"""Stages and schedules as data."""
+
+import numpy as np
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.training import ObjectiveSettings
+from kdkit.training import Stage
+from kdkit.training.run_settings import same_number_of_updates
+from kdkit.training.schedules import LinearWarmupDecay
+
+
+def test_schedule_matches_its_formula():
+    schedule = LinearWarmupDecay(2.0, num_steps=100, warmup_fraction=0.1)
+    steps = np.arange(101)
+    expected = 2.0 * np.where(steps < 10, steps / 10, (100 - steps) / 90)
+    actual = [float(schedule(step)) for step in steps]
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+
+def test_schedule_without_warmup_begins_at_the_top():
+    schedule = LinearWarmupDecay(1.0, num_steps=4, warmup_fraction=0.0)
+    assert [float(schedule(step)) for step in (0, 2, 4)] == [1.0, 0.5, 0.0]
+
+
+def test_schedule_survives_its_config():
+    schedule = LinearWarmupDecay(1.0, num_steps=4)
+    copy = LinearWarmupDecay.from_config(schedule.get_config())
+    assert float(copy(2)) == float(schedule(2))
+
+
+def test_constant_stage_has_a_constant_rate():
+    stage = Stage("s", 1, 5e-5, hard_label_weight=1.0, schedule="constant")
+    assert float(stage.make_optimizer(10).learning_rate) == pytest.approx(5e-5)
+
+
+def test_weight_decay_spares_biases_and_norms():
+    optimizer = Stage("s", 1, 1e-3, hard_label_weight=1.0).make_optimizer(10)
+    import keras
+
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(2, name="dense"),
+            keras.layers.LayerNormalization(name="layer_norm"),
+        ]
+    )
+    optimizer.build(model.trainable_variables)
+    before = [variable.numpy() for variable in model.trainable_variables]
+    optimizer.apply(
+        [np.zeros(v.shape, "float32") for v in model.trainable_variables]
+    )
+    optimizer.apply(
+        [np.zeros(v.shape, "float32") for v in model.trainable_variables]
+    )
+    changed = {
+        variable.path.split("/", 1)[-1]: not np.array_equal(
+            old, variable.numpy()
+        )
+        for old, variable in zip(before, model.trainable_variables, strict=True)
+    }
+    decayed = {path for path, differs in changed.items() if differs}
+    assert decayed == {path for path in changed if path.endswith("kernel")}
+
+
+def test_all_problems_of_a_stage_are_told_at_once():
+    with pytest.raises(UsageError) as raised:
+        Stage("s", 0, -1.0, schedule="cosine")
+    for text in ("epochs", "learning_rate", "cosine", "hard_label_weight"):
+        assert text in str(raised.value)
+
+
+def test_objective_settings_are_checked_when_made():
+    with pytest.raises(UsageError, match="Unknown loss"):
+        ObjectiveSettings("x", loss="mse")
+    with pytest.raises(UsageError, match="Wrong `loss_settings`"):
+        ObjectiveSettings(
+            "x", loss="soft_cross_entropy", loss_settings={"tau": 2}
+        )
+    with pytest.raises(UsageError, match="temperature"):
+        ObjectiveSettings(
+            "x", loss="soft_cross_entropy", loss_settings={"temperature": 0}
+        )
+
+
+def test_objective_settings_take_an_explicit_map_from_json():
+    settings = ObjectiveSettings(
+        "x",
+        loss="attention_mse",
+        tap="attention_logits",
+        layer_map={"1": 2, "2": 4},
+    )
+    assert settings.build().layer_map == {1: 2, 2: 4}
+
+
+def test_control_has_as_many_epochs_and_the_batch_size():
+    stages = (
+        Stage("a", 3, 5e-5, hard_label_weight=1.0, batch_size=8),
+        Stage("b", 2, 3e-5, hard_label_weight=1.0, batch_size=8),
+    )
+    (control,) = same_number_of_updates(stages)
+    assert (control.epochs, control.batch_size) == (5, 8)
+    assert control.hard_label_weight == 1.0
+    assert not control.objectives
