@@ -38,9 +38,8 @@ style: $(READY)  ## mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: $(READY)  ## the ratios that docs/performance.md quotes
-	$(BIN)/python benchmarks/distill_step.py
-	$(BIN)/python benchmarks/latency.py
+benchmarks: $(READY)  ## writes docs/performance.md
+	$(BIN)/python benchmarks/run_all.py
 
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -4,6 +4,8 @@ import dataclasses
 import os
 import pathlib
 
+import tensorflow as tf
+
 from kdkit import data
 from kdkit import export
 from kdkit.cli.locating import locate
@@ -101,10 +103,14 @@ def _export(opened, path, precision, batches, options):
 
 
 def _metrics(opened, path, encoded, options):
-    """The metrics of a LiteRT file on dev, or `None` without data."""
-    if encoded is None or options.format != "litert":
+    """The metrics of an exported file on dev, or `None` without data."""
+    if encoded is None:
         return None
-    logits = predict_logits(export.LiteRTModel(path), encoded)
+    if options.format == "litert":
+        predict = export.LiteRTModel(path)
+    else:
+        predict = tf.saved_model.load(str(path)).serve
+    logits = predict_logits(predict, encoded)
     return opened.task.compute_metrics(encoded.labels, logits)
 
 

@@ -1,0 +1,87 @@
+"""Runs the benchmarks and writes what they print into docs/performance.md.
+
+    python benchmarks/run_all.py
+
+Each benchmark is a script beside this one that prints one JSON object on its
+last line. The exit status is 1 where a goal is missed.
+"""
+
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "performance.md"
+SCRIPTS = ("distill_step.py", "latency.py")
+
+
+def main():
+    sections, failed = [], []
+    for script in SCRIPTS:
+        print(f"$ python benchmarks/{script}", flush=True)
+        result = subprocess.run(
+            [sys.executable, str(HERE / script)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        print(result.stdout, flush=True)
+        if result.returncode:
+            failed.append(script)
+        sections.append(section(script, result.stdout))
+    text = "\n".join([header(), *sections])
+    temporary = PAGE.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, PAGE)
+    print(f"Written: {PAGE.relative_to(HERE.parent)}")
+    if failed:
+        print(f"Goals missed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def header():
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    return (
+        "# Performance\n\n"
+        "Written by `python benchmarks/run_all.py` "
+        f"(commit {commit}; {platform.machine()}, {os.cpu_count()} cores, "
+        f"{processor()}; Python {platform.python_version()}). Times differ "
+        "from machine to machine and hour to hour; the ratios within one run "
+        "are what counts.\n"
+    )
+
+
+def processor():
+    """The processor's name, where Linux tells it."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line for line in lines if line.startswith("model name")]
+    return names[0].partition(":")[2].strip() if names else "unknown"
+
+
+def section(script, output):
+    """What a script measures, what it printed, and its JSON object."""
+    docstring = (HERE / script).read_text().split('"""')[1]
+    *table, last = output.rstrip().splitlines()
+    numbers = json.dumps(json.loads(last), indent=2)
+    printed = "\n".join(line.rstrip() for line in table)
+    return (
+        f"## {docstring.splitlines()[0]}\n\n"
+        f"`python benchmarks/{script}`\n\n"
+        f"```\n{printed}\n```\n\n"
+        f"```json\n{numbers}\n```\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
