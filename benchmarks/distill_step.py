@@ -3,11 +3,12 @@
     python benchmarks/distill_step.py
     python benchmarks/distill_step.py --data-dir glue --teacher runs/teacher
 
-Without arguments the teacher has random weights and the rows are random tokens
-of full length; with them, rows of SST-2 and the teacher are real. Measures one update of TinyBERT's intermediate step (12×768 to 4×312, batch 16,
+Measures one update of TinyBERT's intermediate step (12×768 to 4×312, batch 16,
 length 128) against its floor: the teacher's forward pass plus an update of the
 student alone on labels. The three are timed in turn, round by round, in one
 process, so that the ratio of the medians is that of one machine in one state.
+Without arguments the teacher has random weights and the rows are random tokens
+of full length; with them, the teacher and the rows of SST-2 are real.
 
 The last line is a JSON object. The exit status is 1 where the ratio is above
 the goal.
