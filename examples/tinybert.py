@@ -52,6 +52,7 @@ def main():
         "steps_per_epoch": steps,
         "epochs": options.epochs,
         "validation_data": dev_batches,
+        "shuffle": False,  # training_batches does that
         "verbose": 2,
     }
     teacher.fit(batches, **fit)

@@ -46,18 +46,11 @@ def main(arguments=None) -> int:
         return MISTAKE
     options, rest = parser.parse_known_args(arguments[:1])
     verb = options.verb
-    module = importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
-    verb_parser = Parser(
-        prog=f"kdkit {verb}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(verb_parser)
-    options = verb_parser.parse_args(arguments[1:] + rest)
+    options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
     if verb != "report":  # which needs matplotlib only
         quiet.import_tensorflow()
     try:
-        return module.run(options) or DONE
+        return _module(verb).run(options) or DONE
     except UsageError as error:
         print(f"kdkit {verb}: {error}", file=sys.stderr)
         return MISTAKE
@@ -71,6 +64,22 @@ def main(arguments=None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+
+
+def make_verb_parser(verb):
+    """Returns the parser of what stands behind a verb."""
+    module = _module(verb)
+    parser = Parser(
+        prog=f"kdkit {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def _module(verb):
+    return importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
 
 
 def _make_parser():

@@ -14,7 +14,7 @@ PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
 def provenance() -> dict:
     """Returns command, commit of kdkit, versions and machine, as JSON data."""
     return {
-        "command": shlex.join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": _command(),
         "commit": _commit(),
         "versions": {
             "python": platform.python_version(),
@@ -22,6 +22,17 @@ def provenance() -> dict:
         },
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
+
+
+def _command():
+    """The command line as typed, with the home directory as `~`."""
+    home = str(pathlib.Path.home()) + os.sep
+    words = [pathlib.Path(sys.argv[0]).name]
+    for word in sys.argv[1:]:
+        at_home = word.startswith(home)
+        rest = shlex.quote(word.removeprefix(home))
+        words.append(f"~/{rest}" if at_home else shlex.quote(word))
+    return " ".join(words)
 
 
 def _commit():

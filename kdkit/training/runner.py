@@ -256,11 +256,13 @@ def _log_model(run, arm, model, settings):
     if [event for event in run.events("model") if event["arm"] == arm]:
         return
     backbone = model.backbone
+    name = f"BERT {backbone.num_layers}×{backbone.hidden_dim}"
+    if settings is not None and settings.checkpoint is not None:
+        name = pathlib.Path(settings.checkpoint).name
     run.log(
         "model",
         arm=arm,
-        name=(settings and settings.checkpoint)
-        or f"BERT {backbone.num_layers}×{backbone.hidden_dim}",
+        name=name,
         parameters=model.count_params(),
         num_layers=backbone.num_layers,
         hidden_dim=backbone.hidden_dim,

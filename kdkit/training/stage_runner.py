@@ -146,7 +146,9 @@ class StageRun:
                 ),
                 EpochEnd(self._finish_epoch),
                 ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
-                keras.callbacks.TensorBoard(str(logdir), write_graph=False),
+                keras.callbacks.TensorBoard(
+                    str(logdir), write_graph=False, update_freq=100
+                ),
             ],
         )
 

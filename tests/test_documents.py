@@ -1,0 +1,82 @@
+"""Documents tell commands that exist, and point at files that are there."""
+
+import pathlib
+import re
+import runpy
+import shlex
+import sys
+
+import pytest
+
+from kdkit.cli.main import VERBS
+from kdkit.cli.main import make_verb_parser
+
+ROOT = pathlib.Path(__file__).parent.parent
+MARKDOWN = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+    ROOT / "saved_models" / "README.md",
+]
+PAGES = [
+    *MARKDOWN,
+    *(ROOT / "examples").glob("*.sh"),
+    *(ROOT / "kdkit" / "cli").glob("*.py"),
+    *(ROOT / "kdkit" / "recipes").glob("*.py"),
+]
+
+
+def commands_in(path):
+    """The `kdkit VERB …` commands that stand on lines of their own."""
+    text = re.sub(r"\\+\n\s*", " ", path.read_text(encoding="utf-8"))
+    for line in text.splitlines():
+        match = re.match(r"^(?:\$ |    | {2})?kdkit ([a-z-]+)( .*)?$", line)
+        if match and match[1] in VERBS:
+            yield match[1], shlex.split(match[2] or "")
+
+
+COMMANDS = [
+    pytest.param(verb, words, id=f"{path.name}-{verb}")
+    for path in PAGES
+    for verb, words in commands_in(path)
+]
+
+
+def test_there_are_commands_to_check():
+    assert len(COMMANDS) > 15
+
+
+@pytest.mark.parametrize(("verb", "words"), COMMANDS)
+def test_documented_command_parses(verb, words):
+    words = [word for word in words if word != "$@"]
+    make_verb_parser(verb).parse_args(words)
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)
+def test_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(
+        r"\b((?:docs|kdkit|examples|benchmarks|tests)/[\w/]+\.(?:md|py|sh))",
+        text,
+    )
+    missing = {name for name in named if not (ROOT / name).exists()}
+    assert not missing
+
+
+def test_readme_names_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["tinybert.py", "--output", str(tmp_path), "--rows", "64"]
+        + ["--epochs", "1"],
+    )
+    runpy.run_path(str(ROOT / "examples" / "tinybert.py"), run_name="__main__")
+    assert (tmp_path / "student.keras").is_file()
+    assert (tmp_path / "student-int8.tflite").is_file()
+    assert list((tmp_path / "prediction_layer").rglob("events*"))
+    assert "precision='int8'" in capsys.readouterr().out
