@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
 from kdkit import data
 from kdkit import export
@@ -12,6 +11,7 @@ from kdkit import models
 from kdkit import tasks
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
+from kdkit.training.evaluation import make_forward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +83,9 @@ def open_model(place, options) -> Opened:
             f"{place.path} is an encoder without a trained head, so it cannot "
             f"do task {task.name!r}. Fine-tune it with kdkit train-teacher."
         )
-    forward = tf.function(
-        lambda batch: loaded.model(batch, training=False),
-        reduce_retracing=True,
-    )
     return Opened(
         task,
-        forward,
+        make_forward(loaded.model),
         loaded.model,
         loaded.tokenizer or _tokenizer(place, options),
         data_dir,

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import tensorflow as tf
 
 from kdkit.data import evaluation_batches
 from kdkit.tasks import Task
@@ -45,6 +46,17 @@ class Evaluator:
             "metrics": self.task.compute_metrics(self.encoded.labels, logits),
             "agreement": agrees,
         }
+
+
+def make_forward(model):
+    """Returns the model's forward pass in inference mode, compiled once.
+
+    Args:
+        model: `keras.Model`, a classifier.
+    """
+    return tf.function(
+        lambda batch: model(batch, training=False), reduce_retracing=True
+    )
 
 
 def predict_logits(predict, encoded):

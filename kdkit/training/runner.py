@@ -7,7 +7,6 @@ import shutil
 import keras
 import keras_hub
 import numpy as np
-import tensorflow as tf
 
 from kdkit import data
 from kdkit import models
@@ -17,6 +16,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import RunDirectory
@@ -230,10 +230,7 @@ def _load_data(task, settings, tokenizer, seed):
 
 def _evaluate_teacher(run, task, model, dev):
     """Evaluates the teacher once and logs it; returns the dev evaluator."""
-    forward = tf.function(
-        lambda batch: model(batch, training=False), reduce_retracing=True
-    )
-    logits = predict_logits(forward, dev)
+    logits = predict_logits(make_forward(model), dev)
     metrics = task.compute_metrics(dev.labels, logits)
     if not [e for e in run.events("evaluation") if e["arm"] == "teacher"]:
         run.log(

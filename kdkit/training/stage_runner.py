@@ -1,9 +1,9 @@
 """Running one stage: data, trainer, callbacks, checkpoints."""
 
 import dataclasses
+import functools
 
 import keras
-import tensorflow as tf
 
 from kdkit.data import evaluation_batches
 from kdkit.data import training_batches
@@ -15,6 +15,7 @@ from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.evaluation import BATCH_SIZE
 from kdkit.training.evaluation import NUM_BUCKETS
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import make_forward
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
 
@@ -42,6 +43,11 @@ class Arm:
     num_buckets: int
     seed: int
     jit_compile: bool
+
+    @functools.cached_property
+    def forward(self):
+        """The model's forward pass, for all evaluations of the arm."""
+        return make_forward(self.model)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
         """Runs what is left of the stages; returns the best of the last one.
@@ -177,10 +183,7 @@ class StageRun:
         """Evaluates, logs and saves; adds the dev metrics to `logs`."""
         task = self.arm.evaluator.task
         model = self.arm.model
-        forward = tf.function(
-            lambda batch: model(batch, training=False), reduce_retracing=True
-        )
-        evaluation = self.arm.evaluator(forward)
+        evaluation = self.arm.evaluator(self.arm.forward)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value
