@@ -1,0 +1,114 @@
+"""Batches as exported files take them: named int32 arrays of one shape."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kdkit.errors import UsageError
+
+INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
+PADDING = 0  # id of [PAD], segment and mask of a position that is not there
+
+
+def to_int32(batch, input_names):
+    """Picks the inputs of a file from a batch and checks them.
+
+    Args:
+        batch: dict of integer or boolean arrays of one shape, `(batch_size,
+            sequence_length)`, by input name. Other names are ignored.
+        input_names: tuple of strings. The inputs that the file has.
+
+    Returns:
+        A dict of int32 NumPy arrays.
+
+    Raises:
+        UsageError: (a `ValueError`) with everything that is wrong.
+    """
+    if not isinstance(batch, Mapping):
+        raise UsageError(
+            f"A batch must be a dict of arrays named {list(input_names)}. "
+            f"Received: {type(batch).__name__}."
+        )
+    problems = [
+        f"{name!r} is missing" for name in input_names if name not in batch
+    ]
+    arrays = {
+        name: np.asarray(batch[name]) for name in input_names if name in batch
+    }
+    problems += [
+        f"{name!r} must hold integers, received {array.dtype}"
+        for name, array in arrays.items()
+        if array.dtype.kind not in "iub"
+    ]
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(len(shape) != 2 for shape in shapes):
+        problems.append(
+            "all inputs must have one shape (batch_size, sequence_length), "
+            f"received { {name: a.shape for name, a in arrays.items()} }"
+        )
+    elif any(0 in shape for shape in shapes):
+        problems.append(f"the batch is empty, received shape {shapes.pop()}")
+    if problems:
+        raise UsageError(
+            f"The batch does not fit. Expected int arrays "
+            f"{list(input_names)}: {'; '.join(problems)}."
+        )
+    return {name: array.astype("int32") for name, array in arrays.items()}
+
+
+def batch_shape(batch):
+    """Returns `(batch_size, sequence_length)` of a checked batch."""
+    return next(iter(batch.values())).shape
+
+
+def pad(batch, sequence_length):
+    """Pads a checked batch on the right; `None` leaves it as it is.
+
+    Raises:
+        UsageError: (a `ValueError`) if the batch is longer already.
+    """
+    length = batch_shape(batch)[1]
+    if sequence_length is None or length == sequence_length:
+        return batch
+    if length > sequence_length:
+        raise UsageError(
+            f"The batch is longer than the {sequence_length} tokens that the "
+            f"file is made for. Received: sequence length {length}. Truncate "
+            "the batch, or export with a larger sequence_length or None."
+        )
+    missing = ((0, 0), (0, sequence_length - length))
+    return {
+        name: np.pad(array, missing, constant_values=PADDING)
+        for name, array in batch.items()
+    }
+
+
+def random_batch(
+    batch_size, sequence_length, input_names, vocabulary_size, num_segments, rng
+):
+    """Makes rows of random tokens and unequal lengths, the first one full.
+
+    Args:
+        batch_size: int. Number of rows.
+        sequence_length: int. Number of columns.
+        input_names: tuple of strings, from `INPUT_NAMES`.
+        vocabulary_size: int. Token ids are below it.
+        num_segments: int. The second half of a row has segment 1, if there
+            are two.
+        rng: `numpy.random.Generator`.
+
+    Returns:
+        A dict of int32 arrays of shape `(batch_size, sequence_length)`.
+    """
+    lengths = rng.integers(1, sequence_length + 1, size=(batch_size, 1))
+    lengths[0] = sequence_length
+    positions = np.arange(sequence_length)
+    real = positions < lengths
+    tokens = rng.integers(0, vocabulary_size, size=real.shape)
+    segments = (positions >= lengths // 2) & (num_segments > 1)
+    batch = {
+        "token_ids": np.where(real, tokens, PADDING),
+        "segment_ids": np.where(real, segments, PADDING),
+        "padding_mask": real,
+    }
+    return {name: batch[name].astype("int32") for name in input_names}

@@ -1,0 +1,209 @@
+"""How long exported files take for one batch."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit.errors import UsageError
+from kdkit.export.inputs import random_batch
+from kdkit.export.litert_model import LiteRTModel
+
+SEQUENCE_LENGTH = 128  # tokens, where a file takes any
+TURN = 5  # timed runs of one file before the next file has its turn
+FEWEST_TOKENS = 2  # ids 0 and 1, for files that do not tell their vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyReport:
+    """Times of a file. `dataclasses.asdict` gives a "latency" event's fields.
+
+    Args:
+        file: string. The path of the file.
+        median_ms: float. Median time of one batch, in milliseconds.
+        p95_ms: float. 95th percentile, in milliseconds.
+        threads: int. CPU threads of the interpreter.
+        batch_size: int. Rows in the batch.
+        sequence_length: int. Tokens in a row, padding included.
+        warmup: int. Untimed runs before the first timed one.
+        runs: int. Timed runs.
+        size_bytes: int. Size of the file.
+        parameters: int or `None`. Parameters of the model in the file; `None`
+            for a file that `to_litert` did not write.
+    """
+
+    file: str
+    median_ms: float
+    p95_ms: float
+    threads: int
+    batch_size: int
+    sequence_length: int
+    warmup: int
+    runs: int
+    size_bytes: int
+    parameters: int | None
+
+
+def measure_latency(
+    path: str | pathlib.Path,
+    sequence_length: int | None = None,
+    batch_size: int = 1,
+    threads: int = 1,
+    warmup: int = 10,
+    runs: int = 50,
+    seed: int = 0,
+) -> LatencyReport:
+    """Times a `.tflite` file in the LiteRT interpreter.
+
+    Only the interpreter's run is timed: no tokeniser, no copying of inputs
+    and outputs. Rows are random tokens.
+
+    Args:
+        path: string or path. The file.
+        sequence_length: int or `None`. Tokens in a row. `None` takes the
+            length of the file, and 128 where that is dynamic. Defaults to
+            `None`.
+        batch_size: int. Rows in the batch. Defaults to `1`.
+        threads: int. CPU threads. Defaults to `1`.
+        warmup: int. Untimed runs at the start. Defaults to `10`.
+        runs: int. Timed runs. Defaults to `50`.
+        seed: int. Seed of the tokens. Defaults to `0`.
+
+    Returns:
+        A `LatencyReport`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is missing or cannot be run,
+            or an argument does not fit it.
+    """
+    reports = measure_latencies(
+        [path], sequence_length, batch_size, threads, warmup, runs, seed
+    )
+    return reports[0]
+
+
+def measure_latencies(
+    paths: Sequence[str | pathlib.Path],
+    sequence_length: int | None = None,
+    batch_size: int = 1,
+    threads: int = 1,
+    warmup: int = 10,
+    runs: int = 50,
+    seed: int = 0,
+) -> list[LatencyReport]:
+    """Times several files in turns, so that their ratios can be trusted.
+
+    The files take turns of a few runs each, with one untimed run at the start
+    of a turn, because the file before has emptied the processor's caches.
+    Whatever else slows the machine down meets all files alike.
+
+    Args:
+        paths: list of strings or paths. The files.
+        sequence_length: int or `None`. As in `measure_latency`.
+        batch_size: int. As in `measure_latency`.
+        threads: int. As in `measure_latency`.
+        warmup: int. As in `measure_latency`.
+        runs: int. As in `measure_latency`.
+        seed: int. As in `measure_latency`.
+
+    Returns:
+        A list of `LatencyReport`s in the order of the paths.
+
+    Raises:
+        UsageError: as in `measure_latency`.
+    """
+    _check_counts(paths, sequence_length, batch_size, warmup=warmup, runs=runs)
+    models = [LiteRTModel(path, threads) for path in paths]
+    lengths = _lengths(models, sequence_length, batch_size)
+    for model, length in zip(models, lengths, strict=True):
+        model.set_inputs(_full_rows(model, batch_size, length, seed))
+        for _ in range(warmup):
+            model.invoke()
+    seconds = _time_in_turns(models, runs)
+    return [
+        LatencyReport(
+            file=str(model.path),
+            median_ms=1000 * float(np.median(times)),
+            p95_ms=1000 * float(np.percentile(times, 95)),
+            threads=threads,
+            batch_size=batch_size,
+            sequence_length=length,
+            warmup=warmup,
+            runs=runs,
+            size_bytes=model.path.stat().st_size,
+            parameters=model.metadata and model.metadata.parameters,
+        )
+        for model, length, times in zip(models, lengths, seconds, strict=True)
+    ]
+
+
+def _time_in_turns(models, runs):
+    """Seconds of each timed run, one list per model."""
+    seconds = [[] for _ in models]
+    while len(seconds[-1]) < runs:
+        for model, times in zip(models, seconds, strict=True):
+            model.invoke()
+            for _ in range(min(TURN, runs - len(times))):
+                start = time.perf_counter()
+                model.invoke()
+                times.append(time.perf_counter() - start)
+    return seconds
+
+
+def _full_rows(model, batch_size, sequence_length, seed):
+    """A batch without padding."""
+    known = model.metadata and model.metadata.vocabulary_size
+    batch = random_batch(
+        batch_size,
+        sequence_length,
+        model.input_names,
+        vocabulary_size=known or FEWEST_TOKENS,
+        num_segments=1,
+        rng=np.random.default_rng(seed),
+    )
+    if "padding_mask" in batch:
+        batch["padding_mask"] = np.ones_like(batch["padding_mask"])
+    return batch
+
+
+def _lengths(models, sequence_length, batch_size):
+    """The sequence length for each model, checked against the files."""
+    problems = []
+    for model in models:
+        if sequence_length and model.sequence_length not in (
+            None,
+            sequence_length,
+        ):
+            problems.append(
+                f"{model.path} takes sequence_length={model.sequence_length} "
+                f"only, received sequence_length={sequence_length}"
+            )
+        if model.batch_size not in (None, batch_size):
+            problems.append(
+                f"{model.path} takes batch_size={model.batch_size} only, "
+                f"received batch_size={batch_size}"
+            )
+    if problems:
+        raise UsageError(f"Cannot measure: {'; '.join(problems)}.")
+    return [
+        sequence_length or model.sequence_length or SEQUENCE_LENGTH
+        for model in models
+    ]
+
+
+def _check_counts(paths, sequence_length, batch_size, *, warmup, runs):
+    problems = [] if paths else ["there must be at least one file"]
+    counts = {"batch_size": batch_size, "runs": runs}
+    if sequence_length is not None:
+        counts["sequence_length"] = sequence_length
+    problems += [
+        f"{name} must be above 0, received {count}"
+        for name, count in counts.items()
+        if count < 1
+    ]
+    if warmup < 0:
+        problems.append(f"warmup must not be negative, received {warmup}")
+    if problems:
+        raise UsageError(f"Cannot measure: {'; '.join(problems)}.")

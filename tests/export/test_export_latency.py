@@ -1,0 +1,86 @@
+import dataclasses
+import os
+import zipfile
+
+import pytest
+
+from kdkit import export
+from kdkit.errors import UsageError
+
+
+def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
+    file = exported["fp32"].file
+    report = export.measure_latency(
+        file, sequence_length=12, batch_size=3, threads=2, warmup=1, runs=6
+    )
+    fields = dataclasses.asdict(report)
+    assert 0 < fields.pop("median_ms") <= fields.pop("p95_ms")
+    assert fields.pop("parameters") > 0
+    assert fields == {
+        "file": file,
+        "threads": 2,
+        "batch_size": 3,
+        "sequence_length": 12,
+        "warmup": 1,
+        "runs": 6,
+        "size_bytes": os.path.getsize(file),
+    }
+
+
+@pytest.mark.parametrize("name", ["fp32", "fp16", "int8", "fixed"])
+def test_measure_latency_knows_the_parameters_of_the_model(
+    bert, exported, name
+):
+    report = export.measure_latency(
+        exported[name].file,
+        sequence_length=24,
+        warmup=0,
+        runs=1,
+    )
+    assert report.parameters == bert.count_params()
+
+
+def test_measure_latency_does_not_guess_parameters(exported, tmp_path):
+    path = tmp_path / "foreign.tflite"
+    with zipfile.ZipFile(exported["lstm"].file) as archive:
+        start = min(entry.header_offset for entry in archive.infolist())
+    with open(exported["lstm"].file, "rb") as file:
+        path.write_bytes(file.read()[:start])
+    report = export.measure_latency(path, sequence_length=4, warmup=0, runs=1)
+    assert report.parameters is None
+
+
+def test_measure_latency_takes_the_length_of_the_file(exported):
+    report = export.measure_latency(exported["fixed"].file, warmup=0, runs=1)
+    assert report.sequence_length == 24
+
+
+def test_measure_latencies_keeps_the_order_of_the_files(exported):
+    files = [exported[name].file for name in ("lstm", "int8", "fixed")]
+    reports = export.measure_latencies(
+        files, sequence_length=24, warmup=0, runs=7
+    )
+    assert [report.file for report in reports] == files
+    assert {report.runs for report in reports} == {7}
+
+
+def test_measure_latencies_names_all_files_that_do_not_fit(exported):
+    files = [exported[name].file for name in ("fp32", "fixed", "lstm")]
+    with pytest.raises(UsageError) as error:
+        export.measure_latencies(files, sequence_length=16, batch_size=2)
+    assert "sequence_length=24 only" in str(error.value)
+    assert "batch_size=1 only" in str(error.value)
+    assert files[0] not in str(error.value)
+
+
+def test_measure_latencies_names_all_wrong_counts():
+    with pytest.raises(UsageError) as error:
+        export.measure_latencies([], runs=0, warmup=-1, sequence_length=0)
+    for problem in ("at least one file", "runs", "warmup", "sequence_length"):
+        assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["missing.tflite", "model.keras"])
+def test_measure_latency_refuses_what_is_no_file(tmp_path, name):
+    with pytest.raises(UsageError, match="Cannot open the exported model"):
+        export.measure_latency(tmp_path / name)

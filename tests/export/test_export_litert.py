@@ -1,0 +1,268 @@
+import dataclasses
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+
+from kdkit import export
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.export.float32 import as_float32
+
+BATCH_OF_30_TOKENS = {
+    name: np.ones((2, 30), "int32")
+    for name in ("token_ids", "segment_ids", "padding_mask")
+}
+
+
+def input_details(path):
+    details = Interpreter(str(path)).get_input_details()
+    return {
+        detail["name"].removeprefix("serving_default_").split(":")[0]: detail
+        for detail in details
+    }
+
+
+def test_to_litert_reports_the_fields_of_an_export_event(exported):
+    report = exported["fp32"]
+    fields = dataclasses.asdict(report)
+    assert fields.pop("max_abs_difference") <= 1e-4
+    assert fields == {
+        "file": report.file,
+        "format": "litert",
+        "precision": "fp32",
+        "size_bytes": os.path.getsize(report.file),
+        "sequence_length": None,
+        "same_top_class": 1.0,
+        "examples": 16,
+    }
+
+
+def test_to_litert_files_take_named_int32_inputs(exported):
+    details = input_details(exported["fp32"].file)
+    assert set(details) == {"token_ids", "segment_ids", "padding_mask"}
+    for detail in details.values():
+        assert detail["dtype"] == np.int32
+        assert detail["shape_signature"].tolist() == [-1, -1]
+
+
+def test_to_litert_fixes_the_sequence_length(exported):
+    details = input_details(exported["fixed"].file)
+    for detail in details.values():
+        assert detail["shape_signature"].tolist() == [-1, 24]
+    assert exported["fixed"].sequence_length == 24
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-4), ("fp16", 1e-2), ("int8", 0.5)]
+)
+def test_to_litert_files_agree_with_keras(
+    bert, exported, precision, tolerance, make_batch, logits
+):
+    batch = make_batch(16, 20, seed=3)
+    received = export.LiteRTModel(exported[precision].file)(batch)
+    difference = np.abs(received - logits(bert, batch)).max()
+    assert difference <= tolerance
+    assert exported[precision].max_abs_difference <= tolerance
+
+
+def test_to_litert_reports_what_quantisation_changed(exported):
+    sizes = [exported[p].size_bytes for p in ("int8", "fp16", "fp32")]
+    differences = [
+        exported[p].max_abs_difference for p in ("fp32", "fp16", "int8")
+    ]
+    assert sizes == sorted(sizes)
+    assert differences == sorted(differences)
+    assert differences[-1] > 0
+    assert 0.5 <= exported["int8"].same_top_class <= 1
+
+
+@pytest.mark.parametrize("mask_dtype", ["int32", "bool"])
+def test_to_litert_exports_recurrent_models_with_batch_size_1(
+    mask_dtype, tmp_path, make_lstm
+):
+    model = make_lstm(mask_dtype)
+    report = export.to_litert(model, tmp_path / "m.tflite")
+    details = input_details(report.file)
+    assert set(details) == {"token_ids", "padding_mask"}
+    for detail in details.values():
+        assert detail["dtype"] == np.int32
+        assert detail["shape_signature"].tolist() == [1, -1]
+
+
+def test_to_litert_exports_mixed_precision_as_float32(
+    tmp_path, make_bert, make_batch, logits
+):
+    model = make_bert(dtype="mixed_float16")
+    report = export.to_litert(model, tmp_path / "m.tflite")
+    assert report.max_abs_difference <= 1e-4
+    batch = make_batch(8, 12)
+    received = export.LiteRTModel(report.file)(batch)
+    assert received.dtype == np.float32
+    np.testing.assert_allclose(received, logits(model, batch), atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "float16", "bfloat16"])
+def test_as_float32_copies_models_in_half_precision(
+    dtype, make_bert, preprocessor
+):
+    model = make_bert(dtype=dtype, preprocessor=preprocessor)
+    copy = as_float32(model)
+    assert model.backbone.dtype_policy.name == dtype
+    assert {layer.dtype_policy.name for layer in copy.layers} == {"float32"}
+    for expected, received in zip(
+        model.get_weights(), copy.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(expected.astype("float32"), received)
+
+
+def test_as_float32_leaves_float32_models_alone(bert):
+    assert as_float32(bert) is bert
+
+
+def test_to_litert_exports_regression_models_without_preprocessor(
+    tmp_path, make_bert, preprocessor
+):
+    model = make_bert(preprocessor=preprocessor, num_classes=1)
+    report = export.to_litert(model, tmp_path / "m.tflite")
+    assert set(input_details(report.file)) == set(model.input)
+    assert report.same_top_class is None
+
+
+def test_to_litert_verifies_quietly_on_the_given_batches(
+    bert, tmp_path, make_batch, capsys
+):
+    data = tf.data.Dataset.from_tensors(
+        (make_batch(3, 12), np.zeros(3, "int32"))
+    ).repeat(2)
+    report = export.to_litert(
+        bert,
+        tmp_path / "new" / "m.tflite",
+        sequence_length=16,
+        verification_data=data,
+    )
+    assert report.examples == 6
+    assert os.listdir(tmp_path / "new") == ["m.tflite"]
+    assert capsys.readouterr().out == ""
+
+
+def test_to_litert_takes_the_length_of_a_model_with_fixed_inputs(tmp_path):
+    tokens = keras.Input((7,), dtype="int32", name="token_ids")
+    x = keras.layers.Flatten()(keras.layers.Embedding(20, 4)(tokens))
+    model = keras.Model({"token_ids": tokens}, keras.layers.Dense(3)(x))
+    report = export.to_litert(model, tmp_path / "m.tflite")
+    assert report.sequence_length == 7
+    with pytest.raises(UsageError, match="sequence_length=8"):
+        export.to_litert(model, tmp_path / "n.tflite", sequence_length=8)
+
+
+def test_to_litert_refuses_a_model_that_gives_nan(tmp_path, make_bert):
+    model = make_bert()
+    weights = model.get_weights()
+    weights[-1][0] = np.nan
+    model.set_weights(weights)
+    with pytest.raises(RunError, match="NaN or infinity in 8 of 16"):
+        export.to_litert(model, tmp_path / "m.tflite")
+    assert os.listdir(tmp_path) == []
+
+
+def test_to_litert_refuses_a_file_that_differs(tmp_path, make_bert):
+    model = make_bert()
+    weights = model.get_weights()
+    weights[-2] *= 1e6  # float32 has 7 digits
+    model.set_weights(weights)
+    with pytest.raises(RunError, match=r"differ .* by .* at most 0\.0001"):
+        export.to_litert(model, tmp_path / "m.tflite")
+    assert os.listdir(tmp_path) == []
+
+
+def test_to_litert_refuses_a_file_that_cannot_be_run(tmp_path):
+    tokens = keras.Input((4,), dtype="int32", name="token_ids")
+    x = keras.layers.Flatten()(keras.layers.Embedding(20, 16)(tokens))
+    unused = keras.layers.Dense(64)
+    x = keras.layers.Concatenate()([keras.layers.Dense(2)(x), unused(x)])
+    model = keras.Model({"token_ids": tokens}, x[:, :2])
+    # Not in the outputs, but the scale of these weights in int8 is NaN.
+    unused.kernel.assign(np.full(unused.kernel.shape, np.nan))
+    path = tmp_path / "m.tflite"
+    path.write_text("old")
+    with pytest.raises(RunError, match="was not written.*cannot run"):
+        export.to_litert(model, path, "int8", overwrite=True)
+    assert os.listdir(tmp_path) == ["m.tflite"]
+    assert path.read_text() == "old"
+
+
+def test_to_litert_overwrites_only_when_told(bert, tmp_path, make_batch):
+    path = tmp_path / "m.tflite"
+    path.write_text("old")
+    with pytest.raises(UsageError, match="overwrite=True"):
+        export.to_litert(bert, path)
+    assert path.read_text() == "old"
+    export.to_litert(bert, path, overwrite=True)
+    assert export.LiteRTModel(path)(make_batch(1, 4)).shape == (1, 2)
+
+
+def test_to_litert_names_all_wrong_arguments(bert, tmp_path):
+    with pytest.raises(UsageError) as error:
+        export.to_litert(bert, tmp_path / "model.bin", precision="int4")
+    assert "'.tflite'" in str(error.value)
+    assert "'int4'" in str(error.value)
+
+
+@pytest.mark.parametrize("sequence_length", [0, 41])
+def test_to_litert_refuses_lengths_without_positions(
+    bert, tmp_path, sequence_length
+):
+    with pytest.raises(UsageError, match="1 to 40, the model's positions"):
+        export.to_litert(
+            bert, tmp_path / "m.tflite", sequence_length=sequence_length
+        )
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "empty"),
+        ([{"token_ids": np.ones((1, 4), "int32")}], "'segment_ids' is missing"),
+        ([BATCH_OF_30_TOKENS], "longer than the 24 tokens"),
+        ([[1, 2]], "must be a dict"),
+    ],
+)
+def test_to_litert_refuses_unusable_verification_data(
+    bert, tmp_path, data, message
+):
+    with pytest.raises(UsageError, match=message):
+        export.to_litert(
+            bert,
+            tmp_path / "m.tflite",
+            sequence_length=24,
+            verification_data=data,
+        )
+    assert os.listdir(tmp_path) == []
+
+
+def test_to_litert_refuses_models_it_does_not_know(bert, tmp_path):
+    path = tmp_path / "m.tflite"
+    with pytest.raises(UsageError, match="one output"):
+        export.to_litert(bert.backbone, path)
+    sequential = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    with pytest.raises(UsageError, match="dict of inputs"):
+        export.to_litert(sequential, path)
+    image = keras.Input((3,), name="image")
+    model = keras.Model({"image": image}, keras.layers.Dense(2)(image))
+    with pytest.raises(UsageError, match=r"Received: \['image'\]"):
+        export.to_litert(model, path)
+
+
+def test_to_litert_asks_for_batches_where_the_vocabulary_is_unknown(tmp_path):
+    tokens = keras.Input((4,), dtype="int32", name="token_ids")
+    x = keras.layers.Rescaling(0.1)(tokens)
+    model = keras.Model({"token_ids": tokens}, keras.layers.Dense(2)(x))
+    path = tmp_path / "m.tflite"
+    with pytest.raises(UsageError, match="verification_data=None"):
+        export.to_litert(model, path)
+    batch = {"token_ids": np.arange(8).reshape(2, 4)}
+    assert export.to_litert(model, path, verification_data=[batch])
