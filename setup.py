@@ -15,6 +15,7 @@ INSTALL_REQUIRES = [
     "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
     "tensorflow-text>=2.20",  # the tokenisers' operations inside tf.data
     "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
+    "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
     "safetensors>=0.4",  # Hugging Face checkpoints as teachers

@@ -175,11 +175,6 @@ def _numbered_rows(path, layout):
             f"Cannot read {path}: {error.strerror}. Expected a file of tab-"
             f"separated columns of {layout.folder}."
         ) from error
-    if not content.strip():
-        raise UsageError(
-            f"{path} is empty. Expected "
-            + ("a header and rows." if layout.has_header else "rows.")
-        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -189,6 +184,11 @@ def _numbered_rows(path, layout):
             f"{path}, line {number}: expected UTF-8. Received: byte "
             f"0x{byte:02x}. Convert the file, for example with iconv."
         ) from error
+    if not text.strip():
+        raise UsageError(
+            f"{path} is empty. Expected "
+            + ("a header and rows." if layout.has_header else "rows.")
+        )
     # not splitlines: it also breaks at U+0085 and U+2028 within sentences
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, start=1):

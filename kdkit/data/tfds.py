@@ -9,6 +9,8 @@ import tensorflow_datasets
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 
+ROWS_PER_STEP = 1024  # handed over together
+
 
 @dataclasses.dataclass(frozen=True)
 class TfdsLayout:
@@ -61,12 +63,16 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
             "Pass --data-dir (Python: data_dir=) with the root of a local "
             "copy in the official GLUE layout."
         ) from error
-    rows = list(tensorflow_datasets.as_numpy(dataset))
+    steps = list(dataset.batch(ROWS_PER_STEP).as_numpy_iterator())
+    columns = {
+        name: np.concatenate([step[name] for step in steps])
+        for name in (*layout.text_features, "label")
+    }
     texts = tuple(
-        [row[feature].decode("utf-8").strip() for row in rows]
+        [text.decode("utf-8").strip() for text in columns[feature]]
         for feature in layout.text_features
     )
-    labels = np.array([row["label"] for row in rows])
+    labels = columns["label"]
     if (labels == -1).all():  # TensorFlow Datasets' mark for hidden labels
         return Examples(texts)
     is_score = np.issubdtype(labels.dtype, np.floating)

@@ -1,0 +1,41 @@
+"""The official GLUE files, where they are at hand."""
+
+import numpy as np
+import pytest
+
+from kdkit.tasks import TASKS
+
+NUM_ROWS = {
+    "cola": (8551, 1043),
+    "mrpc": (3668, 408),
+    "rte": (2490, 277),
+    "sst2": (67349, 872),
+    "stsb": (5749, 1500),
+    "wnli": (635, 71),
+}
+
+
+@pytest.mark.parametrize("name", NUM_ROWS)
+def test_task_reads_the_official_files(shared_data, name):
+    task = TASKS[name]
+    task.check_data(("train", "dev"), shared_data / "glue")
+    parts = [
+        task.load(split, shared_data / "glue") for split in ("train", "dev")
+    ]
+    assert tuple(len(part) for part in parts) == NUM_ROWS[name]
+    for part in parts:
+        assert len(part.texts) == task.num_texts
+        if task.is_regression:
+            assert part.labels.min() >= 0
+            assert part.labels.max() <= 5
+        else:
+            np.testing.assert_array_equal(
+                np.unique(part.labels), np.arange(task.num_classes)
+            )
+
+
+def test_task_reads_the_official_test_file_without_labels(shared_data):
+    examples = TASKS["sst2"].load("test", shared_data / "glue")
+    assert len(examples) == 1821
+    assert examples.labels is None
+    assert examples.texts[0][0] == "uneasy mishmash of styles and genres ."

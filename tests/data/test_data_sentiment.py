@@ -1,0 +1,118 @@
+"""Generated sentiment sentences."""
+
+import collections
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from kdkit.data import encode
+from kdkit.data import generate_sentiment
+from kdkit.data import sentiment
+from kdkit.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def train():
+    return sentiment.load_sentiment("train")
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return sentiment.load_sentiment("dev")
+
+
+def verdict(text):
+    """The grammar read backwards: the class of a sentence, or of a clause."""
+    text = text.removesuffix(" .")
+    for contrast in sentiment.CONTRASTS:
+        if text.startswith(f"{contrast} "):
+            return verdict(text.split(" , ")[1])
+        if f" , {contrast} " in text:
+            return verdict(text.split(" , ")[0])
+    if " , but " in text:
+        return verdict(text.split(" , but ")[1])
+    if " and " in text:
+        clauses = text.split(" and ")
+        strong = [
+            clause
+            for clause in clauses
+            if any(f" {word} " in clause for word in sentiment.STRONG)
+        ]
+        return verdict((strong or clauses)[0])
+    is_negated = any(f" {words} " in text for words in sentiment.NEGATIONS)
+    is_positive = text.split()[-1] in sentiment.POSITIVE
+    return int(is_positive != is_negated)
+
+
+def test_sentiment_labels_follow_from_the_structure(train, dev):
+    for examples in (train, dev):
+        expected = [verdict(text) for text in examples.texts[0]]
+        np.testing.assert_array_equal(examples.labels, expected)
+
+
+def test_sentiment_is_not_separable_by_counting_words(train, dev):
+    vectorizer = CountVectorizer(token_pattern=r"\S+")
+    counts = vectorizer.fit_transform(train.texts[0])
+    model = LogisticRegression(max_iter=1000).fit(counts, train.labels)
+    score = model.score(vectorizer.transform(dev.texts[0]), dev.labels)
+    assert score <= 0.75
+
+
+def test_sentiment_words_stand_in_both_classes(train):
+    classes = collections.defaultdict(set)
+    for text, label in zip(train.texts[0], train.labels, strict=True):
+        for word in text.split():
+            classes[word].add(int(label))
+    assert all(found == {0, 1} for found in classes.values())
+
+
+def test_sentiment_splits_share_no_sentence(train, dev):
+    test = sentiment.load_sentiment("test")
+    texts = [text for part in (train, dev, test) for text in part.texts[0]]
+    assert len(set(texts)) == len(texts) == 10_000
+    other = generate_sentiment(2000, seed=99, split="train")
+    assert not set(other.texts[0]) & set(dev.texts[0])
+
+
+def test_sentiment_classes_are_balanced(train, dev):
+    for examples in (train, dev):
+        assert 0.45 < examples.labels.mean() < 0.55
+
+
+def test_sentiment_is_reproducible():
+    first, again, other = (generate_sentiment(50, seed) for seed in (1, 1, 2))
+    assert first.texts == again.texts != other.texts
+    np.testing.assert_array_equal(first.labels, again.labels)
+    assert first.labels.dtype == np.int32
+
+
+def test_sentiment_vocabulary_covers_every_word(train, tokenizer):
+    encoded = encode(train, tokenizer, 32)
+    unknown = tokenizer.token_to_id("[UNK]")
+    assert unknown not in encoded.token_ids
+    # one piece a word: nothing is spelled
+    num_words = [len(text.split()) + 2 for text in train.texts[0]]
+    np.testing.assert_array_equal(encoded.lengths, num_words)
+    assert encoded.lengths.max() <= 24
+
+
+def test_sentiment_vocabulary_spells_other_words(tokenizer):
+    pieces = [tokenizer.id_to_token(token) for token in tokenizer("zeal")]
+    assert pieces == ["z", "##e", "##a", "##l"]
+
+
+def test_sentiment_vocabulary_has_no_duplicates():
+    vocabulary = sentiment.sentiment_vocabulary()
+    assert len(set(vocabulary)) == len(vocabulary) <= 150
+    assert vocabulary[:5] == list(sentiment.SPECIAL_TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"num_examples": 0}, "at least 1"), ({"split": "valid"}, "'valid'")],
+)
+def test_sentiment_refuses_bad_arguments(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        generate_sentiment(**{"num_examples": 1, "seed": 0, **arguments})

@@ -1,0 +1,129 @@
+"""Metrics and agreement against their definitions in NumPy."""
+
+import numpy as np
+import pytest
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.tasks import TASKS
+from kdkit.tasks import agreement
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(0)
+
+
+def test_accuracy_and_f1_match_their_definitions(generator):
+    labels = generator.integers(2, size=50)
+    logits = generator.normal(size=(50, 2))
+    predictions = (logits[:, 1] > logits[:, 0]).astype(int)
+    true_positives = np.sum(predictions & labels)
+    metrics = TASKS["mrpc"].compute_metrics(labels, logits)
+    assert metrics == {
+        "accuracy": pytest.approx(np.mean(predictions == labels)),
+        "f1": pytest.approx(
+            2 * true_positives / (predictions.sum() + labels.sum())
+        ),
+    }
+    assert all(type(value) is float for value in metrics.values())
+
+
+def test_accuracy_of_three_classes(generator):
+    labels = generator.integers(3, size=50)
+    logits = generator.normal(size=(50, 3))
+    metrics = TASKS["mnli"].compute_metrics(labels, logits)
+    assert metrics == {
+        "accuracy": pytest.approx(np.mean(logits.argmax(axis=1) == labels))
+    }
+
+
+def test_matthews_correlation_matches_its_definition(generator):
+    labels = generator.integers(2, size=50)
+    logits = generator.normal(size=(50, 2))
+    metrics = TASKS["cola"].compute_metrics(labels, logits)
+    # of two binary variables it is their Pearson correlation
+    expected = np.corrcoef(labels, logits.argmax(axis=1))[0, 1]
+    assert metrics == {"matthews_correlation": pytest.approx(expected)}
+
+
+def test_correlations_match_their_definitions(generator):
+    labels = generator.uniform(0, 5, size=50).astype("float32")
+    logits = (labels**3 + generator.normal(size=50))[:, np.newaxis]
+    metrics = TASKS["stsb"].compute_metrics(labels, logits)
+    ranks = [values.argsort().argsort() for values in (labels, logits[:, 0])]
+    assert metrics == {
+        "pearson": pytest.approx(np.corrcoef(labels, logits[:, 0])[0, 1]),
+        "spearman": pytest.approx(np.corrcoef(*ranks)[0, 1]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "logits", "expected"),
+    [
+        ("stsb", [[1.0], [1.0]], {"pearson": 0.0, "spearman": 0.0}),
+        ("cola", [[1.0, 0.0]] * 2, {"matthews_correlation": 0.0}),
+        ("mrpc", [[1.0, 0.0]] * 2, {"accuracy": 0.5, "f1": 0.0}),
+    ],
+)
+def test_metrics_of_constant_predictions_are_defined(name, logits, expected):
+    assert TASKS[name].compute_metrics([0, 1], logits) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "shape"), [([0, 1], (2, 3)), ([0, 1], (3, 2)), ([], (0, 2))]
+)
+def test_metrics_refuse_shapes_that_do_not_fit(labels, shape):
+    with pytest.raises(UsageError, match="logits of shape"):
+        TASKS["sst2"].compute_metrics(labels, np.zeros(shape))
+
+
+def test_metrics_refuse_logits_that_are_not_finite():
+    logits = np.array([[0.0, np.nan], [1.0, 0.0]])
+    with pytest.raises(RunError, match="1 of 2 rows"):
+        TASKS["sst2"].compute_metrics([0, 1], logits)
+
+
+def test_agreement_matches_its_definition(generator):
+    teacher, student = generator.normal(size=(2, 20, 3))
+
+    def softmax(logits):
+        exponentials = np.exp(logits)
+        return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+    ratio = np.log(softmax(teacher) / softmax(student))
+    assert agreement(teacher, student) == {
+        "same_top_class": pytest.approx(
+            np.mean(teacher.argmax(axis=1) == student.argmax(axis=1))
+        ),
+        "kl_divergence": pytest.approx(
+            np.mean(np.sum(softmax(teacher) * ratio, axis=1))
+        ),
+    }
+
+
+def test_agreement_of_a_model_with_itself_is_complete(generator):
+    logits = generator.normal(size=(20, 3)).astype("float32")
+    assert agreement(logits, logits) == {
+        "same_top_class": 1.0,
+        "kl_divergence": 0.0,
+    }
+
+
+def test_agreement_is_finite_at_extreme_logits():
+    found = agreement([[1e4, -1e4]], [[-1e4, 1e4]])
+    assert found["kl_divergence"] == pytest.approx(2e4)
+
+
+def test_agreement_of_scores_is_their_squared_difference():
+    assert agreement([[1.0], [2.0]], [[1.5], [4.0]]) == {
+        "mean_squared_difference": pytest.approx((0.25 + 4.0) / 2)
+    }
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (2, 2)), ((2,), (2,)), ((0, 2),) * 2]
+)
+def test_agreement_refuses_other_shapes(shapes):
+    with pytest.raises(UsageError, match="teacher_logits of shape"):
+        agreement(*(np.zeros(shape) for shape in shapes))
