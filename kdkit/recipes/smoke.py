@@ -79,7 +79,7 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
 
 def _demo_stages():
     """TinyBERT's stages, shortened and with rates for a model from scratch."""
-    epochs = {"intermediate_layer": 3, "prediction_layer": 4}
+    epochs = {"intermediate_layer": 3, "prediction_layer": 3}
     return tuple(
         dataclasses.replace(
             stage, epochs=epochs[stage.name], learning_rate=1e-3
@@ -91,7 +91,7 @@ def _demo_stages():
 DEMO = DistillSettings(
     recipe=tinybert.RECIPE.name,
     data=_data(None),
-    teacher=_teacher(_model(4, 96), _data(None), 5, 5e-4),
+    teacher=_teacher(_model(4, 96), _data(None), 4, 5e-4),
     student=_model(2, 32),
     stages=_demo_stages(),
     control=same_number_of_updates(_demo_stages()),
