@@ -1,5 +1,6 @@
 """The Distiller: a Keras model that trains a student against a teacher."""
 
+import copy
 import dataclasses
 
 import keras
@@ -9,15 +10,16 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.objectives import Objective
+from kdkit.objectives import bind
 from kdkit.taps import ModelShape
-from kdkit.taps import check_taps
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
 from kdkit.taps import padding_mask
 from kdkit.taps import select_inputs
 from kdkit.taps import tapped
 
-RESERVED_NAMES = ("loss", "hard_label_loss")
+# Keras' name for the metrics that `compile` was given.
+COMPILED_METRICS = "compile_metrics"
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -37,6 +39,7 @@ class Distiller(keras.Model):
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
     model. `predict` and calling the distiller give the student's logits. The
     logs hold one scalar per objective, before its weight, beside `"loss"`.
+    Keras drops sample weights of data without labels: give it any labels then.
 
     What is saved (`save`, `save_weights`, checkpoint callbacks) holds the
     student, the projections and the optimiser, never the teacher's weights. A
@@ -91,15 +94,21 @@ class Distiller(keras.Model):
         hard_label_weight=0.0,
         name="distiller",
     ):
-        policy = (find_backbone(student) or student).dtype_policy
-        super().__init__(name=name, dtype=policy)
+        has_teacher = not isinstance(teacher, ModelShape)
+        teacher_shape = describe(teacher) if has_teacher else teacher
+        student_shape = describe(student)
+        backbone = find_backbone(student) or student
+        if backbone is (find_backbone(teacher) or teacher):
+            raise UsageError(
+                "Teacher and student share their layers. Expected two models. "
+                f"Received: {teacher.name!r} and {student.name!r}."
+            )
         objectives = tuple(objectives)
-        _check_terms(objectives, hard_label_weight)
-        shapes = _Shapes(
-            teacher if isinstance(teacher, ModelShape) else describe(teacher),
-            describe(student),
+        policy = backbone.dtype_policy
+        bound = bind(
+            objectives, hard_label_weight, teacher_shape, student_shape, policy
         )
-        bound = _bind(objectives, shapes, policy)
+        super().__init__(name=name, dtype=policy)
         self.student = student
         self.objectives = objectives
         self.hard_label_weight = hard_label_weight
@@ -116,8 +125,8 @@ class Distiller(keras.Model):
         ]
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-        self._hidden = _Hidden(bound, shapes, student)
-        if not isinstance(teacher, ModelShape):
+        self._hidden = _Hidden(bound, teacher_shape, student_shape, student)
+        if has_teacher:
             self.attach_teacher(teacher)
         self.built = True
 
@@ -140,7 +149,7 @@ class Distiller(keras.Model):
             UsageError: if the sizes differ.
         """
         shape = describe(teacher)
-        expected = self._hidden.shapes.teacher
+        expected = self._hidden.teacher_shape
         if shape != expected:
             raise UsageError(
                 "This teacher is not of the size the distiller was made for. "
@@ -158,42 +167,68 @@ class Distiller(keras.Model):
             select_inputs(self.student, inputs), training=training
         )
 
+    def make_train_function(self, force=False):
+        """Builds the optimizer, then compiles the step as Keras does.
+
+        Keras would build it on the variables that the first step has gradients
+        for. A model loaded from a file has slots for all of them.
+        """
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def train_step(self, data):
         """One update: a forward of each model, a backward of the student."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        teacher_taps = self._run_teacher(x)
         with tf.GradientTape() as tape:
-            loss, y_pred = self._forward(x, y, sample_weight, training=True)
+            loss, y_pred = self._run_student(
+                x, y, sample_weight, teacher_taps, training=True
+            )
             scaled_loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
         gradients = tape.gradient(scaled_loss, variables)
         # An intermediate stage leaves the head alone: no gradient, no decay.
-        self.optimizer.apply_gradients(
+        trained = [
             (gradient, variable)
             for gradient, variable in zip(gradients, variables, strict=True)
             if gradient is not None
-        )
-        return self._results(x, y, y_pred, sample_weight)
+        ]
+        if not trained:
+            raise UsageError(
+                "The loss has no gradient in any trainable weight. Received: "
+                f"{len(variables)} trainable weights. Unfreeze layers of the "
+                "student, or add an objective that depends on them."
+            )
+        self.optimizer.apply_gradients(trained)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def test_step(self, data):
         """The same losses in inference mode, and the compiled metrics."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        _, y_pred = self._forward(x, y, sample_weight, training=False)
-        return self._results(x, y, y_pred, sample_weight)
+        _, y_pred = self._run_student(
+            x, y, sample_weight, self._run_teacher(x), training=False
+        )
+        return self.compute_metrics(x, y, y_pred, sample_weight)
 
-    def _forward(self, x, y, sample_weight, training):
-        """Returns this replica's share of the loss and the student's logits.
-
-        The shares add up over replicas, and so do their gradients, which is
-        what Keras' optimisers do with them.
-        """
+    def _run_teacher(self, x):
+        """Returns the teacher's taps, without gradient."""
         if self.teacher is None:
             raise UsageError(
                 "This distiller has no teacher, since saved files do not hold "
                 "it. Call distiller.attach_teacher(model) first."
             )
-        teacher_taps = keras.tree.map_structure(
+        return keras.tree.map_structure(
             ops.stop_gradient, self._hidden.run_teacher(x, training=False)
         )
+
+    def _run_student(self, x, y, sample_weight, teacher_taps, training):
+        """Returns this replica's share of the loss and the student's logits.
+
+        The shares add up over replicas, and so do their gradients, which is
+        what Keras' optimisers do with them.
+        """
         student_taps = self._hidden.run_student(x, training=training)
         y_pred = student_taps.get("logits")
         sums = [
@@ -224,6 +259,19 @@ class Distiller(keras.Model):
         self._track(total, values, denominators, totals[-1], x)
         return combine(list(shares), extra_loss, label_loss), y_pred
 
+    def compute_loss(
+        self,
+        x=None,
+        y=None,
+        y_pred=None,
+        sample_weight=None,
+        training=True,
+    ):
+        """Keras' loss on the labels, with what layers add; 0 without labels."""
+        if y is None and not self.hard_label_weight:
+            return ops.zeros((), dtype="float32")
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
     def _keras_losses(self, x, y, y_pred, sample_weight, training):
         """Losses that layers add (regularisers), and the compiled loss."""
         replicas = self.distribute_strategy.num_replicas_in_sync
@@ -232,11 +280,13 @@ class Distiller(keras.Model):
             extra_loss += ops.sum(ops.cast(loss, "float32")) / replicas
         if not self.hard_label_weight:
             return extra_loss, ops.zeros((), dtype="float32")
-        if y is None:
+        if y is None or self.loss is None:
             raise UsageError(
-                "A `hard_label_weight` above 0 needs labels. Received: data "
-                f"without labels, hard_label_weight={self.hard_label_weight}. "
-                "Use data of (x, y), or hard_label_weight=0.0."
+                "A `hard_label_weight` above 0 needs data with labels and a "
+                "compiled loss. Received: hard_label_weight="
+                f"{self.hard_label_weight}, labels: {y is not None}, loss: "
+                f"{self.loss is not None}. Pass (x, y) and compile(loss=...), "
+                "or set hard_label_weight=0.0."
             )
         both = self.compute_loss(
             x=x,
@@ -260,18 +310,38 @@ class Distiller(keras.Model):
         if self.hard_label_weight:
             self.trackers[-1].update_state(label_loss, sample_weight=batch_size)
 
-    def _results(self, x, y, y_pred, sample_weight):
-        """The logs of a step."""
+    @property
+    def metrics(self):
+        """The metrics that have a result, compiled ones if they saw labels."""
+        return [
+            metric
+            for metric in super().metrics
+            if getattr(metric, "built", True)
+        ]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates the compiled metrics, if there are labels. Returns the logs.
+
+        A transfer set without labels may go with labelled validation data.
+        """
+        own = [
+            metric for metric in self.metrics if metric.name != COMPILED_METRICS
+        ]
         if y is None:
-            return self.get_metrics_result()
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+            return {metric.name: metric.result() for metric in own}
+        if y_pred is None and len(super().metrics) > len(own):
+            raise UsageError(
+                "Metrics on labels need a student with a head, whose output "
+                "are logits. Received: a backbone. Compile without metrics."
+            )
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def get_config(self):
         student = keras.saving.serialize_keras_object(self.student)
         # keras-hub task models arrive compiled; here the distiller compiles.
         student.pop("compile_config", None)
         return {
-            "teacher": dataclasses.asdict(self._hidden.shapes.teacher),
+            "teacher": dataclasses.asdict(self._hidden.teacher_shape),
             "student": student,
             "objectives": [
                 objective.get_config() for objective in self.objectives
@@ -282,7 +352,7 @@ class Distiller(keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
+        config = copy.deepcopy(config)  # keras-hub puts models into it
         return cls(
             teacher=ModelShape(**config.pop("teacher")),
             student=keras.saving.deserialize_keras_object(
@@ -296,69 +366,17 @@ class Distiller(keras.Model):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Shapes:
-    """The sizes of both models."""
-
-    teacher: ModelShape
-    student: ModelShape
-
-
 class _Hidden:
     """What Keras must neither track nor save: above all the teacher."""
 
-    def __init__(self, bound, shapes, student):
+    def __init__(self, bound, teacher_shape, student_shape, student):
         self.bound = bound
-        self.shapes = shapes
+        self.teacher_shape = teacher_shape
         self.taps = sorted({term.objective.tap for term in bound})
-        has_head = shapes.student.num_classes is not None
-        head = ["logits"] if has_head else []
+        head = [] if student_shape.num_classes is None else ["logits"]
         self.run_student = tapped(student, [*head, *self.taps])
         self.teacher = None
         self.run_teacher = None
-
-
-def _check_terms(objectives, hard_label_weight):
-    """Raises a `UsageError` for an empty loss or clashing names."""
-    if hard_label_weight < 0:
-        raise UsageError(
-            "Invalid value for argument `hard_label_weight`. Expected at least "
-            f"0. Received: hard_label_weight={hard_label_weight}."
-        )
-    if not objectives:
-        raise UsageError(
-            "A Distiller needs at least one objective. Received: "
-            "objectives=[]. To train on labels alone, compile and fit the "
-            "student itself."
-        )
-    names = [objective.name for objective in objectives]
-    clashes = sorted(
-        {name for name in names if names.count(name) > 1}
-        | (set(names) & set(RESERVED_NAMES))
-    )
-    if clashes:
-        raise UsageError(
-            "Objective names must differ from each other and from "
-            f"{RESERVED_NAMES}, since each is a scalar in the logs. Received: "
-            f"{clashes}. Pass name=... to Objective."
-        )
-
-
-def _bind(objectives, shapes, policy):
-    """Binds the objectives, and tells everything that does not fit at once."""
-    bound, problems = [], []
-    for objective in objectives:
-        try:
-            for role in ("teacher", "student"):
-                check_taps(
-                    (objective.tap,), getattr(shapes, role), f"the {role}"
-                )
-            bound.append(objective.bind(shapes.teacher, shapes.student, policy))
-        except UsageError as error:
-            problems.append(str(error))
-    if problems:
-        raise UsageError("\n".join(problems))
-    return bound
 
 
 def _sum_over_replicas(values):

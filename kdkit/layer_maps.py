@@ -1,5 +1,6 @@
 """Layer maps: which teacher block each student block learns from."""
 
+import numbers
 from collections.abc import Mapping
 
 from kdkit.errors import UsageError
@@ -113,12 +114,12 @@ def _explicit(pairs, teacher_layers, student_layers, received):
             f"{teacher_layers}. Received: {wrong} with {received}. The "
             "embedding output is matched by include_embeddings=True."
         )
-    return {student: pairs[student] for student in sorted(pairs)}
+    return {int(student): int(pairs[student]) for student in sorted(pairs)}
 
 
 def _is_block(value, num_layers):
     return (
-        isinstance(value, int)
+        isinstance(value, numbers.Integral)
         and not isinstance(value, bool)
         and 1 <= value <= num_layers
     )

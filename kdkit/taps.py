@@ -1,8 +1,9 @@
 """Taps: named tensors read from a model in one forward pass.
 
-This is the only module that touches private names of keras-hub. They are
-`TransformerEncoder._self_attention_layer` and `._self_attention_layer_norm`;
-tests/test_taps.py pins what is assumed of them.
+This is the only module that touches private names of Keras and keras-hub:
+`TransformerEncoder._self_attention_layer` and `._self_attention_layer_norm`,
+and `KerasTensor._keras_history`. tests/test_taps.py pins what is assumed of
+them.
 """
 
 import dataclasses
@@ -60,8 +61,16 @@ def describe(model) -> ModelShape:
 
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or any model whose only output is the logits.
+            or any functional model whose only output is the logits.
+
+    Raises:
+        UsageError: if the model's output cannot be logits.
     """
+    if not isinstance(model, keras.Model):
+        raise UsageError(
+            "Only Keras models can be tapped. Expected a keras.Model. "
+            f"Received: {model!r}."
+        )
     backbone = find_backbone(model)
     num_classes = None if model is backbone else _num_classes(model)
     if backbone is None or not _has_encoder_blocks(backbone):
@@ -95,14 +104,16 @@ def tapped(model, taps):
 
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or, for `"logits"` alone, any model whose only output they are.
+            or, for `"logits"` alone, any functional model whose only output
+            they are. Inputs are told apart by name: pass them as a dict.
         taps: iterable of strings. What the callable returns.
 
     Returns:
         A callable, which returns a dict by tap name.
 
     Raises:
-        UsageError: if a tap is unknown or the model does not have it.
+        UsageError: (a `ValueError`) if a tap is unknown or the model does not
+            have it.
 
     Example:
 
@@ -126,7 +137,11 @@ class TappedModel:
         self._backbone = None
         if set(self.taps) != {"logits"}:
             self._backbone = find_backbone(model)
+            _check_mask_input(model, self._backbone)
             self._model = _with_hidden_states(model, self._backbone)
+            self._softmax = keras.layers.Softmax(
+                dtype=self._backbone.dtype_policy
+            )
 
     def __call__(self, x, training=False):
         outputs = self._model(select_inputs(self._model, x), training=training)
@@ -135,7 +150,10 @@ class TappedModel:
         states = outputs["hidden_states"]
         per_block = {}
         if set(self.taps) & set(ATTENTION_TAPS + VECTOR_TAPS):
-            per_block = self._attention(states, padding_mask(x))
+            mask = padding_mask(x)
+            if mask is not None:
+                mask = ops.cast(mask, "bool")[:, None, None, :]
+            per_block = self._attention(states, mask)
         read = {
             "logits": lambda: outputs["logits"],
             "pooled_output": lambda: outputs["pooled_output"],
@@ -169,7 +187,9 @@ class TappedModel:
                 logits = ops.einsum("bqhd,bkhd->bhqk", queries * scale, keys)
                 found["attention_logits"].append(logits)
                 if "attention_probs" in wanted:
-                    found["attention_probs"].append(_softmax(logits, mask))
+                    found["attention_probs"].append(
+                        self._softmax(logits, mask=mask)
+                    )
         return found
 
 
@@ -244,8 +264,25 @@ def _has_encoder_blocks(backbone):
 
 def _num_classes(model):
     """The width of the model's single output, which must be logits."""
-    output_layer = model.layers[-1] if model.layers else None
-    activation = getattr(output_layer, "activation", None)
+    try:
+        outputs, shape = model.outputs, model.output_shape
+    except (AttributeError, ValueError) as error:
+        raise UsageError(
+            f"The width of the logits of model {model.name!r} is unknown. "
+            "Expected a functional model, or a built sequential one. Wrap it "
+            "in one: keras.Model(inputs, model(inputs))."
+        ) from error
+    if len(outputs) != 1 or isinstance(shape, dict | list):
+        raise UsageError(
+            f"Model {model.name!r} has several outputs. Expected one, the "
+            f"logits. Received: {shape}. Wrap it in a model that returns the "
+            "logits alone."
+        )
+    output = outputs[0]
+    producer = output._keras_history.operation
+    activation = getattr(producer, "activation", None)
+    if isinstance(producer, keras.layers.Softmax):
+        activation = keras.activations.softmax
     if activation not in (None, keras.activations.linear):
         raise UsageError(
             f"The last layer of model {model.name!r} applies "
@@ -253,14 +290,7 @@ def _num_classes(model):
             "not logits. Expected a linear last layer. Build the model with "
             "activation=None and compile it with from_logits=True."
         )
-    shape = model.output_shape if model.built else None
-    if isinstance(shape, dict) or (shape and isinstance(shape[0], tuple)):
-        raise UsageError(
-            f"Model {model.name!r} has several outputs. Expected one, the "
-            f"logits. Received: {shape}. Wrap it in a model that returns the "
-            "logits alone."
-        )
-    return shape[-1] if shape else None
+    return output.shape[-1]
 
 
 def _outputs(backbone):
@@ -268,6 +298,22 @@ def _outputs(backbone):
     if isinstance(backbone.output, dict):
         return backbone.output
     return {"sequence_output": backbone.output}
+
+
+def _check_mask_input(model, backbone):
+    """Raises a `UsageError` if the padding mask would go unseen."""
+    needed = backbone.input
+    received = model.input
+    if not isinstance(needed, dict) or "padding_mask" not in needed:
+        return
+    if not isinstance(received, dict) or "padding_mask" not in received:
+        raise UsageError(
+            f"Model {model.name!r} must take its inputs as a dict with a key "
+            "'padding_mask', or its taps would count padding. Received: "
+            f"{keras.tree.map_structure(lambda tensor: tensor.name, received)}."
+            " Build it as keras.Model({'token_ids': ..., 'padding_mask': ...}, "
+            "logits)."
+        )
 
 
 def _with_hidden_states(model, backbone):
@@ -283,29 +329,31 @@ def _with_hidden_states(model, backbone):
         return keras.Model(
             backbone.input, {**_outputs(backbone), "hidden_states": states}
         )
-    taken = {}
+    taken = []
 
     def call_function(layer, *args, **kwargs):
         if layer is not backbone:
             return layer(*args, **kwargs)
         outputs = encoder(*args, **kwargs)
-        taken["hidden_states"] = outputs["hidden_states"]
+        taken.append({"hidden_states": outputs["hidden_states"]})
         if isinstance(outputs["backbone"], dict):
-            taken["pooled_output"] = outputs["backbone"].get("pooled_output")
+            pooled_output = outputs["backbone"].get("pooled_output")
+            if pooled_output is not None:
+                taken[-1]["pooled_output"] = pooled_output
         return outputs["backbone"]
 
+    # A clone compiles itself as its original is, with a second set of
+    # optimizer slots. The twin shares the graph and is not compiled.
+    twin = keras.Model(model.input, model.output)
     clone = keras.models.clone_model(
-        model,
+        twin,
         clone_function=lambda layer: layer,
         call_function=call_function,
     )
-    taken = {name: value for name, value in taken.items() if value is not None}
-    return keras.Model(clone.input, {"logits": clone.output, **taken})
-
-
-def _softmax(logits, mask):
-    """Softmax over the keys that are not padding."""
-    if mask is not None:
-        real_keys = ops.cast(mask, "bool")[:, None, None, :]
-        logits = ops.where(real_keys, logits, ops.cast(-1e9, logits.dtype))
-    return ops.softmax(logits)
+    if len(taken) != 1:
+        raise UsageError(
+            f"Model {model.name!r} runs its backbone {len(taken)} times, so "
+            "its hidden states are not one list. Expected one call. Tap the "
+            "backbone itself."
+        )
+    return keras.Model(clone.input, {"logits": clone.output, **taken[0]})

@@ -6,6 +6,7 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
+from kdkit.losses.base import check_same_shape
 from kdkit.losses.base import reject_parity
 
 
@@ -63,6 +64,7 @@ class AttentionMSE(DistillationLoss):
             return super().weighted_sums(teacher, student, sample_weight)
         real_keys = ops.cast(sample_weight[:, None, None, :] != 0, self.dtype)
         examples = ops.max(sample_weight, axis=1)[:, None, None, None]
+        check_same_shape(teacher, student, self.name)
         values = self.call(teacher, student)
         counted = ops.broadcast_to(examples, ops.shape(values))
         return ops.sum(values * real_keys * examples), ops.sum(counted)

@@ -33,6 +33,10 @@ class DistillationLoss(keras.losses.Loss):
 
     Returns:
         A scalar tensor.
+
+    Raises:
+        UsageError: (a `ValueError`) if the shapes of teacher and student, or
+            of `sample_weight`, do not fit.
     """
 
     def __init__(self, name, dtype="float32"):
@@ -54,6 +58,7 @@ class DistillationLoss(keras.losses.Loss):
 
     def weighted_sums(self, teacher, student, sample_weight):
         """The two sums, for tensors already in the dtype of the loss."""
+        check_same_shape(teacher, student, self.name)
         values = self.call(teacher, student)
         if sample_weight is None:
             weights = ops.ones_like(values)
@@ -75,17 +80,38 @@ class DistillationLoss(keras.losses.Loss):
 
 
 def append_axes(sample_weight, rank, loss_name):
-    """Appends axes of length 1 until `sample_weight` has `rank` axes."""
+    """Gives `sample_weight` a rank by axes of length 1 at its end.
+
+    Appends them where they are missing, and drops them where there are too
+    many, as Keras does with weights of shape `(batch_size, 1)`.
+    """
     missing = rank - len(sample_weight.shape)
-    if missing < 0:
+    surplus = sample_weight.shape[rank:]
+    if any(size != 1 for size in surplus):
         raise UsageError(
             f"`sample_weight` has more axes than the values of {loss_name!r}. "
             f"Expected at most {rank}. Received: sample_weight of shape "
             f"{tuple(sample_weight.shape)}. For an output without a position "
             "axis pass one weight per example, of shape (batch_size,)."
         )
-    shape = ops.shape(sample_weight)
+    shape = ops.shape(sample_weight)[:rank]
     return ops.reshape(sample_weight, (*shape, *([1] * missing)))
+
+
+def check_same_shape(teacher, student, loss_name):
+    """Raises a `UsageError` where broadcasting would hide a mistake."""
+    if len(teacher.shape) != len(student.shape) or any(
+        teacher_size != student_size
+        for teacher_size, student_size in zip(
+            teacher.shape, student.shape, strict=True
+        )
+        if teacher_size is not None and student_size is not None
+    ):
+        raise UsageError(
+            f"{loss_name!r} compares tensors of the same shape. Received: "
+            f"teacher of shape {tuple(teacher.shape)}, student of shape "
+            f"{tuple(student.shape)}."
+        )
 
 
 def safe_divide(numerator, denominator):

@@ -8,6 +8,16 @@ from kdkit.losses.base import append_axes
 from kdkit.losses.base import reject_parity
 
 
+def unit_vectors(vectors):
+    """Divides vectors by their length; zeros stay, with gradient 0, not NaN."""
+    squared_length = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    is_zero = ops.equal(squared_length, 0)
+    inverse_length = ops.rsqrt(
+        ops.where(is_zero, ops.ones_like(squared_length), squared_length)
+    )
+    return ops.where(is_zero, ops.zeros_like(vectors), vectors * inverse_length)
+
+
 @keras.saving.register_keras_serializable(package="kdkit")
 class HiddenStateMSE(DistillationLoss):
     r"""Mean squared error between hidden states.
@@ -117,9 +127,7 @@ class HiddenStateCosine(DistillationLoss):
         super().__init__(name=name)
 
     def call(self, teacher, student):
-        product = ops.normalize(teacher, axis=-1) * ops.normalize(
-            student, axis=-1
-        )
+        product = unit_vectors(teacher) * unit_vectors(student)
         return 1.0 - ops.sum(product, axis=-1)
 
 
@@ -162,9 +170,7 @@ class PatienceMSE(DistillationLoss):
         self.parity = parity
 
     def call(self, teacher, student):
-        difference = ops.normalize(teacher, axis=-1) - ops.normalize(
-            student, axis=-1
-        )
+        difference = unit_vectors(teacher) - unit_vectors(student)
         reduce = ops.mean if self.parity == "pkd" else ops.sum
         return reduce(ops.square(difference), axis=-1)
 

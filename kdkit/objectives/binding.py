@@ -1,0 +1,264 @@
+"""Objectives bound to two models: pairs, projections, weighted sums."""
+
+import math
+
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.layer_maps import layer_map as make_layer_map
+from kdkit.losses import RelationKLDivergence
+from kdkit.objectives.objective import PROJECTED_TAPS
+from kdkit.objectives.objective import Objective
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import CLS_INDEX
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import check_taps
+
+# Taps with a position axis: padding does not count there.
+MASKED_TAPS = (
+    "embedding_output",
+    "hidden_states",
+    *ATTENTION_TAPS,
+    *VECTOR_TAPS,
+)
+# Names of the Distiller's other scalars.
+RESERVED_NAMES = ("loss", "hard_label_loss")
+
+
+def bind(objectives, hard_label_weight, teacher, student, dtype=None):
+    """Checks a loss' terms against two models and builds the projections.
+
+    Args:
+        objectives: iterable of `kdkit.Objective`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        teacher: `kdkit.taps.ModelShape` of the teacher.
+        student: `kdkit.taps.ModelShape` of the student.
+        dtype: dtype or policy of the projections.
+
+    Returns:
+        A list of `BoundObjective`s.
+
+    Raises:
+        UsageError: if the objectives clash with each other, the weight is
+            impossible or the models' sizes do not fit. All problems are in
+            one message.
+    """
+    strangers = [
+        type(objective).__name__
+        for objective in objectives
+        if not isinstance(objective, Objective)
+    ]
+    if strangers:
+        raise UsageError(
+            "Invalid value for argument `objectives`. Expected a list of "
+            f"kdkit.Objective. Received: {', '.join(strangers)} in it. Wrap a "
+            "loss as kdkit.Objective(loss)."
+        )
+    if not objectives:
+        raise UsageError(
+            "A Distiller needs at least one objective. Received: "
+            "objectives=[]. To train on labels alone, compile and fit the "
+            "student itself."
+        )
+    problems = _clashing_names(objectives)
+    problems += _label_problems(hard_label_weight, student)
+    bound = []
+    for objective in objectives:
+        try:
+            bound.append(_bind_one(objective, teacher, student, dtype))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return bound
+
+
+def _bind_one(objective, teacher, student, dtype):
+    for role, shape in (("teacher", teacher), ("student", student)):
+        check_taps((objective.tap,), shape, f"the {role}")
+    pairs = _pairs(objective, teacher, student)
+    _check_sizes(objective, teacher, student)
+    projections = {}
+    if objective.projection is not None:
+        projections = objective.projection.build(
+            objective.name,
+            student.hidden_dim,
+            teacher.hidden_dim,
+            [student_index for student_index, _ in pairs],
+            dtype,
+        )
+    return BoundObjective(objective, tuple(pairs), projections)
+
+
+def _clashing_names(objectives):
+    """What is wrong with the objectives' names, as a list of texts."""
+    names = [objective.name for objective in objectives]
+    clashes = sorted(
+        {name for name in names if names.count(name) > 1}
+        | (set(names) & set(RESERVED_NAMES))
+    )
+    if not clashes:
+        return []
+    return [
+        "Objective names must differ from each other and from "
+        f"{RESERVED_NAMES}, since each is a scalar in the logs. Received: "
+        f"{clashes}. Pass name=... to Objective."
+    ]
+
+
+def _label_problems(hard_label_weight, student):
+    """What is wrong with the labels' weight, as a list of texts."""
+    if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
+        return [
+            "Invalid value for argument `hard_label_weight`. Expected a finite "
+            "number of at least 0. Received: "
+            f"hard_label_weight={hard_label_weight}."
+        ]
+    if hard_label_weight and student.num_classes is None:
+        return [
+            "A `hard_label_weight` above 0 needs a student with a head, whose "
+            "output are logits. Received: a backbone, hard_label_weight="
+            f"{hard_label_weight}."
+        ]
+    return []
+
+
+class BoundObjective:
+    """An objective with its pairs and projections for two given models."""
+
+    def __init__(self, objective, pairs, projections):
+        self.objective = objective
+        self.pairs = pairs
+        self.projections = projections
+
+    def sums(self, teacher_taps, student_taps, padding_mask, sample_weight):
+        """Returns Σ weight × value, summed over pairs, and Σ weight.
+
+        Their quotient is the value of the objective. Both add up over
+        replicas and batches.
+
+        Args:
+            teacher_taps: dict of the teacher's tensors by tap name.
+            student_taps: dict of the student's tensors by tap name.
+            padding_mask: `None` or tensor of shape `(batch_size,
+                sequence_length)`, true or 1 where there is a token.
+            sample_weight: `None` or tensor of shape `(batch_size,)` or
+                `(batch_size, sequence_length)`.
+        """
+        tap = self.objective.tap
+        loss = self.objective.loss
+        numerators = []
+        for student_index, teacher_index in self.pairs:
+            teacher = _read(teacher_taps[tap], tap, teacher_index)
+            student = _read(student_taps[tap], tap, student_index)
+            weights = combine_weights(
+                tap, len(student.shape), padding_mask, sample_weight
+            )
+            projection = self.projections.get(student_index)
+            if projection is not None:
+                student = projection(student)
+            # Every pair has the same shapes, so the same denominator.
+            numerator, denominator = loss.sums(teacher, student, weights)
+            numerators.append(numerator)
+        return sum(numerators), denominator
+
+
+def combine_weights(tap, rank, padding_mask, sample_weight):
+    """Multiplies the padding mask of a tap with the data's sample weights.
+
+    Where there is one vector per example (`rank` 2: [CLS] states, the logits
+    of a classifier), a weight per position is that of [CLS]. Logits take no
+    mask but the sample weights.
+    """
+    if sample_weight is not None:
+        sample_weight = ops.cast(sample_weight, "float32")
+        if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
+            sample_weight = sample_weight[:, 0]
+        if len(sample_weight.shape) == 2 and rank == 2:
+            sample_weight = sample_weight[:, CLS_INDEX]
+    if tap not in MASKED_TAPS or padding_mask is None:
+        return sample_weight
+    mask = ops.cast(padding_mask, "float32")
+    if sample_weight is None:
+        return mask
+    if len(sample_weight.shape) == 1:
+        sample_weight = sample_weight[:, None]
+    return mask * sample_weight
+
+
+def _read(tensors, tap, layer_index):
+    """The tensor of a layer index: states have N + 1, block taps N entries."""
+    if tap not in PER_LAYER_TAPS:
+        return tensors
+    if tap in ATTENTION_TAPS + VECTOR_TAPS:
+        return tensors[layer_index - 1]
+    return tensors[layer_index]
+
+
+def _pairs(objective, teacher, student):
+    """Pairs of student and teacher layer index, (0, 0) if not per layer."""
+    if objective.tap not in PER_LAYER_TAPS:
+        return [(0, 0)]
+    pairs = list(
+        make_layer_map(
+            objective.layer_map, teacher.num_layers, student.num_layers
+        ).items()
+    )
+    if objective.tap == "hidden_states" and objective.include_embeddings:
+        pairs.insert(0, (0, 0))
+    return pairs
+
+
+def _check_sizes(objective, teacher, student):
+    """Raises a `UsageError` where the models' sizes do not fit."""
+    tap = objective.tap
+    name = objective.name
+    if (
+        tap in PROJECTED_TAPS
+        and objective.projection is None
+        and teacher.hidden_dim != student.hidden_dim
+    ):
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} of different widths "
+            "with no projection. Received: teacher hidden_dim="
+            f"{teacher.hidden_dim}, student hidden_dim={student.hidden_dim}. "
+            'Pass projection="shared" or projection="per_layer".'
+        )
+    relations = isinstance(objective.loss, RelationKLDivergence)
+    if relations:
+        num_relation_heads = objective.loss.num_relation_heads
+        for role, shape in (("teacher", teacher), ("student", student)):
+            if shape.hidden_dim % num_relation_heads:
+                raise UsageError(
+                    f"Objective {name!r}: num_relation_heads must divide the "
+                    f"{role}'s width. Received: num_relation_heads="
+                    f"{num_relation_heads}, hidden_dim={shape.hidden_dim}."
+                )
+    compares_heads = tap in ATTENTION_TAPS + VECTOR_TAPS and not relations
+    if compares_heads and teacher.num_heads != student.num_heads:
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} head by head, and the "
+            "head counts differ. Received: teacher num_heads="
+            f"{teacher.num_heads}, student num_heads={student.num_heads}. "
+            "Build the student with as many heads as the teacher, or use "
+            'RelationKLDivergence on the taps "queries", "keys", "values".'
+        )
+    if (
+        tap in VECTOR_TAPS
+        and not relations
+        and teacher.hidden_dim != student.hidden_dim
+    ):
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} of different widths. "
+            f"Received: teacher hidden_dim={teacher.hidden_dim}, student "
+            f"hidden_dim={student.hidden_dim}. Use RelationKLDivergence, "
+            "which needs no equal widths."
+        )
+    if tap == "logits" and teacher.num_classes != student.num_classes:
+        raise UsageError(
+            f"Objective {name!r} compares logits of different class counts. "
+            f"Received: teacher num_classes={teacher.num_classes}, student "
+            f"num_classes={student.num_classes}. Build the student with "
+            f"num_classes={teacher.num_classes}."
+        )

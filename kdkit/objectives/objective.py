@@ -1,0 +1,164 @@
+"""The objective: what is compared where, and how much it counts."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import keras
+
+from kdkit.errors import UsageError
+from kdkit.losses import AttentionMSE
+from kdkit.losses import DistillationLoss
+from kdkit.losses import EmbeddingMSE
+from kdkit.losses import HiddenStateCosine
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import LogitKLDivergence
+from kdkit.losses import LogitMSE
+from kdkit.losses import PatienceMSE
+from kdkit.losses import RelationKLDivergence
+from kdkit.losses import SoftCrossEntropy
+from kdkit.projections import get_projection
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import TAPS
+from kdkit.taps import VECTOR_TAPS
+
+# Taps as wide as the model: a projection can bridge the widths there.
+PROJECTED_TAPS = (
+    "embedding_output",
+    "pooled_output",
+    "hidden_states",
+    "cls_states",
+)
+# Losses that mean something on some taps only. A mask per position does not
+# fit the axes of the others.
+LOSS_TAPS = {
+    AttentionMSE: ATTENTION_TAPS,
+    RelationKLDivergence: VECTOR_TAPS,
+    SoftCrossEntropy: ("logits",),
+    LogitKLDivergence: ("logits",),
+    LogitMSE: ("logits",),
+    EmbeddingMSE: PROJECTED_TAPS,
+    HiddenStateMSE: PROJECTED_TAPS + VECTOR_TAPS,
+    HiddenStateCosine: PROJECTED_TAPS + VECTOR_TAPS,
+    PatienceMSE: PROJECTED_TAPS,
+}
+
+
+class Objective:
+    """One term of the distillation loss: loss × tap × layer map × weight.
+
+    Taps of the whole model are compared once. Taps per layer are compared pair
+    by pair along the layer map, and the values are summed over the pairs.
+
+    Args:
+        loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
+        tap: string. What is compared, one of `kdkit.taps.TAPS`. Defaults to
+            `"logits"`.
+        layer_map: string or dict, for taps per layer. See `kdkit.layer_map`.
+            `None` means `"uniform"` there. Defaults to `None`.
+        weight: float. Factor of this term in the total loss. The logs show
+            the value before it. Defaults to `1.0`.
+        projection: `None`, `"shared"` (one dense layer with bias for all
+            pairs), `"per_layer"`, or a `kdkit.projections.Projection`.
+            Defaults to `None`.
+        include_embeddings: bool. For `"hidden_states"`, whether the embedding
+            outputs (layer 0 to layer 0) are compared too. Defaults to `True`.
+        name: string. Name of the scalar in the logs. Defaults to the name of
+            the loss.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is invalid on its own. What
+            depends on the models is checked by `kdkit.Distiller`.
+
+    Example:
+
+    >>> objective = kdkit.Objective(
+    ...     kdkit.losses.HiddenStateMSE(),
+    ...     tap="hidden_states",
+    ...     layer_map="uniform",
+    ...     projection="shared",
+    ... )
+    >>> objective.name
+    'hidden_state_mse'
+    """
+
+    def __init__(
+        self,
+        loss,
+        tap="logits",
+        layer_map=None,
+        weight=1.0,
+        projection=None,
+        include_embeddings=True,
+        name=None,
+    ):
+        _check_arguments(loss, tap, layer_map, weight, projection)
+        if layer_map is None and tap in PER_LAYER_TAPS:
+            layer_map = "uniform"
+        self.loss = loss
+        self.tap = tap
+        self.layer_map = layer_map
+        self.weight = weight
+        self.projection = get_projection(projection)
+        self.include_embeddings = include_embeddings
+        self.name = name or loss.name
+
+    def get_config(self):
+        projection = self.projection
+        layer_map = self.layer_map
+        if isinstance(layer_map, Mapping):
+            layer_map = [list(pair) for pair in layer_map.items()]
+        return {
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "tap": self.tap,
+            "layer_map": layer_map,
+            "weight": self.weight,
+            "projection": projection and dataclasses.asdict(projection),
+            "include_embeddings": self.include_embeddings,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        config["loss"] = keras.saving.deserialize_keras_object(config["loss"])
+        if isinstance(config["layer_map"], list):
+            config["layer_map"] = dict(config["layer_map"])
+        return cls(**config)
+
+
+def _check_arguments(loss, tap, layer_map, weight, projection):
+    """Raises a `UsageError` for what is wrong whatever the models are."""
+    if not isinstance(loss, DistillationLoss):
+        raise UsageError(
+            "Invalid value for argument `loss`. Expected an instance of "
+            f"kdkit.losses.DistillationLoss. Received: {loss!r}. For example "
+            "kdkit.losses.SoftCrossEntropy()."
+        )
+    if tap not in TAPS:
+        raise UsageError(
+            f"Unknown tap. Expected one of {TAPS}. Received: tap={tap!r}."
+        )
+    if layer_map is not None and tap not in PER_LAYER_TAPS:
+        raise UsageError(
+            f"Tap {tap!r} is not per layer, so it takes no layer map. "
+            f"Received: layer_map={layer_map!r}. Leave it out, or use one of "
+            f"the taps {PER_LAYER_TAPS}."
+        )
+    if projection is not None and tap not in PROJECTED_TAPS:
+        raise UsageError(
+            f"Tap {tap!r} takes no projection. Expected one of the taps "
+            f"{PROJECTED_TAPS}. Received: projection={projection!r}."
+        )
+    for loss_class, taps in LOSS_TAPS.items():
+        if isinstance(loss, loss_class) and tap not in taps:
+            raise UsageError(
+                f"{loss_class.__name__} cannot compare tap {tap!r}. Expected "
+                f"one of the taps {taps}. Received: tap={tap!r}."
+            )
+    if not (math.isfinite(weight) and weight >= 0):
+        raise UsageError(
+            "Invalid value for argument `weight`. Expected a finite number of "
+            f"at least 0. Received: weight={weight}."
+        )

@@ -1,0 +1,67 @@
+"""What all tests share: the backend, seeds, two devices, real data."""
+
+import os
+import pathlib
+import random
+import sys
+
+import numpy as np
+import pytest
+
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+REPOSITORY = pathlib.Path(__file__).parent.parent
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--run-large",
+        action="store_true",
+        help="also run the tests marked large (real data, full-size models)",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--run-large"):
+        return
+    skip = pytest.mark.skip(reason="large: add --run-large to run it")
+    for item in items:
+        if "large" in item.keywords:
+            item.add_marker(skip)
+
+
+def pytest_collection_finish():
+    """Splits the CPU into two devices, for the tests of distribution.
+
+    TensorFlow takes this before its first operation only. Test modules that
+    need no TensorFlow run without importing it.
+    """
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return
+    cpu = tensorflow.config.list_physical_devices("CPU")[0]
+    tensorflow.config.set_logical_device_configuration(
+        cpu, [tensorflow.config.LogicalDeviceConfiguration()] * 2
+    )
+
+
+@pytest.fixture(autouse=True)
+def _seeds():
+    """Starts every test from the same random state."""
+    random.seed(0)
+    np.random.seed(0)
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """The folder of real data, or a skip that says how to point to it."""
+    path = pathlib.Path(
+        os.environ.get("KDKIT_DATA", REPOSITORY.parent / "shared" / "data")
+    )
+    if not path.is_dir():
+        pytest.skip(f"no real data in {path}: set KDKIT_DATA to its folder")
+    return path

@@ -1,0 +1,189 @@
+"""NumPy oracles, tiny models and tiny data for the tests."""
+
+import keras
+import keras_hub
+import numpy as np
+
+import kdkit
+
+VOCABULARY_SIZE = 20
+LENGTH = 6
+
+
+def log_softmax(logits):
+    """The logarithm of the softmax over the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def softmax(logits):
+    """The softmax over the last axis."""
+    return np.exp(log_softmax(logits))
+
+
+def bert(
+    num_layers=2,
+    hidden_dim=8,
+    num_heads=2,
+    num_classes=3,
+    dropout=0.0,
+    dtype=None,
+    seed=0,
+):
+    """A tiny BERT classifier, or its backbone if `num_classes` is `None`."""
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=VOCABULARY_SIZE,
+        num_layers=num_layers,
+        num_heads=num_heads,
+        hidden_dim=hidden_dim,
+        intermediate_dim=2 * hidden_dim,
+        max_sequence_length=LENGTH,
+        dropout=dropout,
+        dtype=dtype,
+    )
+    model = backbone
+    if num_classes is not None:
+        model = keras_hub.models.BertTextClassifier(
+            backbone, num_classes=num_classes, dropout=dropout
+        )
+    spread_weights(model, seed)
+    return model
+
+
+def spread_weights(model, seed=0):
+    """Draws weights so large that no tapped tensor is nearly constant."""
+    generator = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        noise = generator.normal(size=weight.shape) / 2
+        if weight.path.endswith("gamma"):
+            noise = 1 + noise / 2
+        weight.assign(noise)
+
+
+def batch(num_examples=4, length=LENGTH, seed=0):
+    """Inputs of a BERT, with rows of unequal length, none of them empty."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(2, length + 1, size=(num_examples, 1))
+    lengths[0] = length
+    padding_mask = np.arange(length) < lengths
+    token_ids = generator.integers(
+        1, VOCABULARY_SIZE, size=(num_examples, length)
+    )
+    return {
+        "token_ids": (token_ids * padding_mask).astype("int32"),
+        "segment_ids": np.zeros((num_examples, length), "int32"),
+        "padding_mask": padding_mask.astype("int32"),
+    }
+
+
+def labels(num_examples=4, num_classes=3, seed=0):
+    """Integer labels."""
+    return np.random.default_rng(seed).integers(num_classes, size=num_examples)
+
+
+def to_numpy(nested):
+    """The same structure with NumPy arrays in it."""
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, nested)
+
+
+class ProbedEncoder(keras_hub.layers.TransformerEncoder):
+    """A transformer block that counts its forward passes."""
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.calls, self.training_calls = (
+            self.add_weight(
+                name=name,
+                shape=(),
+                dtype="int32",
+                initializer="zeros",
+                trainable=False,
+            )
+            for name in ("calls", "training_calls")
+        )
+
+    def call(self, inputs, padding_mask=None, training=None, **kwargs):
+        self.calls.assign_add(1)
+        self.training_calls.assign_add(int(bool(training)))
+        return super().call(
+            inputs, padding_mask=padding_mask, training=training, **kwargs
+        )
+
+
+class TinyBackbone(keras_hub.models.Backbone):
+    """An encoder of a user's own, with probed blocks."""
+
+    def __init__(self, num_layers=2, normalize_first=False, dropout=0.1):
+        inputs = {
+            "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
+            "padding_mask": keras.Input(
+                (None,), dtype="int32", name="padding_mask"
+            ),
+        }
+        embedding = keras.layers.Embedding(VOCABULARY_SIZE, 8)
+        state = embedding(inputs["token_ids"])
+        blocks = [
+            ProbedEncoder(
+                intermediate_dim=16,
+                num_heads=2,
+                dropout=dropout,
+                normalize_first=normalize_first,
+                name=f"block_{index}",
+            )
+            for index in range(num_layers)
+        ]
+        for block in blocks:
+            state = block(state, padding_mask=inputs["padding_mask"])
+        super().__init__(inputs=inputs, outputs=state)
+        self.token_embedding = embedding
+        self.transformer_layers = blocks
+        self.hidden_dim = 8
+
+    def counts(self):
+        """Forward passes of the blocks: all, and those in training mode."""
+        return [
+            (int(block.calls), int(block.training_calls))
+            for block in self.transformer_layers
+        ]
+
+
+def classifier(backbone, num_classes=3, **dense):
+    """A functional model of a user's own around a backbone."""
+    inputs = {
+        name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
+        for name, tensor in backbone.input.items()
+    }
+    states = backbone(inputs)
+    logits = keras.layers.Dense(num_classes, **dense)(states[:, 0])
+    return keras.Model(inputs, logits)
+
+
+def objectives(include_logits=True):
+    """TinyBERT's objectives: attention, hidden states and soft labels."""
+    result = [
+        kdkit.Objective(kdkit.losses.AttentionMSE(), tap="attention_logits"),
+        kdkit.Objective(
+            kdkit.losses.HiddenStateMSE(),
+            tap="hidden_states",
+            weight=0.5,
+            projection="shared",
+        ),
+    ]
+    if include_logits:
+        result.append(kdkit.Objective(kdkit.losses.SoftCrossEntropy()))
+    return result
+
+
+def distiller(teacher=None, student=None, terms=None, **arguments):
+    """An uncompiled distiller of tiny models, 2 × 12 to 1 × 8."""
+    return kdkit.Distiller(
+        teacher or bert(2, 12, seed=1),
+        student or bert(1, 8, seed=2),
+        objectives=objectives() if terms is None else terms,
+        **arguments,
+    )
+
+
+def cross_entropy():
+    """The loss on integer labels."""
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

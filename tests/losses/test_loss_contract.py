@@ -1,0 +1,269 @@
+"""What every loss promises, checked for every member of kdkit.losses."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import log_softmax
+from helpers import softmax
+
+from kdkit import losses
+
+BATCH, LENGTH = 4, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A loss with the shape of what it compares.
+
+    `positions` counts the axes of length LENGTH, which padding lengthens.
+    """
+
+    loss: object
+    shape: tuple
+    positions: int = 0
+    counts_padding: bool = False
+
+    @property
+    def id(self):
+        parity = self.loss.get_config().get("parity")
+        return self.loss.name + (f"-{parity}" if parity else "")
+
+
+LOGITS = (BATCH, 5)
+TOKEN_LOGITS = (BATCH, LENGTH, 5)
+STATES = (BATCH, LENGTH, 6)
+VECTORS = (BATCH, LENGTH, 2, 6)
+MATRICES = (BATCH, 2, LENGTH, LENGTH)
+
+CASES = [
+    Case(losses.SoftCrossEntropy(temperature=2.0), LOGITS),
+    Case(losses.SoftCrossEntropy(parity="tinybert"), TOKEN_LOGITS, 1),
+    Case(losses.LogitKLDivergence(temperature=2.0), LOGITS),
+    Case(losses.LogitKLDivergence(parity="pkd"), TOKEN_LOGITS, 1),
+    Case(losses.LogitMSE(), TOKEN_LOGITS, 1),
+    Case(losses.HiddenStateMSE(), STATES, 1),
+    Case(losses.HiddenStateMSE("tinybert"), STATES, 1, counts_padding=True),
+    Case(losses.EmbeddingMSE(), STATES, 1),
+    Case(losses.HiddenStateCosine(), STATES, 1),
+    Case(losses.PatienceMSE(), (BATCH, 6)),
+    Case(losses.PatienceMSE(parity="pkd"), (BATCH, 6)),
+    Case(losses.AttentionMSE(), MATRICES, 2),
+    Case(losses.AttentionMSE("tinybert"), MATRICES, 2, counts_padding=True),
+    Case(losses.RelationKLDivergence(num_relation_heads=3), VECTORS, 1),
+]
+
+
+def parametrize(cases):
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+every_loss = parametrize(CASES)
+every_loss_with_positions = parametrize(
+    [case for case in CASES if case.positions]
+)
+
+
+def draw(case, seed=0, scale=1.0):
+    generator = np.random.default_rng(seed)
+    return (scale * generator.normal(size=(2, *case.shape))).astype("float32")
+
+
+def gradient(loss, teacher, student, sample_weight=None):
+    student = tf.convert_to_tensor(student)
+    with tf.GradientTape() as tape:
+        tape.watch(student)
+        value = loss(teacher, student, sample_weight)
+    return tape.gradient(value, student)
+
+
+def pad(case, tensor, value):
+    """Lengthens the position axes by two."""
+    axes = [
+        axis
+        for axis, size in enumerate(case.shape)
+        if size == LENGTH and axis > 0
+    ][: case.positions]
+    widths = [(0, 2 * (axis in axes)) for axis in range(tensor.ndim)]
+    return np.pad(tensor, widths, constant_values=value)
+
+
+def test_every_loss_has_a_case():
+    tested = {type(case.loss).__name__ for case in CASES}
+    assert tested == set(losses.__all__) - {"DistillationLoss"}
+
+
+@every_loss
+def test_loss_of_equal_tensors_is_its_minimum(case):
+    teacher, student = draw(case)
+    minimum = 0.0
+    if isinstance(case.loss, losses.SoftCrossEntropy):
+        tempered = teacher / case.loss.temperature
+        entropies = -np.sum(softmax(tempered) * log_softmax(tempered), -1)
+        if case.loss.parity == "tinybert":
+            entropies = entropies / teacher.shape[-1]
+        minimum = entropies.mean()
+    np.testing.assert_allclose(case.loss(teacher, teacher), minimum, atol=1e-6)
+    assert float(case.loss(teacher, student)) > minimum + 1e-3
+
+
+@every_loss
+def test_loss_has_a_zero_gradient_at_equal_tensors(case):
+    teacher, _ = draw(case)
+    np.testing.assert_allclose(
+        gradient(case.loss, teacher, teacher), 0.0, atol=1e-6
+    )
+
+
+@every_loss
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_loss_and_gradient_are_finite_and_the_loss_not_negative(case, scale):
+    teacher, student = draw(case, scale=scale)
+    assert -1e-6 < float(case.loss(teacher, student)) < np.inf  # rounding
+    assert np.isfinite(gradient(case.loss, teacher, student)).all()
+
+
+@every_loss
+def test_loss_and_gradient_of_zeros_are_finite_in_xla_too(case):
+    zeros = np.zeros(case.shape, "float32")
+    other, _ = draw(case)
+    compiled = tf.function(
+        lambda *tensors: (case.loss(*tensors), gradient(case.loss, *tensors)),
+        jit_compile=True,
+    )
+    for teacher, student in ((zeros, zeros), (zeros, other), (other, zeros)):
+        value, slope = compiled(tf.constant(teacher), tf.constant(student))
+        assert np.isfinite(value)
+        assert np.abs(slope).max() < 100.0
+
+
+@every_loss
+def test_loss_is_a_scalar_and_weights_of_one_change_nothing(case):
+    teacher, student = draw(case)
+    value = case.loss(teacher, student)
+    assert value.shape == ()
+    for weights in (
+        np.ones(BATCH),
+        np.ones((BATCH, 1)),
+        np.ones(BATCH, bool),
+        np.ones(BATCH, "int32"),
+    ):
+        np.testing.assert_allclose(
+            case.loss(teacher, student, weights), value, rtol=1e-5
+        )
+
+
+@every_loss
+def test_loss_counts_examples_by_their_weight(case):
+    teacher, student = draw(case)
+    without_last = case.loss(teacher[:-1], student[:-1])
+    np.testing.assert_allclose(
+        case.loss(teacher, student, [1, 1, 1, 0]), without_last, rtol=1e-5
+    )
+    doubled = [np.concatenate([tensor, tensor[:1]]) for tensor in draw(case)]
+    np.testing.assert_allclose(
+        case.loss(teacher, student, [2, 1, 1, 1]), case.loss(*doubled), 1e-5
+    )
+
+
+@every_loss
+def test_loss_without_any_weight_is_zero_with_zero_gradient(case):
+    teacher, student = draw(case)
+    weights = [np.zeros(BATCH)]
+    if case.positions:
+        weights.append(np.zeros((BATCH, LENGTH)))
+    for weight in weights:
+        assert float(case.loss(teacher, student, weight)) == 0.0
+        np.testing.assert_array_equal(
+            gradient(case.loss, teacher, student, weight), 0.0
+        )
+
+
+@parametrize(
+    [case for case in CASES if case.positions and not case.counts_padding]
+)
+def test_loss_of_a_padded_batch_is_that_of_the_batch(case):
+    teacher, student = draw(case)
+    mask = np.pad(np.ones((BATCH, LENGTH)), [(0, 0), (0, 2)])
+    padded = case.loss(pad(case, teacher, 99.0), pad(case, student, -9.0), mask)
+    np.testing.assert_allclose(padded, case.loss(teacher, student), rtol=1e-5)
+
+
+@every_loss_with_positions
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float32", "float16"])
+def test_loss_takes_masks_of_any_dtype_and_rows_of_padding_alone(case, dtype):
+    teacher, student = draw(case)
+    mask = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    value = case.loss(teacher, student, mask.astype(dtype))
+    np.testing.assert_allclose(
+        value, case.loss(teacher[:3], student[:3], mask[:3]), rtol=1e-5
+    )
+    assert np.isfinite(
+        gradient(case.loss, teacher, student, mask.astype(dtype))
+    ).all()
+
+
+@every_loss
+def test_loss_survives_keras_serialisation(case):
+    serialised = keras.losses.serialize(case.loss)
+    restored = keras.losses.deserialize(serialised)
+    assert type(restored) is type(case.loss)
+    assert restored.get_config() == case.loss.get_config()
+    teacher, student = draw(case)
+    assert float(restored(teacher, student)) == float(
+        case.loss(teacher, student)
+    )
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_loss_of_half_precision_is_computed_in_float32(case, dtype):
+    halves = [tf.cast(tensor, dtype) for tensor in draw(case, scale=10.0)]
+    value = case.loss(*halves)
+    assert value.dtype == tf.float32
+    singles = [tf.cast(tensor, "float32") for tensor in halves]
+    assert float(value) == float(case.loss(*singles))
+
+
+@every_loss
+def test_loss_is_the_same_in_a_graph_with_open_shapes(case):
+    teacher, student = draw(case)
+    weights = np.array([1.0, 0.5, 0.0, 2.0], "float32")
+    dynamic = [None] * (len(case.shape) - 1) + [case.shape[-1]]
+    if isinstance(case.loss, losses.RelationKLDivergence):
+        dynamic[2] = case.shape[2]  # the width must be known
+    spec = tf.TensorSpec(dynamic, "float32")
+    graph = tf.function(
+        lambda *arguments: case.loss(*arguments),
+        input_signature=[spec, spec, tf.TensorSpec([None], "float32")],
+    )
+    np.testing.assert_allclose(
+        graph(teacher, student, weights),
+        case.loss(teacher, student, weights),
+        rtol=1e-6,
+    )
+
+
+@parametrize(
+    [
+        case
+        for case in CASES
+        if not isinstance(case.loss, losses.RelationKLDivergence)
+    ]
+)
+def test_loss_refuses_tensors_of_different_shapes(case):
+    teacher, student = draw(case)
+    with pytest.raises(ValueError, match="tensors of the same shape"):
+        case.loss(teacher, student[..., :1])
+    with pytest.raises(ValueError, match="tensors of the same shape"):
+        case.loss(teacher, student[0])
+
+
+@every_loss
+def test_loss_refuses_weights_of_more_axes_than_its_values(case):
+    teacher, student = draw(case)
+    weights = np.ones((*case.shape, 2))
+    with pytest.raises(ValueError, match="more axes than the values"):
+        case.loss(teacher, student, weights)

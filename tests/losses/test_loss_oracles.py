@@ -1,0 +1,254 @@
+"""Every loss against its equation in NumPy, and each reading of the code."""
+
+import numpy as np
+import pytest
+from helpers import log_softmax
+from helpers import softmax
+
+from kdkit import losses
+
+GENERATOR = np.random.default_rng(0)
+BATCH, LENGTH, HEADS, WIDTH, CLASSES = 3, 5, 2, 4, 7
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]])
+WEIGHTS = np.array([0.5, 2.0, 1.0])
+
+
+def tensors(*shape):
+    return GENERATOR.normal(size=(2, *shape)) * 2
+
+
+def weighted_mean(values, weights):
+    weights = np.broadcast_to(weights, values.shape)
+    return np.sum(values * weights) / np.sum(weights)
+
+
+def mean_over_units(teacher, student):
+    return np.mean((teacher - student) ** 2, axis=-1)
+
+
+def units(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("parity", [None, "tinybert"])
+def test_soft_cross_entropy_matches_numpy(temperature, scale, parity):
+    teacher, student = tensors(BATCH, CLASSES)
+    values = -np.sum(
+        softmax(teacher / temperature) * log_softmax(student / temperature),
+        axis=-1,
+    )
+    if scale:
+        values = values * temperature**2
+    if parity == "tinybert":
+        values = values / CLASSES
+    loss = losses.SoftCrossEntropy(temperature, scale, parity)
+    np.testing.assert_allclose(
+        loss(teacher, student), np.mean(values), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        loss(teacher, student, WEIGHTS),
+        weighted_mean(values, WEIGHTS),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize("parity", [None, "pkd"])
+def test_logit_kl_divergence_matches_numpy(temperature, parity):
+    teacher, student = tensors(BATCH, LENGTH, CLASSES)
+    log_teacher = log_softmax(teacher / temperature)
+    log_student = log_softmax(student / temperature)
+    values = np.exp(log_teacher) * (log_teacher - log_student)
+    values = values.mean(-1) if parity == "pkd" else values.sum(-1)
+    values = values * temperature**2
+    loss = losses.LogitKLDivergence(temperature, parity)
+    np.testing.assert_allclose(loss(teacher, student), values.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK), weighted_mean(values, MASK), rtol=1e-5
+    )
+
+
+def test_logit_mse_matches_numpy():
+    teacher, student = tensors(BATCH, CLASSES)
+    values = mean_over_units(teacher, student)
+    np.testing.assert_allclose(
+        losses.LogitMSE()(teacher, student, WEIGHTS),
+        weighted_mean(values, WEIGHTS),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("loss", [losses.HiddenStateMSE, losses.EmbeddingMSE])
+def test_state_mse_is_a_mean_over_units_and_real_positions(loss):
+    teacher, student = tensors(BATCH, LENGTH, WIDTH)
+    values = mean_over_units(teacher, student)
+    np.testing.assert_allclose(
+        loss()(teacher, student, MASK), weighted_mean(values, MASK), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        loss()(teacher, student, WEIGHTS),
+        weighted_mean(values, WEIGHTS[:, None]),
+        rtol=1e-5,
+    )
+
+
+def test_hidden_state_mse_of_tinybert_counts_padding_too():
+    teacher, student = tensors(BATCH, LENGTH, WIDTH)
+    loss = losses.HiddenStateMSE(parity="tinybert")
+    # The authors' code: torch's MSELoss over the whole tensor.
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK),
+        np.mean((teacher - student) ** 2),
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK * WEIGHTS[:, None]),
+        weighted_mean(mean_over_units(teacher, student), WEIGHTS[:, None]),
+        rtol=1e-5,
+    )
+
+
+def test_hidden_state_cosine_matches_numpy():
+    teacher, student = tensors(BATCH, LENGTH, WIDTH)
+    values = 1 - np.sum(units(teacher) * units(student), axis=-1)
+    np.testing.assert_allclose(
+        losses.HiddenStateCosine()(teacher, student, MASK),
+        weighted_mean(values, MASK),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("parity", "reduce"), [(None, np.sum), ("pkd", np.mean)]
+)
+def test_patience_mse_matches_numpy(parity, reduce):
+    teacher, student = tensors(BATCH, WIDTH)
+    values = reduce((units(student) - units(teacher)) ** 2, axis=-1)
+    loss = losses.PatienceMSE(parity)
+    np.testing.assert_allclose(loss(teacher, student), values.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(teacher, student, WEIGHTS),
+        weighted_mean(values, WEIGHTS),
+        rtol=1e-5,
+    )
+
+
+def test_attention_mse_counts_real_queries_and_keys():
+    teacher, student = tensors(BATCH, HEADS, LENGTH, LENGTH)
+    values = (teacher - student) ** 2
+    pairs = MASK[:, None, :, None] * MASK[:, None, None, :]
+    loss = losses.AttentionMSE()
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK), weighted_mean(values, pairs), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK * WEIGHTS[:, None]),
+        weighted_mean(values, pairs * WEIGHTS[:, None, None, None]),
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(
+        loss(teacher, student, WEIGHTS),
+        weighted_mean(values, WEIGHTS[:, None, None, None]),
+        rtol=1e-5,
+    )
+
+
+def test_attention_mse_of_tinybert_matches_the_authors_code():
+    teacher, student = tensors(BATCH, HEADS, LENGTH, LENGTH)
+    # Their scores come with the mask added; what is below -100 is set to 0.
+    added = -10000.0 * (1 - MASK[:, None, None, :])
+    theirs = [
+        np.where(scores + added <= -1e2, 0.0, scores + added)
+        for scores in (teacher, student)
+    ]
+    np.testing.assert_allclose(
+        losses.AttentionMSE(parity="tinybert")(teacher, student, MASK),
+        np.mean((theirs[0] - theirs[1]) ** 2),
+        rtol=1e-5,
+    )
+
+
+def test_attention_mse_of_tinybert_weighs_examples():
+    teacher, student = tensors(BATCH, HEADS, LENGTH, LENGTH)
+    values = (teacher - student) ** 2 * MASK[:, None, None, :]
+    np.testing.assert_allclose(
+        losses.AttentionMSE(parity="tinybert")(
+            teacher, student, MASK * WEIGHTS[:, None]
+        ),
+        weighted_mean(values, WEIGHTS[:, None, None, None]),
+        rtol=1e-5,
+    )
+
+
+def relation(vectors, num_relation_heads, mask):
+    """MiniLMv2's equation 6, one example, head and query at a time."""
+    flat = vectors.reshape(BATCH, LENGTH, -1)
+    head_dim = flat.shape[-1] // num_relation_heads
+    result = np.zeros((BATCH, num_relation_heads, LENGTH, LENGTH))
+    for example in range(BATCH):
+        real = mask[example].astype(bool)
+        for head in range(num_relation_heads):
+            part = flat[example, :, head * head_dim : (head + 1) * head_dim]
+            scores = part @ part.T / np.sqrt(head_dim)
+            result[example, head][:, real] = softmax(scores[:, real])
+    return result
+
+
+def test_relation_kl_divergence_matches_numpy():
+    num_relation_heads = 4
+    teacher = GENERATOR.normal(size=(BATCH, LENGTH, 3, 4))
+    student = GENERATOR.normal(size=(BATCH, LENGTH, 2, 4))
+    loss = losses.RelationKLDivergence(num_relation_heads)
+    for mask in (MASK, np.ones_like(MASK)):
+        real_pairs = mask[:, None, :, None] * mask[:, None, None, :]
+        of_teacher = relation(teacher, num_relation_heads, mask)
+        of_student = relation(student, num_relation_heads, mask)
+        divergence = np.zeros_like(of_teacher)
+        np.divide(of_teacher, of_student, divergence, where=real_pairs == 1)
+        np.log(divergence, divergence, where=real_pairs == 1)
+        divergence = (of_teacher * divergence).sum(-1)
+        np.testing.assert_allclose(
+            loss(teacher, student, mask),
+            weighted_mean(divergence, mask[:, None, :]),
+            rtol=1e-5,
+        )
+    np.testing.assert_allclose(loss(teacher, student), divergence.mean(), 1e-5)
+    np.testing.assert_allclose(
+        loss(teacher, student, WEIGHTS),
+        weighted_mean(divergence, WEIGHTS[:, None, None]),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan])
+@pytest.mark.parametrize(
+    "loss", [losses.SoftCrossEntropy, losses.LogitKLDivergence]
+)
+def test_temperature_must_be_finite_and_positive(loss, temperature):
+    with pytest.raises(ValueError, match="Expected a number above 0"):
+        loss(temperature=temperature)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.AttentionMSE,
+        losses.HiddenStateMSE,
+        losses.LogitKLDivergence,
+        losses.PatienceMSE,
+        losses.SoftCrossEntropy,
+    ],
+)
+def test_parity_must_be_known(loss):
+    with pytest.raises(ValueError, match="parity='textbrewer'"):
+        loss(parity="textbrewer")
+
+
+def test_relation_heads_must_divide_the_width():
+    loss = losses.RelationKLDivergence(num_relation_heads=5)
+    with pytest.raises(ValueError, match="num_relation_heads=5, width=8"):
+        loss(np.ones((1, 2, 2, 4)), np.ones((1, 2, 2, 4)))
+    with pytest.raises(ValueError, match="above 0"):
+        losses.RelationKLDivergence(num_relation_heads=0)

@@ -1,0 +1,189 @@
+"""The rules of ARCHITECTURE.md that code can check, as `file:line` lists."""
+
+import ast
+import pathlib
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).parent.parent / "kdkit"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Each room may import the rooms of lower floors, none on its own floor.
+FLOORS = (
+    ("cli",),
+    ("recipes",),
+    ("training",),
+    ("distiller",),
+    ("objectives", "tasks"),
+    (
+        "data",
+        "export",
+        "layer_maps",
+        "losses",
+        "models",
+        "projections",
+        "reporting",
+        "taps",
+    ),
+    ("errors", "settings", "validation", "version"),
+)
+LEAVES = FLOORS[-1]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+# These import in functions: to answer quickly, and to need no TFDS.
+MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
+MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps.py"
+MAXIMUM_LINES = 400
+
+
+def where(path, node=None):
+    place = path.relative_to(PACKAGE.parent).as_posix()
+    return place if node is None else f"{place}:{node.lineno}"
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def trees():
+    """Every file of the package but its own front door, with its tree."""
+    for path in FILES:
+        if path != PACKAGE / "__init__.py":
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_names(node):
+    """The modules that an import statement names, in full."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level == 0:
+        if node.module == "kdkit":
+            return [f"kdkit.{alias.name}" for alias in node.names]
+        return [node.module]
+    return []
+
+
+def test_every_room_has_a_floor():
+    rooms = {room_of(path) for path in FILES} - {"__init__"}
+    assert rooms <= set(FLOOR_OF), (
+        f"{sorted(rooms - set(FLOOR_OF))} of kdkit/ have no place in FLOORS. "
+        "Say in tests/test_architecture.py and ARCHITECTURE.md what they may "
+        "import."
+    )
+
+
+def test_imports_point_down():
+    offences = []
+    for path, tree in trees():
+        room = room_of(path)
+        for node in ast.walk(tree):
+            for name in imported_names(node):
+                parts = name.split(".")
+                if parts[0] != "kdkit":
+                    continue
+                target = parts[1] if len(parts) > 1 else None
+                if target == room:
+                    continue
+                both_leaves = room in LEAVES and target in LEAVES
+                if not both_leaves and (
+                    target not in FLOOR_OF or FLOOR_OF[target] <= FLOOR_OF[room]
+                ):
+                    offences.append(
+                        f"{where(path, node)} imports {name}: {room} may not. "
+                        "Move the shared code down, or pass it in."
+                    )
+    assert not offences, "\n".join(offences)
+
+
+def test_imports_are_absolute():
+    offences = [
+        f"{where(path, node)} imports relatively: write `from kdkit...`"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level > 0
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_imports_stand_at_the_top():
+    offences = [
+        f"{where(path, node)} imports in a function"
+        for path, tree in trees()
+        if not where(path).startswith(MAY_IMPORT_LATE)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_nothing_is_asserted():
+    offences = [
+        f"{where(path, node)} asserts: raise UsageError or RunError"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert)
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def own_names(tree):
+    """Private names that a module defines or sets on its own objects."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif not isinstance(getattr(node, "ctx", None), ast.Store):
+            continue
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and is_self(node.value):
+            names.add(node.attr)
+    return names
+
+
+def is_self(node):
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def test_private_names_of_others_are_touched_by_taps_alone():
+    """`x._name` is fine if the module itself defines `_name`."""
+    offences = []
+    for path, tree in trees():
+        if where(path) == MAY_TOUCH_PRIVATE_NAMES:
+            continue
+        own = own_names(tree)
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and is_private(node.attr)
+                and node.attr not in own
+            ):
+                offences.append(
+                    f"{where(path, node)} touches the private name "
+                    f"{node.attr}, which it does not define"
+                )
+            if isinstance(node, ast.ImportFrom):
+                offences += [
+                    f"{where(path, node)} imports the private name {alias.name}"
+                    for alias in node.names
+                    if is_private(alias.name)
+                ]
+    assert not offences, "\n".join(offences)
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_module_is_short(path):
+    num_lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert num_lines <= MAXIMUM_LINES, (
+        f"{where(path)} has {num_lines} lines. Split it by ideas."
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

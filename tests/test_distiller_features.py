@@ -1,0 +1,251 @@
+"""The Distiller under the features of Keras' training loop."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+from helpers import cross_entropy
+from helpers import distiller
+from helpers import labels
+from helpers import objectives
+from tensorboard.backend.event_processing.event_accumulator import (
+    EventAccumulator,
+)
+
+import kdkit
+
+ROWS = 8
+NAMES = ["attention_mse", "hidden_state_mse", "soft_cross_entropy"]
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    return bert(2, 12, seed=1)
+
+
+def train(
+    teacher,
+    optimizer=None,
+    terms=None,
+    hard_label_weight=0.5,
+    dtype=None,
+    epochs=1,
+    validate=False,
+    callbacks=(),
+    **compile_arguments,
+):
+    """Trains the same student on two batches. Returns it and the history."""
+    keras.utils.set_random_seed(1)
+    model = distiller(
+        teacher=teacher,
+        student=bert(1, 8, seed=2, dtype=dtype),
+        terms=terms,
+        hard_label_weight=hard_label_weight,
+    )
+    model.compile(
+        optimizer=optimizer or keras.optimizers.SGD(0.01),
+        loss=cross_entropy() if hard_label_weight else None,
+        metrics=["accuracy"],
+        **compile_arguments,
+    )
+    history = model.fit(
+        batch(ROWS),
+        labels(ROWS),
+        validation_data=(batch(ROWS), labels(ROWS)) if validate else None,
+        batch_size=4,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+    return model, history.history
+
+
+@pytest.fixture(scope="module")
+def eager(teacher):
+    """What one epoch, step by step, comes to."""
+    return train(teacher, run_eagerly=True)
+
+
+@pytest.mark.parametrize(
+    "compile_arguments",
+    [{"steps_per_execution": 2}, {"jit_compile": True}],
+    ids=["steps_per_execution", "jit_compile"],
+)
+def test_compiled_steps_are_the_eager_ones(teacher, eager, compile_arguments):
+    model, history = train(teacher, **compile_arguments)
+    eager_model, eager_history = eager
+    assert sorted(history) == sorted(eager_history)
+    for name, values in eager_history.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-4)
+    for weight, eager_weight in zip(
+        model.get_weights(), eager_model.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(weight, eager_weight, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def untrained(teacher):
+    """The history of an epoch without updates."""
+    return train(teacher, keras.optimizers.SGD(0.0), run_eagerly=True)[1]
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_trains_in_its_policy(teacher, untrained, policy):
+    model, history = train(teacher, dtype=policy, epochs=4, run_eagerly=True)
+    for name in (*NAMES, "hard_label_loss"):
+        # Dynamic loss scaling leaves the first float16 steps out.
+        np.testing.assert_allclose(
+            history[name][0], untrained[name][0], rtol=0.2
+        )
+    assert history["loss"][-1] < untrained["loss"][0]
+    (projection,) = model.projections
+    assert projection.compute_dtype == policy.removeprefix("mixed_")
+    for weight in model.trainable_weights:
+        assert weight.dtype == "float32"
+        assert np.isfinite(weight.numpy()).all()
+    # Keras scales the loss for float16 alone.
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == (
+        policy == "mixed_float16"
+    )
+
+
+def test_teacher_may_compute_in_half_precision(untrained):
+    _, history = train(
+        bert(2, 12, seed=1, dtype="mixed_bfloat16"),
+        keras.optimizers.SGD(0.0),
+        run_eagerly=True,
+    )
+    for name in NAMES:
+        np.testing.assert_allclose(history[name], untrained[name], rtol=0.05)
+
+
+def test_accumulated_gradients_are_applied_every_other_step(teacher, untrained):
+    optimizer = keras.optimizers.SGD(0.01, gradient_accumulation_steps=2)
+    _, history = train(teacher, optimizer, run_eagerly=True, epochs=2)
+    for name in NAMES:
+        # Both batches of the first epoch saw the initial weights.
+        np.testing.assert_allclose(
+            history[name][0], untrained[name][0], rtol=1e-5
+        )
+        assert history[name][1] != history[name][0]
+
+
+def test_moving_average_takes_weights_without_gradient(teacher):
+    """Keras overwrites all weights: the optimizer must know all of them."""
+    optimizer = keras.optimizers.SGD(0.01, use_ema=True, ema_momentum=0.5)
+    model, _ = train(
+        teacher,
+        optimizer,
+        terms=objectives(include_logits=False),
+        hard_label_weight=0.0,
+        run_eagerly=True,
+    )
+    head = model.student.get_layer("logits")
+    untrained = bert(1, 8, seed=2).get_layer("logits")
+    for weight, before in zip(
+        head.get_weights(), untrained.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(weight, before, rtol=1e-6)
+
+
+def test_callbacks_read_the_objectives(teacher, tmp_path):
+    stopping = keras.callbacks.EarlyStopping(
+        monitor="val_soft_cross_entropy",
+        mode="min",
+        min_delta=1e9,  # nothing is good enough
+        patience=1,
+        restore_best_weights=True,
+    )
+    model, history = train(
+        teacher,
+        epochs=5,
+        validate=True,
+        run_eagerly=True,
+        callbacks=[
+            keras.callbacks.TensorBoard(tmp_path / "logs", histogram_freq=1),
+            keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+            keras.callbacks.LearningRateScheduler(
+                lambda epoch: 0.1 / (1 + epoch)
+            ),
+            stopping,
+        ],
+    )
+    assert len(history["loss"]) == 2
+    assert history["learning_rate"] == pytest.approx([0.1, 0.05])
+    header = (tmp_path / "log.csv").read_text().splitlines()[0].split(",")
+    assert {*NAMES, *(f"val_{name}" for name in NAMES)} <= set(header)
+    # Back at the weights of the first epoch, the best by that measure.
+    logs = model.evaluate(batch(ROWS), labels(ROWS), 4, 0, return_dict=True)
+    for name in NAMES:
+        np.testing.assert_allclose(
+            logs[name], history[f"val_{name}"][0], rtol=1e-5
+        )
+    for split in ("train", "validation"):
+        events = EventAccumulator(str(tmp_path / "logs" / split)).Reload()
+        tags = events.Tags()["tensors"]
+        assert {f"epoch_{name}" for name in NAMES} <= set(tags)
+
+
+def test_training_on_single_batches_works(teacher):
+    model = distiller(teacher=teacher)
+    model.compile(run_eagerly=True)
+    logs = model.train_on_batch(batch(4), return_dict=True)
+    assert sorted(logs) == sorted([*NAMES, "loss"])
+    assert sorted(model.test_on_batch(batch(4), return_dict=True)) == sorted(
+        logs
+    )
+
+
+def test_inputs_of_another_length_and_extra_features_are_taken(teacher):
+    model = distiller(teacher=teacher)
+    model.compile(run_eagerly=True)
+    x = batch(4, length=3) | {"row": np.arange(4)}
+    whole = model.evaluate(x, verbose=0, return_dict=True)
+    # The same rows in longer batches: padding changes nothing.
+    padded = {
+        name: np.pad(tensor, [(0, 0), (0, 2)])
+        for name, tensor in x.items()
+        if name != "row"
+    }
+    longer = model.evaluate(padded, verbose=0, return_dict=True)
+    for name, value in whole.items():
+        np.testing.assert_allclose(longer[name], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "y", "message"),
+    [
+        ({"loss": "mse"}, None, "needs data with labels.*labels: False"),
+        ({}, "labels", "needs data with labels and a compiled loss.*loss: F"),
+    ],
+)
+def test_hard_labels_need_labels_and_a_loss(teacher, compiled, y, message):
+    model = distiller(teacher=teacher, hard_label_weight=0.5)
+    model.compile(run_eagerly=True, **compiled)
+    with pytest.raises(ValueError, match=message):
+        model.fit(batch(4), None if y is None else labels(4), verbose=0)
+
+
+def test_metrics_on_labels_need_a_head():
+    model = distiller(
+        student=bert(1, 8, num_classes=None),
+        terms=objectives(include_logits=False),
+    )
+    model.compile(metrics=["accuracy"], run_eagerly=True)
+    with pytest.raises(ValueError, match="need a student with a head"):
+        model.fit(batch(4), labels(4), verbose=0)
+
+
+def test_training_needs_a_trainable_weight(teacher):
+    student = bert(1, 8)
+    student.trainable = False
+    model = distiller(
+        teacher=teacher,
+        student=student,
+        terms=[kdkit.Objective(kdkit.losses.SoftCrossEntropy())],
+    )
+    model.compile(run_eagerly=True)
+    with pytest.raises(ValueError, match="no gradient in any trainable weight"):
+        model.fit(batch(4), verbose=0)

@@ -1,0 +1,231 @@
+"""Saving a distiller: without the teacher, and good for going on."""
+
+import json
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+from helpers import cross_entropy
+from helpers import distiller
+from helpers import labels
+from helpers import objectives
+from helpers import to_numpy
+
+import kdkit
+from kdkit.taps import ModelShape
+
+ROWS = 4
+
+
+def compiled(**arguments):
+    model = distiller(**arguments)
+    model.compile(
+        optimizer=keras.optimizers.Adam(0.01),
+        loss=cross_entropy() if model.hard_label_weight else None,
+        run_eagerly=True,
+    )
+    return model
+
+
+def fit(model, **arguments):
+    return model.fit(
+        batch(ROWS), labels(ROWS), verbose=0, shuffle=False, **arguments
+    ).history
+
+
+def evaluate(model):
+    return model.evaluate(batch(ROWS), labels(ROWS), verbose=0)
+
+
+def read_sizes(path):
+    """The sizes of the arrays in a weights file, by their names."""
+    sizes = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            sizes[name] = item.size
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    return sizes
+
+
+def assert_holds_no_teacher(path, model):
+    """There are the student, the projection, their slots, nothing else."""
+    sizes = read_sizes(path)
+    slots = {name for name in sizes if "optimizer/" in name}
+    weights = [*model.student.weights, *model.projections[0].weights]
+    variables = [*model.optimizer.variables, *model.student.optimizer.variables]
+    for names, own in ((set(sizes) - slots, weights), (slots, variables)):
+        assert len(names) == len(own)
+        assert sum(sizes[name] for name in names) == sum(
+            int(np.prod(variable.shape)) for variable in own
+        )
+
+
+@pytest.mark.parametrize("save_weights_only", [True, False])
+def test_checkpoints_hold_no_teacher(tmp_path, save_weights_only):
+    model = compiled()
+    path = tmp_path / (
+        "model.weights.h5" if save_weights_only else "model.keras"
+    )
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        path, save_weights_only=save_weights_only
+    )
+    fit(model, callbacks=[checkpoint])
+    if not save_weights_only:
+        with zipfile.ZipFile(path) as archive:
+            path = archive.extract("model.weights.h5", tmp_path)
+    assert_holds_no_teacher(path, model)
+
+
+def test_saved_weights_are_those_of_the_student_and_the_optimizer(tmp_path):
+    model = compiled()
+    fit(model)
+    model.save_weights(tmp_path / "model.weights.h5")
+    # The teacher may be another one: its weights are not in the file.
+    other = compiled(teacher=bert(2, 12, seed=5))
+    other.make_train_function()
+    other.load_weights(tmp_path / "model.weights.h5")
+    for loaded, saved in zip(other.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(loaded, saved)
+    for loaded, saved in zip(
+        other.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(loaded, saved)
+
+
+@pytest.mark.parametrize("include_logits", [True, False])
+def test_loaded_distiller_goes_on_as_the_saved_one(tmp_path, include_logits):
+    """Without logits, the head has neither gradients nor, in Keras, slots."""
+    model = compiled(
+        terms=objectives(include_logits), hard_label_weight=include_logits * 0.5
+    )
+    fit(model)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    loaded = keras.models.load_model(path)
+    np.testing.assert_array_equal(
+        loaded.predict(batch(ROWS), verbose=0),
+        model.predict(batch(ROWS), verbose=0),
+    )
+    assert loaded.teacher is None
+    loaded.attach_teacher(model.teacher)
+    assert evaluate(loaded) == evaluate(model)
+    assert int(loaded.optimizer.iterations) == 1
+    # Keras keeps run_eagerly out of the file; the graph rounds differently.
+    loaded.run_eagerly = True
+    fit(loaded)
+    fit(model)
+    for after_loading, without in zip(
+        loaded.get_weights(), model.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(after_loading, without, atol=1e-6)
+
+
+def test_config_round_trip_rebuilds_the_same_distiller():
+    model = distiller(hard_label_weight=0.25, name="pupil")
+    config = model.get_config()
+    json.dumps(config)
+    rebuilt = kdkit.Distiller.from_config(config)
+    assert rebuilt.get_config() == config
+    assert rebuilt.name == "pupil"
+    assert rebuilt.hard_label_weight == 0.25
+    assert [objective.name for objective in rebuilt.objectives] == [
+        objective.name for objective in model.objectives
+    ]
+    rebuilt.attach_teacher(model.teacher)
+    rebuilt.set_weights(model.get_weights())
+    for each in (model, rebuilt):
+        each.compile(loss=cross_entropy(), run_eagerly=True)
+    assert evaluate(rebuilt) == evaluate(model)
+
+
+def test_distiller_can_be_made_before_its_teacher():
+    teacher = bert(2, 12)
+    model = distiller(teacher=ModelShape(3, 2, 12, 2, has_pooled_output=True))
+    model.compile(run_eagerly=True)
+    assert model.teacher is None
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="Call distiller.attach_teacher"):
+            method(batch(ROWS), verbose=0)
+    model.attach_teacher(teacher)
+    assert model.teacher is teacher
+    model.fit(batch(ROWS), verbose=0)
+
+
+def test_attach_teacher_refuses_another_size():
+    model = distiller()
+    with pytest.raises(ValueError, match="hidden_dim=12.*hidden_dim=16"):
+        model.attach_teacher(bert(2, 16))
+
+
+def test_new_teacher_takes_effect_in_compiled_steps():
+    inputs = keras.Input((3,))
+    student = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    first, second = (
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        for _ in range(2)
+    )
+    model = kdkit.Distiller(
+        first, student, [kdkit.Objective(kdkit.losses.LogitMSE())]
+    )
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    x = np.random.normal(size=(4, 3)).astype("float32")
+    model.evaluate(x, verbose=0)
+    model.fit(x, verbose=0)
+    model.attach_teacher(second)
+    expected = np.mean((second(x).numpy() - student(x).numpy()) ** 2)
+    logs = model.evaluate(x, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["logit_mse"], expected, rtol=1e-5)
+    history = model.fit(x, verbose=0).history
+    np.testing.assert_allclose(history["logit_mse"], expected, rtol=1e-5)
+
+
+def test_student_is_saved_as_a_model_of_its_own(tmp_path):
+    model = distiller(student=bert(1, 8))
+    path = tmp_path / "student.weights.h5"
+    model.student.save_weights(path)
+    other = bert(1, 8, seed=3)
+    other.load_weights(path)
+    np.testing.assert_array_equal(
+        other(batch(ROWS)), model(batch(ROWS), training=False)
+    )
+
+
+class StopsOnce(keras.callbacks.Callback):
+    """Interrupts the training after an epoch, as a power cut would."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
+def test_backup_and_restore_continues_to_the_same_weights(tmp_path):
+    teacher = bert(2, 12, seed=1)
+
+    def model():
+        keras.utils.set_random_seed(1)
+        return compiled(teacher=teacher, terms=objectives(include_logits=False))
+
+    uninterrupted = model()
+    fit(uninterrupted, epochs=4)
+
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(model(), epochs=4, callbacks=[backup(), StopsOnce()])
+    continued = model()
+    history = fit(continued, epochs=4, callbacks=[backup()])
+    assert len(history["loss"]) < 4
+    for one, other in zip(
+        to_numpy(continued.weights),
+        to_numpy(uninterrupted.weights),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-6)

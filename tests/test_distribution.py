@@ -1,0 +1,141 @@
+"""Two replicas give the numbers of one device."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import batch
+from helpers import bert
+from helpers import cross_entropy
+from helpers import distiller
+from helpers import labels
+
+import kdkit
+
+
+@pytest.fixture(scope="module")
+def mirrored():
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    assert len(devices) == 2
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def bert_distiller():
+    return distiller(teacher=bert(2, 12, seed=1), student=bert(1, 8, seed=2))
+
+
+def dense_distiller(hard_label_weight=0.0):
+    teacher, student = (
+        keras.Sequential(
+            [keras.Input((4,)), keras.layers.Dense(3, bias_regularizer="l2")]
+        )
+        for _ in range(2)
+    )
+    student.layers[0].bias.assign([1.0, 2.0, 3.0])
+    return kdkit.Distiller(
+        teacher,
+        student,
+        [kdkit.Objective(kdkit.losses.LogitMSE())],
+        hard_label_weight,
+    )
+
+
+def train(strategy, build, x, y, loss=None, **arguments):
+    """Trains for two epochs. Returns the model, the logs, the changes."""
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = build()
+        model.compile(
+            # Without momentum, the change of a weight is its gradient.
+            optimizer=keras.optimizers.SGD(0.01),
+            loss=loss,
+            metrics=["accuracy"],
+            jit_compile=False,
+        )
+    before = model.get_weights()
+    history = model.fit(
+        x, y, batch_size=4, epochs=2, shuffle=False, verbose=0, **arguments
+    ).history
+    changes = [
+        after - start
+        for after, start in zip(model.get_weights(), before, strict=True)
+    ]
+    return model, history, changes
+
+
+def assert_same_training(two, one):
+    (_, logs_of_two, changes_of_two), (_, logs_of_one, changes_of_one) = (
+        two,
+        one,
+    )
+    assert_same_logs(logs_of_two, logs_of_one)
+    for of_two, of_one in zip(changes_of_two, changes_of_one, strict=True):
+        np.testing.assert_allclose(of_two, of_one, atol=1e-5)
+    assert max(np.abs(change).max() for change in changes_of_one) > 0.01
+
+
+def assert_same_logs(of_two, of_one):
+    assert sorted(of_two) == sorted(of_one)
+    for name, value in of_one.items():
+        np.testing.assert_allclose(of_two[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_two_replicas_give_one_devices_numbers(mirrored):
+    """Rows of unequal length and weight, in batches that do not divide."""
+    num_rows = 9  # the last batch is one row: a replica with nothing
+    x, y = batch(num_rows), labels(num_rows)
+    weights = {"sample_weight": np.linspace(0, 2, num_rows)}
+    one, two = (
+        train(strategy, bert_distiller, x, y, **weights)
+        for strategy in (tf.distribute.get_strategy(), mirrored)
+    )
+    assert_same_training(two, one)
+    assert_same_logs(
+        *(
+            model.evaluate(
+                x, y, batch_size=4, verbose=0, return_dict=True, **weights
+            )
+            for model, _, _ in (two, one)
+        )
+    )
+
+
+def test_two_replicas_give_one_devices_losses_of_labels_and_layers(mirrored):
+    """Where batches divide: Keras takes the mean of the replicas' means."""
+    x = np.random.normal(size=(8, 4)).astype("float32")
+    one, two = (
+        train(
+            strategy,
+            lambda: dense_distiller(hard_label_weight=0.5),
+            x,
+            labels(8),
+            loss=cross_entropy(),
+        )
+        for strategy in (tf.distribute.get_strategy(), mirrored)
+    )
+    assert_same_training(two, one)
+    np.testing.assert_allclose(
+        two[0].predict(x, batch_size=4, verbose=0),
+        one[0].predict(x, batch_size=4, verbose=0),
+        atol=1e-5,
+    )
+
+
+def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
+    """Keras builds the loss and the metrics before the first step."""
+    x = np.random.normal(size=(8, 4)).astype("float32")
+    _, history, _ = train(
+        mirrored,
+        dense_distiller,
+        x,
+        None,
+        loss=cross_entropy(),
+        validation_data=(x, labels(8)),
+    )
+    assert sorted(history) == [
+        "logit_mse",
+        "loss",
+        "val_accuracy",
+        "val_logit_mse",
+        "val_loss",
+    ]

@@ -1,0 +1,26 @@
+"""The examples in the docstrings of kdkit run and give what they say."""
+
+import doctest
+import importlib
+import pkgutil
+
+import keras
+import numpy as np
+import pytest
+
+import kdkit
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(kdkit.__path__, "kdkit.")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_are_true(name):
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(
+        module,
+        extraglobs={"np": np, "keras": keras, "kdkit": kdkit},
+        optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
+    )
+    assert failed == 0, f"{failed} examples of {name} fail, see above"

@@ -1,0 +1,116 @@
+"""The public names: importable, documented, and cheap to ask for."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+
+import kdkit
+
+ROOMS = sorted(
+    name for name in kdkit.__all__ if inspect.ismodule(getattr(kdkit, name))
+)
+
+
+def public_objects():
+    """(name, object) of every public function and class."""
+    found = {}
+    for name in sorted(set(kdkit.__all__) - set(ROOMS) - {"__version__"}):
+        found[f"kdkit.{name}"] = getattr(kdkit, name)
+    for room in ROOMS:
+        module = getattr(kdkit, room)
+        names = getattr(module, "__all__", None)
+        if names is None:
+            names = [
+                name
+                for name, value in vars(module).items()
+                if not name.startswith("_")
+                and getattr(value, "__module__", None) == module.__name__
+            ]
+        for name in names:
+            found[f"kdkit.{room}.{name}"] = getattr(module, name)
+    return {
+        name: value
+        for name, value in found.items()
+        if inspect.isclass(value) or inspect.isfunction(value)
+    }
+
+
+OBJECTS = public_objects()
+every_object = pytest.mark.parametrize(
+    "public", OBJECTS.values(), ids=OBJECTS.keys()
+)
+
+
+def documented_arguments(docstring):
+    """The names under `Args:`, in order, or `None` if there is no such part."""
+    part = re.search(r"^Args:\n((?:    .*\n|\n)+)", docstring + "\n", re.M)
+    if part is None:
+        return None
+    names = re.findall(r"^    (\*{0,2}\w+(?:,\s+\w+)*): ", part.group(1), re.M)
+    return [name.strip(" *\n") for group in names for name in group.split(",")]
+
+
+def test_design_names_are_there():
+    for name in ("Distiller", "Objective", "layer_map", "losses", "taps"):
+        assert name in kdkit.__all__
+        assert getattr(kdkit, name) is not None
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", kdkit.__version__)
+
+
+@pytest.mark.parametrize("name", kdkit.__all__)
+def test_public_name_can_be_imported(name):
+    assert getattr(kdkit, name) is not None
+    assert name in dir(kdkit)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_has_what_it_offers(room):
+    module = importlib.import_module(f"kdkit.{room}")
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is not None
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'distill'"):
+        kdkit.distill  # noqa: B018
+
+
+@every_object
+def test_public_object_is_documented(public):
+    docstring = inspect.getdoc(public)
+    assert docstring
+    first_line = docstring.splitlines()[0]
+    assert first_line.endswith((".", ":")), first_line
+    if inspect.isclass(public):
+        own = vars(public).get("__init__")
+        assert own is None or own.__doc__ is None or is_generated(public)
+
+
+def is_generated(public):
+    return "__dataclass_fields__" in vars(public)
+
+
+@every_object
+def test_documented_arguments_are_the_signatures(public):
+    """Small functions may do with a sentence, and no list of arguments."""
+    parameters = list(inspect.signature(public).parameters)
+    assert documented_arguments(inspect.getdoc(public)) in (None, parameters)
+
+
+def test_importing_kdkit_loads_no_tensorflow():
+    program = (
+        "import sys, kdkit; kdkit.__version__; dir(kdkit); "
+        "print([name for name in ('keras', 'tensorflow') "
+        "if name in sys.modules])"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert completed.stdout.strip() == "[]"
