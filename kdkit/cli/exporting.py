@@ -109,7 +109,11 @@ def _metrics(opened, path, encoded, options):
     if options.format == "litert":
         predict = export.LiteRTModel(path)
     else:
-        predict = tf.saved_model.load(str(path)).serve
+        loaded = tf.saved_model.load(str(path))  # `serve` does not hold it
+
+        def predict(batch):
+            return loaded.serve(batch)
+
     logits = predict_logits(predict, encoded)
     return opened.task.compute_metrics(encoded.labels, logits)
 
