@@ -4,6 +4,7 @@ import dataclasses
 import functools
 
 import keras
+import tensorflow as tf
 
 from kdkit.data import evaluation_batches
 from kdkit.data import training_batches
@@ -138,25 +139,29 @@ class StageRun:
             / self.arm.name
             / self.stage.name
         )
-        trainer.fit(
-            batches,
-            steps_per_epoch=self._steps_per_epoch,
-            initial_epoch=first_epoch,
-            epochs=self.stage.epochs,
-            validation_data=dev_batches,
-            shuffle=False,  # training_batches does that
-            verbose=0,
-            callbacks=[
-                StopAtNonFinite(
-                    self.stage.name, first_epoch * self._steps_per_epoch
-                ),
-                EpochEnd(self._finish_epoch),
-                ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
-                keras.callbacks.TensorBoard(
-                    str(logdir), write_graph=False, update_freq=100
-                ),
-            ],
-        )
+        # Undone on the way out, also where TensorBoard's callback is not.
+        with tf.summary.record_if(True):
+            trainer.fit(
+                batches,
+                steps_per_epoch=self._steps_per_epoch,
+                initial_epoch=first_epoch,
+                epochs=self.stage.epochs,
+                validation_data=dev_batches,
+                shuffle=False,  # training_batches does that
+                verbose=0,
+                callbacks=[
+                    StopAtNonFinite(
+                        self.stage.name, first_epoch * self._steps_per_epoch
+                    ),
+                    EpochEnd(self._finish_epoch),
+                    ProgressLines(
+                        title, self.stage.epochs, self._steps_per_epoch
+                    ),
+                    keras.callbacks.TensorBoard(
+                        str(logdir), write_graph=False, update_freq=100
+                    ),
+                ],
+            )
 
     def _make_trainer(self, steps_per_epoch):
         """A compiled `Distiller`, or the model itself without objectives."""
