@@ -70,7 +70,13 @@ def main():
                 "ratios": ratios,
                 "goals": GOALS,
                 "missed": missed,
-                "results": [dataclasses.asdict(result) for result in results],
+                "results": [
+                    {
+                        **dataclasses.asdict(result),
+                        "file": pathlib.Path(result.file).name,
+                    }
+                    for result in results
+                ],
             }
         )
     )
