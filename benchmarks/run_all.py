@@ -76,7 +76,7 @@ def section(script, output):
     numbers = json.dumps(json.loads(last), indent=2)
     printed = "\n".join(line.rstrip() for line in table)
     return (
-        f"## {docstring.splitlines()[0]}\n\n"
+        f"## {docstring.splitlines()[0].rstrip('.')}\n\n"
         f"`python benchmarks/{script}`\n\n"
         f"```\n{printed}\n```\n\n"
         f"```json\n{numbers}\n```\n"

@@ -15,6 +15,8 @@ Smoke run: `kdkit distill tinybert --smoke --run-dir RUN`, under a minute.
 Departures from the paper and from its code: docs/fidelity.md.
 """
 
+import dataclasses
+
 from kdkit.recipes.recipe import Recipe
 from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
@@ -73,46 +75,24 @@ PAPER = _stages(
             projection="shared",
             projection_bias=False,
         ),
-        ObjectiveSettings(
-            name="hidden_state_mse",
-            loss="hidden_state_mse",
-            tap="hidden_states",
-            layer_map="uniform",
-            projection="shared",
-            projection_bias=False,
-            include_embeddings=False,
+        dataclasses.replace(
+            HIDDEN_STATES, projection_bias=False, include_embeddings=False
         ),
     ),
     (SOFT_LABELS,),
 )
 
-# The units of the authors' code: padding counts, classes are averaged.
+
+def _in_code_units(objective):
+    """The objective in the units of the authors' code."""
+    settings = {**objective.loss_settings, "parity": "tinybert"}
+    return dataclasses.replace(objective, loss_settings=settings)
+
+
+# Padding counts, and classes are averaged.
 CODE_UNITS = _stages(
-    (
-        ObjectiveSettings(
-            name="attention_mse",
-            loss="attention_mse",
-            tap="attention_logits",
-            layer_map="uniform",
-            loss_settings={"parity": "tinybert"},
-        ),
-        ObjectiveSettings(
-            name="hidden_state_mse",
-            loss="hidden_state_mse",
-            tap="hidden_states",
-            layer_map="uniform",
-            projection="shared",
-            loss_settings={"parity": "tinybert"},
-        ),
-    ),
-    (
-        ObjectiveSettings(
-            name="soft_cross_entropy",
-            loss="soft_cross_entropy",
-            tap="logits",
-            loss_settings={"temperature": 1.0, "parity": "tinybert"},
-        ),
-    ),
+    (_in_code_units(ATTENTION), _in_code_units(HIDDEN_STATES)),
+    (_in_code_units(SOFT_LABELS),),
 )
 
 RECIPE = Recipe(
