@@ -25,7 +25,7 @@ FLOORS = (
         "reporting",
         "taps",
     ),
-    ("errors", "settings", "validation", "version"),
+    ("errors", "files", "settings", "version"),
 )
 LEAVES = FLOORS[-1]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -12,11 +12,11 @@ from kdkit.export.interface import interface
 from kdkit.export.litert_model import SUFFIX
 from kdkit.export.litert_model import LiteRTModel
 from kdkit.export.report import ExportReport
-from kdkit.export.staging import staged
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
+from kdkit.files import staged
 from kdkit.version import __version__
 
 PRECISIONS = ("fp32", "fp16", "int8")

@@ -9,11 +9,11 @@ from kdkit.errors import UsageError
 from kdkit.export.float32 import as_float32
 from kdkit.export.interface import interface
 from kdkit.export.report import ExportReport
-from kdkit.export.staging import staged
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
+from kdkit.files import staged
 
 
 def to_saved_model(

@@ -5,7 +5,7 @@ import html
 import os
 import pathlib
 
-from kdkit.reporting.files import write_text_atomically
+from kdkit.files import write_text
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.html_details import files
@@ -56,7 +56,7 @@ def write_report(
     """
     records = run if isinstance(run, RunRecords) else read_run(run)
     path = pathlib.Path(path or records.run_dir / REPORT_FILE)
-    write_text_atomically(path, render_report(records))
+    write_text(path, render_report(records))
     return path
 
 

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.reporting.files import write_text_atomically
+from kdkit.files import write_text
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.notes import run_notes
@@ -161,7 +161,7 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
             "move the lines."
         )
     results = f"\n\n{markdown.strip()}\n\n"
-    write_text_atomically(path, before + start + results + end + after)
+    write_text(path, before + start + results + end + after)
 
 
 def _section(runs, hashes):

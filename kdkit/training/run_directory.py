@@ -3,11 +3,11 @@
 import contextlib
 import fcntl
 import json
-import os
 import pathlib
 import time
 
 from kdkit.errors import UsageError
+from kdkit.files import write_text
 from kdkit.settings import differences
 
 CONFIG = "config.json"
@@ -122,16 +122,6 @@ def read_config(path) -> dict:
 def write_json(path: pathlib.Path, value) -> None:
     """Writes JSON under a temporary name and renames it."""
     write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def write_text(path: pathlib.Path, text: str) -> None:
-    """Writes a text under a temporary name and renames it."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,6 @@
 """Runs from settings to a finished run directory."""
 
-import os
 import pathlib
-import shutil
 
 import keras
 import keras_hub
@@ -14,6 +12,7 @@ from kdkit import tasks
 from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.files import staged
 from kdkit.settings import to_dict
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
@@ -272,10 +271,8 @@ def _save(model, tokenizer, path: pathlib.Path, settings):
     """Writes a preset directory beside its final name and renames it."""
     if path.exists():
         return
-    temporary = path.with_name(f".{path.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    models.save_preset(model, tokenizer, temporary, settings.sequence_length)
-    os.replace(temporary, path)
+    with staged(path) as partial:
+        models.save_preset(model, tokenizer, partial, settings.sequence_length)
 
 
 def _finish(run: RunDirectory, best, task):

@@ -25,3 +25,19 @@ def staged(path: pathlib.Path):
         if path.is_dir():
             os.replace(path, pathlib.Path(folder, "replaced"))
         os.replace(partial, path)
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Writes a text file, as UTF-8 and to the disk, before it gets its name.
+
+    Args:
+        path: `pathlib.Path`. What is there is replaced.
+        text: string.
+    """
+    with (
+        staged(path) as partial,
+        open(partial, "w", encoding="utf-8", newline="") as file,
+    ):
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
