@@ -74,6 +74,24 @@ def test_hidden_states_are_summed_over_the_pairs(include_embeddings):
     )
 
 
+def test_pairs_are_averaged_where_asked():
+    teacher, student = states(TEACHER), states(SAME_WIDTH["student_shape"])
+    total, mean = (
+        value(
+            kdkit.Objective(
+                losses.HiddenStateMSE(),
+                tap="hidden_states",
+                pair_reduction=reduction,
+            ),
+            teacher,
+            student,
+            **SAME_WIDTH,
+        )
+        for reduction in ("sum", "mean")
+    )
+    assert total == pytest.approx(3 * mean)  # 0 and two blocks
+
+
 def test_attention_blocks_count_from_one():
     objective = kdkit.Objective(losses.AttentionMSE(), tap="attention_logits")
     teacher = [draw(BATCH, 2, LENGTH, LENGTH) for _ in range(4)]
@@ -221,6 +239,7 @@ def test_objective_survives_a_config_in_json(objective):
         ({"loss": "mse"}, "Expected an instance of .*Received: 'mse'"),
         ({"tap": "attention_scores"}, "Unknown tap.*tap='attention_scores'"),
         ({"layer_map": "uniform"}, "not per layer, so it takes no layer map"),
+        ({"pair_reduction": "max"}, "Expected one of .*Received: 'max'"),
         ({"projection": "shared"}, "'logits' takes no projection"),
         (
             {

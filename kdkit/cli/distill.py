@@ -27,6 +27,19 @@ def add_arguments(parser):
         "from; unless set, the recipe's",
     )
     parser.add_argument(
+        "--num-layers",
+        type=int,
+        metavar="N",
+        help="blocks of a student made of an encoder's own; half of them "
+        "unless set",
+    )
+    parser.add_argument(
+        "--pretrained",
+        metavar="MODEL",
+        help="the encoder whose blocks those are; the one that the teacher was "
+        "fine-tuned from unless set",
+    )
+    parser.add_argument(
         "--parity",
         help="a variant of the recipe, see kdkit show RECIPE",
     )

@@ -1,15 +1,20 @@
 """From options to settings: defaults, `--config`, `--set`, all checked."""
 
 import dataclasses
+import pathlib
 
 from kdkit.cli.options import absolute
 from kdkit.errors import UsageError
+from kdkit.models import choose_blocks
+from kdkit.models import load_encoder
 from kdkit.recipes import RECIPES
+from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
+from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
@@ -39,7 +44,10 @@ def teacher_settings(options) -> TeacherSettings:
 def distill_settings(options) -> DistillSettings:
     """The settings of `kdkit distill`."""
     recipe = get_recipe(options.recipe)
-    _reject_clashes(options, "task", "data_dir", "teacher", "student")
+    _reject_clashes(
+        options, "task", "data_dir", "teacher", "student", "num_layers",
+        "pretrained",
+    )  # fmt: skip
     if options.config:
         settings = from_dict(DistillSettings, read_config(options.config))
         if settings.recipe != recipe.name:
@@ -55,11 +63,16 @@ def distill_settings(options) -> DistillSettings:
             recipe=recipe.name,
             data=_data_settings(options),
             teacher=absolute(options.teacher),
-            student=model_settings(absolute(options.student) or recipe.student),
+            student=_student_settings(options, recipe),
             stages=recipe.stages_for(get_task(options.task), options.parity),
             parity=options.parity,
         )
     settings = _finish(settings, options)
+    if options.control and not any(s.objectives for s in settings.stages):
+        raise UsageError(
+            f"--control is what recipe {recipe.name!r} does: the student on "
+            "the labels alone. Leave it out."
+        )
     if options.control and not settings.control:
         # After --set, so that the control has as many updates.
         settings = dataclasses.replace(
@@ -80,6 +93,71 @@ def get_recipe(name):
             f"{name!r}."
         )
     return RECIPES[name]
+
+
+def _student_settings(options, recipe) -> ModelSettings:
+    """The recipe's student, or the one that the options name."""
+    if options.student is not None:
+        _reject_beside_student(options)
+        return model_settings(absolute(options.student))
+    if isinstance(recipe.student, CopiedBlocks):
+        return _copied_blocks(options, recipe.student)
+    if options.pretrained is not None:
+        raise UsageError(
+            f"--pretrained: the student of recipe {recipe.name!r} does not "
+            "start from an encoder's blocks. Leave it out."
+        )
+    settings = model_settings(recipe.student)
+    if options.num_layers is not None:
+        settings = dataclasses.replace(settings, num_layers=options.num_layers)
+    return settings
+
+
+def _reject_beside_student(options):
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("num_layers", "pretrained")
+        if getattr(options, name) is not None
+    ]
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} cannot stand beside --student, which is a "
+            "whole model. Leave one of them out."
+        )
+
+
+def _copied_blocks(options, plan) -> ModelSettings:
+    """The blocks of the encoder that a plan means, by number."""
+    place = teacher = absolute(options.teacher)
+    if plan.source == "pretrained":
+        place = absolute(options.pretrained) or _encoder_behind(teacher)
+    elif options.pretrained is not None:
+        raise UsageError(
+            "--pretrained: the student starts from the teacher's blocks here. "
+            "Leave it out."
+        )
+    encoder, _ = load_encoder(place, load_weights=False)
+    num_copied = options.num_layers
+    if num_copied is None:
+        num_copied = max(encoder.num_layers // 2, 1)
+    return ModelSettings(
+        copy_from="teacher" if plan.source == "teacher" else place,
+        copy_layers=choose_blocks(plan.rule, encoder.num_layers, num_copied),
+    )
+
+
+def _encoder_behind(teacher):
+    """Where the encoder is that a teacher was fine-tuned from."""
+    model = {}
+    if pathlib.Path(teacher, CONFIG).is_file():
+        model = read_config(teacher).get("model", {})
+    place = model.get("checkpoint")
+    if place is None:
+        raise UsageError(
+            f"The encoder that {teacher} was fine-tuned from is not known, and "
+            "the student starts as its first blocks. Pass --pretrained MODEL."
+        )
+    return place
 
 
 def _data_settings(options):

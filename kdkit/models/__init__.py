@@ -1,8 +1,11 @@
 """Teachers and students: sizes, building, starting weights, loading."""
 
+from kdkit.models.copying import choose_blocks
+from kdkit.models.copying import student_of_blocks
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
+from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import save_preset
 from kdkit.models.presets import PRESETS
@@ -16,10 +19,13 @@ __all__ = [
     "BertConfig",
     "LoadedModel",
     "Preset",
+    "choose_blocks",
     "initialize_from_teacher",
     "load_classifier",
+    "load_encoder",
     "load_tokenizer",
     "save_preset",
     "student",
     "student_config",
+    "student_of_blocks",
 ]

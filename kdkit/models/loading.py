@@ -57,6 +57,35 @@ def load_classifier(source, num_classes) -> LoadedModel:
     return loaded
 
 
+def load_encoder(source, load_weights=True):
+    """Loads an encoder without its head.
+
+    Args:
+        source: string or path, as in `load_classifier`, but no `.keras` file.
+        load_weights: bool. `False` for the sizes alone, which costs little.
+            Defaults to `True`.
+
+    Returns:
+        A `keras_hub.models.BertBackbone` and its tokenizer.
+
+    Raises:
+        UsageError: (a `ValueError`) if nothing is found there.
+    """
+    path = pathlib.Path(source)
+    place = str(find_preset_directory(path)) if path.exists() else str(source)
+    try:
+        backbone = keras_hub.models.Backbone.from_preset(
+            place, load_weights=load_weights
+        )
+        tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(place)
+    except Exception as error:  # keras-hub raises many kinds, offline or not
+        raise UsageError(
+            f"No encoder could be loaded from {source!r}: {error}. Expected "
+            f"{WHERE}."
+        ) from error
+    return backbone, tokenizer
+
+
 def load_tokenizer(source):
     """Loads the tokenizer of a run directory or a preset directory.
 

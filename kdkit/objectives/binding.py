@@ -133,7 +133,7 @@ class BoundObjective:
         self.projections = projections
 
     def sums(self, teacher_taps, student_taps, padding_mask, sample_weight):
-        """Returns Σ weight × value, summed over pairs, and Σ weight.
+        """Returns Σ weight × value over the pairs, reduced, and Σ weight.
 
         Their quotient is the value of the objective. Both add up over
         replicas and batches.
@@ -161,7 +161,10 @@ class BoundObjective:
             # Every pair has the same shapes, so the same denominator.
             numerator, denominator = loss.sums(teacher, student, weights)
             numerators.append(numerator)
-        return sum(numerators), denominator
+        total = sum(numerators)
+        if self.objective.pair_reduction == "mean":
+            total /= len(self.pairs)
+        return total, denominator
 
 
 def combine_weights(tap, rank, padding_mask, sample_weight):

@@ -30,6 +30,7 @@ PROJECTED_TAPS = (
     "hidden_states",
     "cls_states",
 )
+PAIR_REDUCTIONS = ("sum", "mean")
 # Losses that mean something on some taps only. A mask per position does not
 # fit the axes of the others.
 LOSS_TAPS = {
@@ -49,7 +50,8 @@ class Objective:
     """One term of the distillation loss: loss × tap × layer map × weight.
 
     Taps of the whole model are compared once. Taps per layer are compared pair
-    by pair along the layer map, and the values are summed over the pairs.
+    by pair along the layer map, and the values are summed over the pairs (or
+    averaged, see `pair_reduction`).
 
     Args:
         loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
@@ -66,6 +68,9 @@ class Objective:
             outputs (layer 0 to layer 0) are compared too. Defaults to `True`.
         name: string. Name of the scalar in the logs. Defaults to the name of
             the loss.
+        pair_reduction: string. `"sum"`, as the papers have it, or `"mean"` for
+            a value whose size does not depend on the number of pairs, as the
+            authors' code of Patient KD has it. Defaults to `"sum"`.
 
     Raises:
         UsageError: (a `ValueError`) if an argument is invalid on its own. What
@@ -92,8 +97,11 @@ class Objective:
         projection=None,
         include_embeddings=True,
         name=None,
+        pair_reduction="sum",
     ):
-        _check_arguments(loss, tap, layer_map, weight, projection)
+        _check_arguments(
+            loss, tap, layer_map, weight, projection, pair_reduction
+        )
         if layer_map is None and tap in PER_LAYER_TAPS:
             layer_map = "uniform"
         self.loss = loss
@@ -103,6 +111,7 @@ class Objective:
         self.projection = get_projection(projection)
         self.include_embeddings = include_embeddings
         self.name = name or loss.name
+        self.pair_reduction = pair_reduction
 
     def get_config(self):
         projection = self.projection
@@ -117,6 +126,7 @@ class Objective:
             "projection": projection and dataclasses.asdict(projection),
             "include_embeddings": self.include_embeddings,
             "name": self.name,
+            "pair_reduction": self.pair_reduction,
         }
 
     @classmethod
@@ -128,8 +138,13 @@ class Objective:
         return cls(**config)
 
 
-def _check_arguments(loss, tap, layer_map, weight, projection):
+def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
     """Raises a `UsageError` for what is wrong whatever the models are."""
+    if pair_reduction not in PAIR_REDUCTIONS:
+        raise UsageError(
+            "Invalid value for argument `pair_reduction`. Expected one of "
+            f"{PAIR_REDUCTIONS}. Received: {pair_reduction!r}."
+        )
     if not isinstance(loss, DistillationLoss):
         raise UsageError(
             "Invalid value for argument `loss`. Expected an instance of "

@@ -8,6 +8,29 @@ from kdkit.training.stages import Stage
 
 
 @dataclasses.dataclass(frozen=True)
+class CopiedBlocks:
+    """A student made of an encoder's own blocks.
+
+    It has half of the encoder's blocks unless another number is asked for.
+
+    Args:
+        source: string. `"pretrained"` for the encoder that the teacher was
+            fine-tuned from, or `"teacher"`.
+        rule: string. Which blocks, see `kdkit.models.choose_blocks`.
+    """
+
+    source: str
+    rule: str
+
+    def __str__(self):
+        encoder = {
+            "pretrained": "the pretrained encoder",
+            "teacher": "the teacher",
+        }[self.source]
+        return f"blocks of {encoder} ({self.rule})"
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """A published way to make a model small.
 
@@ -16,7 +39,8 @@ class Recipe:
         title: string. One line: what it does.
         paper: string. Authors, year and address of the paper.
         stages: tuple of `Stage`, in order.
-        student: string. The preset of the student, unless another is given.
+        student: string or `CopiedBlocks`. The preset of the student, or what
+            it is made of, unless another is given.
         epochs_by_task: dict from the name of a stage to a dict from task to
             epochs, where the paper's differ by task.
         parities: dict from the name of a variant to its stages.
@@ -26,7 +50,7 @@ class Recipe:
     title: str
     paper: str
     stages: tuple[Stage, ...]
-    student: str
+    student: str | CopiedBlocks
     epochs_by_task: dict[str, dict[str, int]] = dataclasses.field(
         default_factory=dict
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kdkit.models import choose_blocks
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
@@ -56,6 +57,17 @@ def _teacher(model, data, epochs, learning_rate):
 TEACHER = _teacher(_model(3, 32), _data(256), 1, 1e-3)
 
 
+def _student(recipe):
+    """A model of the preset's kind, or two of the tiny teacher's blocks.
+
+    There is no pretrained encoder behind a teacher from generated sentences.
+    """
+    if isinstance(recipe.student, str):
+        return _model(2, 16)
+    blocks = choose_blocks(recipe.student.rule, TEACHER.model.num_layers, 2)
+    return ModelSettings(copy_from="teacher", copy_layers=blocks)
+
+
 def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
     """A recipe with one short epoch a stage and a tiny teacher.
 
@@ -67,7 +79,7 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         recipe=recipe.name,
         data=TEACHER.data,
         teacher=TEACHER,
-        student=_model(2, 16),
+        student=_student(recipe),
         stages=tuple(
             dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
             for stage in recipe.stages_for(get_task(TASK), parity)

@@ -6,36 +6,70 @@ from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.training.stages import Stage
 
+SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The model that a run trains.
+    """The model that a run trains, from one of three places.
 
     Args:
-        checkpoint: string or `None`. Where its weights come from, as
-            `kdkit.models.load_classifier` takes it; the sizes are then the
-            checkpoint's. `None` for a model of the sizes below.
+        checkpoint: string or `None`. Where the whole model comes from, as
+            `kdkit.models.load_classifier` takes it.
+        copy_from: string or `None`. The encoder that embeddings and blocks are
+            copied from: `"teacher"`, or where a pretrained one is.
+        copy_layers: tuple of ints. The blocks that are copied, counted from 1,
+            one per block of the model.
         num_layers, hidden_dim, num_heads, intermediate_dim,
-            max_sequence_length, dropout: sizes, as in
-            `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
-        from_teacher_layers: tuple of ints. Teacher blocks, counted from 1,
-            that the blocks start from; empty for random weights.
+            max_sequence_length, dropout: sizes of a model with random weights,
+            as in `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
+
+    Raises:
+        UsageError: unless exactly one of the three is given, whole.
     """
 
     checkpoint: str | None = None
-    num_layers: int = 4
-    hidden_dim: int = 312
-    num_heads: int = 12
-    intermediate_dim: int = 1200
+    copy_from: str | None = None
+    copy_layers: tuple[int, ...] = ()
+    num_layers: int | None = None
+    hidden_dim: int | None = None
+    num_heads: int | None = None
+    intermediate_dim: int | None = None
     max_sequence_length: int = 512
     dropout: float = 0.1
-    from_teacher_layers: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        sizes = {name: getattr(self, name) for name in SIZES}
+        given = [name for name, size in sizes.items() if size is not None]
+        sources = [
+            *(["checkpoint"] if self.checkpoint is not None else []),
+            *(["copy_from"] if self.copy_from is not None else []),
+            *(["sizes"] if given else []),
+        ]
+        if len(sources) != 1:
+            raise UsageError(
+                "A model comes from a checkpoint, from an encoder's blocks "
+                "(copy_from and copy_layers) or from sizes with random "
+                "weights. Expected one of them. Received: "
+                f"{', '.join(sources) or 'none'}."
+            )
+        if (self.copy_from is None) == bool(self.copy_layers):
+            raise UsageError(
+                "`copy_from` and `copy_layers` go together. Received: "
+                f"copy_from={self.copy_from!r}, copy_layers="
+                f"{list(self.copy_layers)}."
+            )
+        if given and len(given) < len(SIZES):
+            missing = [name for name in SIZES if name not in given]
+            raise UsageError(
+                f"A model with random weights needs all of {SIZES}. Missing: "
+                f"{', '.join(missing)}."
+            )
 
     def sizes(self) -> dict:
         """The sizes, as arguments of `kdkit.models.student_config`."""
-        fields = dataclasses.asdict(self)
-        del fields["checkpoint"], fields["from_teacher_layers"]
-        return fields
+        names = (*SIZES, "max_sequence_length", "dropout")
+        return {name: getattr(self, name) for name in names}
 
 
 def model_settings(preset_or_checkpoint: str) -> ModelSettings:

@@ -159,8 +159,8 @@ def _check_fit(settings, task, teacher):
                     Distiller(
                         teacher.model,
                         student,
-                        [objective.build() for objective in stage.objectives],
-                        stage.hard_label_weight,
+                        stage.build_objectives(),
+                        stage.label_weight,
                     )
 
 
@@ -172,16 +172,33 @@ def _make_model(settings, task, teacher=None):
         if teacher is not None:
             _check_vocabularies(tokenizer, teacher.tokenizer, settings)
         return loaded.model, tokenizer
+    if settings.copy_from is not None:
+        return _copy_blocks(settings, task, teacher)
     tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
     model = models.student(
         settings.sizes(),
         num_classes=task.num_classes,
         vocabulary_size=tokenizer.vocabulary_size(),
     )
-    if settings.from_teacher_layers:
-        models.initialize_from_teacher(
-            model, teacher.model, settings.from_teacher_layers
+    return model, tokenizer
+
+
+def _copy_blocks(settings, task, teacher):
+    """Builds a model out of blocks of the teacher or of another encoder."""
+    if settings.copy_from != "teacher":
+        encoder, tokenizer = models.load_encoder(settings.copy_from)
+        if teacher is not None:
+            _check_vocabularies(tokenizer, teacher.tokenizer, settings)
+    elif teacher is None:
+        raise UsageError(
+            'copy_from="teacher" needs a run with a teacher. Received: a run '
+            "without one. Give the place of an encoder."
         )
+    else:
+        encoder, tokenizer = teacher.model, teacher.tokenizer
+    model = models.student_of_blocks(
+        encoder, settings.copy_layers, task.num_classes
+    )
     return model, tokenizer
 
 
@@ -205,7 +222,8 @@ def _check_vocabularies(student, teacher, settings):
             "Teacher and student do not share their vocabulary, so the same "
             "ids are different words to them. Received: teacher of "
             f"{teacher.vocabulary_size()} pieces, student of "
-            f"{student.vocabulary_size()} in {settings.checkpoint}. Use a "
+            f"{student.vocabulary_size()} in "
+            f"{settings.checkpoint or settings.copy_from}. Use a "
             "student that was trained with the teacher's tokenizer."
         )
 

@@ -171,8 +171,8 @@ class StageRun:
             trainer = Distiller(
                 arm.teacher,
                 arm.model,
-                [settings.build() for settings in stage.objectives],
-                hard_label_weight=stage.hard_label_weight,
+                stage.build_objectives(),
+                hard_label_weight=stage.label_weight,
             )
         optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
         trainer.compile(

@@ -38,6 +38,7 @@ class ObjectiveSettings:
         projection: string or `None`. `"shared"` or `"per_layer"`.
         projection_bias: bool. Whether the projection has a bias.
         include_embeddings: bool. Whether `"hidden_states"` has the pair 0→0.
+        pair_reduction: string. `"sum"` or `"mean"` over the pairs of layers.
     """
 
     name: str
@@ -49,12 +50,13 @@ class ObjectiveSettings:
     projection: str | None = None
     projection_bias: bool = True
     include_embeddings: bool = True
+    pair_reduction: str = "sum"
 
     def __post_init__(self):
         self.build()
 
-    def build(self) -> Objective:
-        """Returns the objective."""
+    def build(self, factor: float = 1.0) -> Objective:
+        """Returns the objective, its weight times a factor."""
         if self.loss not in LOSSES:
             raise UsageError(
                 f"Unknown loss of objective {self.name!r}. Expected one of "
@@ -77,10 +79,11 @@ class ObjectiveSettings:
             loss,
             tap=self.tap,
             layer_map=layer_map,
-            weight=self.weight,
+            weight=factor * self.weight,
             projection=projection,
             include_embeddings=self.include_embeddings,
             name=self.name,
+            pair_reduction=self.pair_reduction,
         )
 
 
@@ -96,7 +99,11 @@ class Stage:
         epochs: int. Passes over the training data.
         learning_rate: float. The highest learning rate.
         objectives: tuple of `ObjectiveSettings`.
-        hard_label_weight: float. Weight of the loss on the labels.
+        hard_label_weight: float. Weight of the loss on the labels, where
+            `soft_label_weight` does not say it.
+        soft_label_weight: float from 0 to 1, or `None`. PKD's α and LightPAFF's
+            λ: objectives on logits count so many times, and the loss on the
+            labels one minus that. `None` for the weights as they stand.
         schedule: string. `"constant"`, or `"linear"` for warm-up and decay.
         warmup_fraction: float. Share of the updates spent on warm-up.
         weight_decay: float. Decoupled weight decay, not applied to biases and
@@ -111,6 +118,7 @@ class Stage:
     learning_rate: float
     objectives: tuple[ObjectiveSettings, ...] = ()
     hard_label_weight: float = 0.0
+    soft_label_weight: float | None = None
     schedule: str = "linear"
     warmup_fraction: float = 0.1
     weight_decay: float = 0.01
@@ -133,12 +141,52 @@ class Stage:
                 "warmup_fraction must be in [0, 1), received "
                 f"{self.warmup_fraction}"
             )
-        if not self.objectives and self.hard_label_weight <= 0:
-            problems.append(
-                "without objectives hard_label_weight must be above 0"
-            )
+        problems += self._label_problems()
         if problems:
             raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
+
+    def _label_problems(self):
+        """What is wrong with the weights of labels, as a list of texts."""
+        soft = self.soft_label_weight
+        if soft is None:
+            if not self.objectives and self.hard_label_weight <= 0:
+                return ["without objectives hard_label_weight must be above 0"]
+            return []
+        problems = []
+        if not 0 <= soft <= 1:
+            problems.append(
+                f"soft_label_weight must be in [0, 1], received {soft}"
+            )
+        if self.hard_label_weight:
+            problems.append(
+                "hard_label_weight is 1 - soft_label_weight where that is "
+                f"given, received both ({self.hard_label_weight} and {soft})"
+            )
+        if not any(settings.tap == "logits" for settings in self.objectives):
+            problems.append(
+                "soft_label_weight needs an objective on logits, received "
+                f"taps {[settings.tap for settings in self.objectives]}"
+            )
+        return problems
+
+    @property
+    def label_weight(self) -> float:
+        """The weight of the loss on the labels: 1 − α, or as it stands."""
+        if self.soft_label_weight is None:
+            return self.hard_label_weight
+        return 1.0 - self.soft_label_weight
+
+    def build_objectives(self) -> list[Objective]:
+        """Returns the objectives, those on logits α times."""
+        factor = self.soft_label_weight
+        return [
+            settings.build(
+                factor
+                if factor is not None and settings.tap == "logits"
+                else 1.0
+            )
+            for settings in self.objectives
+        ]
 
     def make_optimizer(self, num_steps: int):
         """Returns the AdamW optimiser of the stage, for `num_steps` updates."""

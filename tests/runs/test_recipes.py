@@ -7,6 +7,7 @@ import pytest
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
+from kdkit.recipes import CopiedBlocks
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.tasks import TASKS
@@ -17,7 +18,8 @@ from kdkit.training import Stage
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_has_its_name_and_a_known_student(name):
     assert RECIPES[name].name == name
-    assert RECIPES[name].student in PRESETS
+    student = RECIPES[name].student
+    assert isinstance(student, CopiedBlocks) or student in PRESETS
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -61,6 +63,16 @@ def test_tinybert_in_the_papers_variant_has_two_projections_without_bias():
 def test_regression_distils_the_teachers_score():
     stages = RECIPES["tinybert"].stages_for(get_task("stsb"))
     assert [o.loss for o in stages[1].objectives] == ["logit_mse"]
+
+
+@pytest.mark.parametrize("parity", [None, "paper", "pkd"])
+def test_pkd_is_vanilla_kd_and_patience(parity):
+    (pkd,) = RECIPES["pkd"].stages_for(get_task("sst2"), parity)
+    (vanilla,) = RECIPES["vanilla_kd"].stages_for(get_task("sst2"), parity)
+    *others, patience = pkd.objectives
+    assert tuple(others) == vanilla.objectives
+    assert (patience.tap, patience.layer_map) == ("cls_states", "skip")
+    assert pkd.label_weight == vanilla.label_weight == 0.5
 
 
 def test_unknown_parity_names_the_known():

@@ -93,6 +93,44 @@ def test_objective_settings_take_an_explicit_map_from_json():
     assert settings.build().layer_map == {1: 2, 2: 4}
 
 
+def test_soft_label_weight_divides_between_logits_and_labels():
+    stage = Stage(
+        "s",
+        1,
+        1e-3,
+        soft_label_weight=0.7,
+        objectives=(
+            ObjectiveSettings("soft", loss="soft_cross_entropy", weight=2.0),
+            ObjectiveSettings("patience", "patience_mse", tap="cls_states"),
+        ),
+    )
+    soft, patience = stage.build_objectives()
+    assert soft.weight == pytest.approx(1.4)
+    assert patience.weight == 1.0
+    assert stage.label_weight == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"soft_label_weight": 1.2}, r"must be in \[0, 1\], received 1.2"),
+        ({"soft_label_weight": -0.1}, r"must be in \[0, 1\]"),
+        (
+            {"soft_label_weight": 0.5, "hard_label_weight": 0.5},
+            "received both",
+        ),
+        (
+            {"soft_label_weight": 0.5, "objectives": ()},
+            "needs an objective on logits",
+        ),
+    ],
+)
+def test_weights_of_labels_that_contradict_are_refused(settings, message):
+    objectives = (ObjectiveSettings("soft", loss="soft_cross_entropy"),)
+    with pytest.raises(UsageError, match=message):
+        Stage("s", 1, 1e-3, **{"objectives": objectives, **settings})
+
+
 def test_control_has_as_many_epochs_and_the_batch_size():
     stages = (
         Stage("a", 3, 5e-5, hard_label_weight=1.0, batch_size=8),

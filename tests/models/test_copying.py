@@ -1,0 +1,79 @@
+"""Students made of an encoder's own blocks."""
+
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.models import choose_blocks
+from kdkit.models import student_of_blocks
+
+
+@pytest.mark.parametrize(
+    ("rule", "num_blocks", "num_copied", "expected"),
+    [
+        ("first", 12, 6, (1, 2, 3, 4, 5, 6)),
+        ("first", 12, 3, (1, 2, 3)),
+        ("spread", 12, 6, (1, 3, 5, 8, 10, 12)),
+        ("spread", 6, 3, (1, 3, 6)),
+        ("spread", 24, 6, (1, 6, 10, 15, 19, 24)),
+        ("spread", 3, 1, (1,)),
+        ("spread", 4, 4, (1, 2, 3, 4)),
+    ],
+)
+def test_blocks_are_those_of_the_papers(rule, num_blocks, num_copied, expected):
+    assert choose_blocks(rule, num_blocks, num_copied) == expected
+
+
+def test_spread_blocks_rise_from_the_first_to_the_last_for_any_depths():
+    for num_blocks in range(2, 30):
+        for num_copied in range(2, num_blocks + 1):
+            blocks = choose_blocks("spread", num_blocks, num_copied)
+            assert (blocks[0], blocks[-1]) == (1, num_blocks)
+            assert list(blocks) == sorted(set(blocks))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("last", 12, 6), "first"),
+        (("first", 3, 4), "1 to 3"),
+        (("first", 3, 0), "1 to 3"),
+    ],
+)
+def test_impossible_choices_are_refused(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        choose_blocks(*arguments)
+
+
+def test_student_of_the_first_blocks_computes_what_the_encoder_does_there():
+    encoder = bert(num_layers=3, num_classes=None)
+    student = student_of_blocks(encoder, (1, 2), num_classes=5)
+    x = batch()
+    expected = taps.tapped(encoder, ["hidden_states"])(x)["hidden_states"]
+    actual = taps.tapped(student, ["hidden_states"])(x)["hidden_states"]
+    assert len(actual) == 3
+    for index, state in enumerate(actual):
+        np.testing.assert_allclose(state, expected[index], atol=1e-6)
+    assert student.output_shape == (None, 5)
+
+
+def test_student_of_chosen_blocks_owns_copies_of_them():
+    classifier = bert(num_layers=3)
+    student = student_of_blocks(classifier, (1, 3))
+    ours = student.transformer_layers[1].get_weights()
+    theirs = classifier.backbone.transformer_layers[2].get_weights()
+    for copied, original in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(copied, original)
+    student.transformer_layers[1].trainable_weights[0].assign_add(
+        np.ones_like(ours[0])
+    )
+    again = classifier.backbone.transformer_layers[2].get_weights()
+    np.testing.assert_array_equal(again[0], theirs[0])
+
+
+def test_blocks_that_the_encoder_lacks_are_refused():
+    with pytest.raises(UsageError, match="count from 1 to 2"):
+        student_of_blocks(bert(num_layers=2, num_classes=None), (1, 3))

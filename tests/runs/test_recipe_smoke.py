@@ -1,0 +1,72 @@
+"""Every recipe from end to end, small: it learns, and its file is right."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit import export
+from kdkit import tasks
+from kdkit.models import load_classifier
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.training import distill
+from kdkit.training import train_teacher
+
+ROWS = 64
+EPOCHS = 4
+
+
+@pytest.fixture(scope="module")
+def teacher_run(tmp_path_factory):
+    """One tiny teacher for all recipes."""
+    path = tmp_path_factory.mktemp("recipes") / "teacher"
+    settings = override(smoke.TEACHER, [f"data.max_train_rows={ROWS}"])
+    train_teacher(settings, path)
+    return path
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def recipe_run(request, teacher_run, tmp_path_factory):
+    """A finished run of a recipe, of a few updates."""
+    settings = smoke.distillation(RECIPES[request.param])
+    settings = dataclasses.replace(
+        override(settings, [f"data.max_train_rows={ROWS}"]),
+        teacher=str(teacher_run),
+        stages=tuple(
+            dataclasses.replace(stage, epochs=EPOCHS, keep_best=False)
+            for stage in settings.stages
+        ),
+    )
+    path = tmp_path_factory.mktemp("recipes") / request.param
+    distill(settings, path)
+    return path
+
+
+def test_the_loss_of_every_stage_falls(recipe_run):
+    losses = {}
+    for line in (recipe_run / "metrics.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        if event["event"] == "epoch":
+            losses.setdefault(event["stage"], []).append(event["logs"]["loss"])
+    assert losses
+    for stage, values in losses.items():
+        assert len(values) == EPOCHS, stage
+        assert values[-1] < values[0], stage
+
+
+def test_the_exported_file_does_what_the_student_does(recipe_run):
+    task = tasks.get_task(smoke.TASK)
+    student = load_classifier(recipe_run / "student", task.num_classes)
+    path = recipe_run / "student.tflite"
+    report = export.to_litert(student.model, path)
+    assert report.max_abs_difference <= 1e-4
+    rows = data.encode(task.load("dev").take(range(8)), student.tokenizer, 32)
+    batches, _ = data.evaluation_batches(rows, batch_size=8, num_buckets=1)
+    ((x, _),) = list(batches)
+    np.testing.assert_allclose(
+        export.LiteRTModel(path)(x), student.model(x), atol=1e-4
+    )

@@ -1,0 +1,89 @@
+"""From options to settings: which student a recipe gets."""
+
+import pytest
+
+from kdkit.cli import resolving
+from kdkit.cli.main import make_verb_parser
+from kdkit.errors import UsageError
+from kdkit.training.run_directory import write_json
+
+
+def settings(recipe, teacher, *words):
+    options = make_verb_parser("distill").parse_args(
+        [recipe, "--task", "sst2", "--teacher", str(teacher), *words]
+        + ["--run-dir", "run"]
+    )
+    return resolving.distill_settings(options)
+
+
+@pytest.fixture
+def fine_tuned(finished_run, tmp_path):
+    """A teacher's run that tells the encoder of three blocks it came from."""
+    encoder = finished_run / "teacher_run" / "teacher"
+    path = tmp_path / "teacher_run"
+    path.mkdir()
+    write_json(path / "config.json", {"model": {"checkpoint": str(encoder)}})
+    return path
+
+
+def test_student_starts_as_half_of_the_encoder_behind_the_teacher(fine_tuned):
+    student = settings("pkd", fine_tuned).student
+    assert student.copy_from.endswith("teacher_run/teacher")
+    assert student.copy_layers == (1,)  # of three
+
+
+def test_depth_and_encoder_can_be_chosen(finished_run, fine_tuned):
+    encoder = finished_run / "teacher_run" / "teacher"
+    words = ["--num-layers", "2", "--pretrained", str(encoder)]
+    student = settings("vanilla_kd", finished_run, *words).student
+    assert student.copy_from == str(encoder)
+    assert student.copy_layers == (1, 2)
+
+
+def test_preset_students_take_another_depth(finished_run):
+    student = settings("tinybert", finished_run, "--num-layers", "3").student
+    assert (student.num_layers, student.hidden_dim) == (3, 312)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words", "message"),
+    [
+        ("pkd", [], "Pass --pretrained MODEL"),
+        ("pkd", ["--num-layers", "4", "--pretrained", "ENCODER"], "1 to 3"),
+        (
+            "pkd",
+            ["--student", "tinybert_4_layer_en_uncased", "--num-layers", "2"],
+            "--num-layers cannot stand beside --student",
+        ),
+        ("tinybert", ["--pretrained", "ENCODER"], "does not start from"),
+        (
+            "fine_tuning",
+            ["--control", "--pretrained", "ENCODER"],
+            "--control is what",
+        ),
+    ],
+)
+def test_students_that_cannot_be_are_refused(
+    recipe, words, message, finished_run
+):
+    encoder = finished_run / "teacher_run" / "teacher"
+    words = [word.replace("ENCODER", str(encoder)) for word in words]
+    with pytest.raises(UsageError, match=message):
+        settings(recipe, finished_run, *words)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("stages.0.soft_label_weight=1.5", "received 1.5"),
+        (
+            "stages.0.objectives.0.loss_settings.temperature=0",
+            "Expected a number above 0",
+        ),
+        ("student.num_layers=2", "one of them. Received: copy_from, sizes"),
+        ("student.copy_layers=[]", "go together"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(assignment, message, fine_tuned):
+    with pytest.raises(UsageError, match=message):
+        settings("pkd", fine_tuned, "--set", assignment)
