@@ -17,6 +17,7 @@ from kdkit.settings import to_dict
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.material import TaskMaterial
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run
@@ -53,9 +54,9 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             name="teacher",
             model=model,
             teacher=None,
-            train=train,
-            evaluator=Evaluator(task, dev),
-            num_buckets=settings.data.num_buckets,
+            material=TaskMaterial(
+                train, Evaluator(task, dev), settings.data.num_buckets
+            ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
@@ -100,7 +101,11 @@ def distill(settings: DistillSettings, run_dir) -> None:
             task, settings.data, teacher.tokenizer, settings.seed
         )
         run.write_config(to_dict(settings), provenance())
-        evaluator = _evaluate_teacher(run, task, teacher.model, dev)
+        material = TaskMaterial(
+            train,
+            _evaluate_teacher(run, task, teacher.model, dev),
+            settings.data.num_buckets,
+        )
         best = {}
         arms = {"student": settings.stages, "control": settings.control}
         for name, stages in arms.items():
@@ -114,9 +119,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 name=name,
                 model=model,
                 teacher=teacher.model,
-                train=train,
-                evaluator=evaluator,
-                num_buckets=settings.data.num_buckets,
+                material=material,
                 seed=settings.seed,
                 jit_compile=settings.jit_compile,
             )

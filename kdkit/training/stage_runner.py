@@ -6,17 +6,13 @@ import functools
 import keras
 import tensorflow as tf
 
-from kdkit.data import evaluation_batches
-from kdkit.data import training_batches
 from kdkit.distiller import Distiller
 from kdkit.training.callbacks import EpochEnd
 from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.evaluation import BATCH_SIZE
-from kdkit.training.evaluation import NUM_BUCKETS
-from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
+from kdkit.training.material import Material
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
 
@@ -29,9 +25,7 @@ class Arm:
         name: string. `"teacher"`, `"student"` or `"control"`.
         model: the classifier that is trained.
         teacher: the classifier that it learns from, or `None`.
-        train: `kdkit.data.EncodedExamples`.
-        evaluator: `Evaluator` on dev.
-        num_buckets: int. Number of different batch lengths.
+        material: `Material`. What it trains on.
         seed: int. Seed of the order of the rows.
         jit_compile: bool. Whether XLA compiles the step.
     """
@@ -39,9 +33,7 @@ class Arm:
     name: str
     model: keras.Model
     teacher: keras.Model | None
-    train: object
-    evaluator: Evaluator
-    num_buckets: int
+    material: Material
     seed: int
     jit_compile: bool
 
@@ -102,12 +94,8 @@ class StageRun:
             return
         first_epoch = self.checkpoints.state.epoch
         self._forget_unfinished_epochs(first_epoch)
-        batches, steps_per_epoch = training_batches(
-            self.arm.train,
-            self.stage.batch_size,
-            seed=self.arm.seed,
-            first_epoch=first_epoch,
-            num_buckets=self.arm.num_buckets,
+        batches, steps_per_epoch = self.arm.material.training_batches(
+            self.stage.batch_size, self.arm.seed, first_epoch
         )
         self._steps_per_epoch = steps_per_epoch
         trainer = self._make_trainer(steps_per_epoch)
@@ -129,9 +117,6 @@ class StageRun:
         )
 
     def _fit(self, trainer, batches, first_epoch, title):
-        dev_batches, _ = evaluation_batches(
-            self.arm.evaluator.encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS
-        )
         self._trainer = trainer
         logdir = (
             self.run_directory.path
@@ -146,7 +131,7 @@ class StageRun:
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
-                validation_data=dev_batches,
+                validation_data=self.arm.material.validation_batches(),
                 shuffle=False,  # training_batches does that
                 verbose=0,
                 callbacks=[
@@ -177,8 +162,8 @@ class StageRun:
         optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
         trainer.compile(
             optimizer=optimizer,
-            loss=label_loss(arm.evaluator.task.is_regression),
-            metrics=None,  # the evaluator's are the official ones
+            loss=arm.material.label_loss,
+            metrics=None,  # the material's are the official ones
             jit_compile=arm.jit_compile,
         )
         optimizer.build(trainer.trainable_variables)
@@ -186,9 +171,8 @@ class StageRun:
 
     def _finish_epoch(self, epoch, logs, seconds):
         """Evaluates, logs and saves; adds the dev metrics to `logs`."""
-        task = self.arm.evaluator.task
-        model = self.arm.model
-        evaluation = self.arm.evaluator(self.arm.forward)
+        material = self.arm.material
+        evaluation = material.evaluate(self.arm.forward)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value
@@ -207,9 +191,10 @@ class StageRun:
         self.run_directory.log("evaluation", **where, **evaluation)
         self.checkpoints.save_epoch(
             self._trainer,
-            model,
+            self.arm.model,
             epoch,
-            evaluation["metrics"][task.primary_metric],
+            evaluation["metrics"][material.primary_metric],
+            material.larger_is_better,
         )
 
     def _forget_unfinished_epochs(self, last_epoch):
@@ -226,10 +211,3 @@ class StageRun:
             and event.get("arm") == self.arm.name
             and event.get("stage") == self.stage.name
         )
-
-
-def label_loss(is_regression):
-    """The Keras loss between labels and logits of a task."""
-    if is_regression:
-        return keras.losses.MeanSquaredError()
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -157,8 +157,8 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     train_teacher(teacher_settings, tmp_path / "whole")
     save_epoch = StageCheckpoints.save_epoch
 
-    def save_and_stop(self, trainer, student, epoch, value):
-        save_epoch(self, trainer, student, epoch, value)
+    def save_and_stop(self, trainer, student, epoch, *arguments):
+        save_epoch(self, trainer, student, epoch, *arguments)
         if epoch == 2:
             raise KeyboardInterrupt
 
