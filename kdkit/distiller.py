@@ -233,7 +233,10 @@ class Distiller(keras.Model):
         y_pred = student_taps.get("logits")
         sums = [
             term.sums(
-                teacher_taps, student_taps, padding_mask(x), sample_weight
+                teacher_taps,
+                student_taps,
+                padding_mask(x),
+                _weights_of(term.objective.tap, x, sample_weight),
             )
             for term in self._hidden.bound
         ]
@@ -377,6 +380,21 @@ class _Hidden:
         self.run_student = tapped(student, [*head, *self.taps])
         self.teacher = None
         self.run_teacher = None
+
+
+def _weights_of(tap, x, sample_weight):
+    """The sample weights that count for a tap.
+
+    Those of a masked-language model are of its predictions: they weigh the
+    logits, and no other tensor has that axis.
+    """
+    of_predictions = (
+        isinstance(x, dict)
+        and "mask_positions" in x
+        and sample_weight is not None
+        and len(sample_weight.shape) > 1
+    )
+    return None if of_predictions and tap != "logits" else sample_weight
 
 
 def _sum_over_replicas(values):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 
-NAMES = ("uniform", "top", "bottom", "skip", "last")
+NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
 
 
 def layer_map(
@@ -21,6 +21,8 @@ def layer_map(
     - `"top"`: the teacher's last blocks. `"bottom"`: its first ones.
     - `"skip"`, `"last"`: `"uniform"` and `"top"` without the final student
       block, whose output already decides the logits (PKD, section 3.2).
+    - `"final"`: the final block to the final block, and no other pair
+      (DistilBERT).
 
     Args:
         spec: string, one of the names above, or explicit pairs as a dict from
@@ -74,6 +76,8 @@ def layer_map(
             f"Pass explicit pairs, for example layer_map={{1: "
             f"{teacher_layers}}}."
         )
+    if spec == "final":
+        return {student_layers: teacher_layers}
     blocks = range(1, student_layers + 1)
     if spec in ("uniform", "skip"):
         # Nearest block in integers: floor(m N / M + 1/2). Steps are at least

@@ -44,7 +44,14 @@ def test_layer_map_is_the_papers(name, teacher, student, expected):
     assert kdkit.layer_map(name, teacher, student) == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_final_map_is_the_final_pair_at_all_depths():
+    for teacher in range(1, 25):
+        for student in range(1, teacher + 1):
+            pairs = kdkit.layer_map("final", teacher, student)
+            assert pairs == {student: teacher}
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"final"}))
 def test_layer_map_increases_strictly_at_all_depths(name):
     leaves_final_out = name in ("skip", "last")
     for teacher in range(1, 25):

@@ -36,8 +36,15 @@ def add_arguments(parser):
     parser.add_argument(
         "--pretrained",
         metavar="MODEL",
-        help="the encoder whose blocks those are; the one that the teacher was "
-        "fine-tuned from unless set",
+        help="the encoder whose blocks those are, and the teacher on a corpus; "
+        "the one that the teacher was fine-tuned from unless set",
+    )
+    shared.add_corpus(parser)
+    parser.add_argument(
+        "--stages",
+        nargs="+",
+        metavar="NAME",
+        help="only these stages of the recipe",
     )
     parser.add_argument(
         "--parity",

@@ -19,6 +19,7 @@ VERBS = {
     "show": ("show", "a recipe's stages and settings"),
     "demo": ("demo", "the whole path in minutes, without data or network"),
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
+    "pretrain": ("pretrain", "train an encoder on running text"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
     "export": ("export", "write verified LiteRT or SavedModel files"),

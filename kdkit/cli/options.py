@@ -21,6 +21,28 @@ def add_task(parser, required=False):
     )
 
 
+def add_corpus(parser):
+    """Adds `--corpus`, `--column` and `--held-out`."""
+    parser.add_argument(
+        "--corpus",
+        nargs="+",
+        metavar="FILE",
+        help="running text: files of one text a line, or tables with a header "
+        "(then with --column)",
+    )
+    parser.add_argument(
+        "--column",
+        help="the column of tab-separated tables that holds the texts",
+    )
+    parser.add_argument(
+        "--held-out",
+        nargs="+",
+        metavar="FILE",
+        help="text to measure on; unless set, every 100th text of --corpus, "
+        "which is then not trained on",
+    )
+
+
 def add_run(parser):
     """Adds what all runs have: directory, seed, settings, smoke."""
     parser.add_argument(

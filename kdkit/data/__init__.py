@@ -4,23 +4,41 @@ from kdkit.data.batching import evaluation_batches
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
+from kdkit.data.corpus import Corpus
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
 from kdkit.data.examples import Examples
+from kdkit.data.masked_batches import masked_evaluation_batches
+from kdkit.data.masked_batches import masked_training_batches
+from kdkit.data.masking import Masker
+from kdkit.data.masking import Masking
+from kdkit.data.packing import PackedCorpus
+from kdkit.data.packing import open_packed
+from kdkit.data.packing import pack
 from kdkit.data.sentiment import generate_sentiment
+from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
 
 __all__ = [
+    "Corpus",
     "EncodedExamples",
     "Examples",
+    "Masker",
+    "Masking",
+    "PackedCorpus",
     "TableLayout",
     "bucket_boundaries",
     "encode",
     "epoch_batches",
     "evaluation_batches",
     "generate_sentiment",
+    "load_sentiment",
+    "masked_evaluation_batches",
+    "masked_training_batches",
+    "open_packed",
+    "pack",
     "read_table",
     "sentiment_vocabulary",
     "training_batches",

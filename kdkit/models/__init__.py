@@ -8,6 +8,10 @@ from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import save_preset
+from kdkit.models.masked_lm import frozen_pooler
+from kdkit.models.masked_lm import load_masked_lm
+from kdkit.models.masked_lm import masked_lm
+from kdkit.models.masked_lm import save_masked_lm
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import Preset
@@ -20,10 +24,14 @@ __all__ = [
     "LoadedModel",
     "Preset",
     "choose_blocks",
+    "frozen_pooler",
     "initialize_from_teacher",
     "load_classifier",
     "load_encoder",
+    "load_masked_lm",
     "load_tokenizer",
+    "masked_lm",
+    "save_masked_lm",
     "save_preset",
     "student",
     "student_config",

@@ -1,6 +1,7 @@
 """Loading models with their tokenizers from where people keep them."""
 
 import dataclasses
+import json
 import pathlib
 
 import keras
@@ -13,6 +14,8 @@ WHERE = (
     "checkpoint directory, a .keras file, or the name of a keras-hub preset "
     "such as 'bert_base_en_uncased'"
 )
+
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,29 +90,52 @@ def load_encoder(source, load_weights=True):
 
 
 def load_tokenizer(source):
-    """Loads the tokenizer of a run directory or a preset directory.
+    """Loads the tokenizer of a run, a preset directory or a vocabulary.
 
     Args:
-        source: string or path.
+        source: string or path. A `.txt` file holds one word piece a line; it
+            is taken as lower-cased unless a piece has a capital letter.
 
     Raises:
         UsageError: (a `ValueError`) if there is none.
     """
-    path = find_preset_directory(pathlib.Path(source))
+    path = pathlib.Path(source)
+    if path.suffix == ".txt" and path.is_file():
+        return _wordpiece_tokenizer(path)
+    path = find_preset_directory(path)
     return keras_hub.tokenizers.BertTokenizer.from_preset(str(path))
+
+
+def _wordpiece_tokenizer(path):
+    """A tokenizer from a file of word pieces."""
+    pieces = path.read_text(encoding="utf-8").splitlines()
+    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
+    if missing:
+        raise UsageError(
+            f"{path} is no vocabulary of a BERT. Expected one word piece a "
+            f"line, {', '.join(SPECIAL_PIECES)} among them. Missing: "
+            f"{', '.join(missing)}."
+        )
+    ordinary = set(pieces) - set(SPECIAL_PIECES)
+    is_cased = any(
+        piece != piece.lower()
+        for piece in ordinary
+        if not (piece.startswith("[") and piece.endswith("]"))
+    )
+    return keras_hub.tokenizers.BertTokenizer(pieces, lowercase=not is_cased)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
-    for name in ("student", "teacher"):
+    for name in ("student", "teacher", "encoder"):
         if (path / name / "config.json").is_file():
             return path / name
     if (path / "metrics.jsonl").is_file():
         raise UsageError(
-            f"The run in {path} has no model yet. Expected student/ or "
-            "teacher/ in it. Finish the run by giving its command again."
+            f"The run in {path} has no model yet. Expected student/, teacher/ "
+            "or encoder/ in it. Finish the run by giving its command again."
         )
     if not (path / "config.json").is_file():
         raise UsageError(
@@ -117,6 +143,13 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
             f"directory with: {sorted(item.name for item in path.iterdir())}."
         )
     return path
+
+
+def task_class(path: pathlib.Path) -> str:
+    """The class of the task model in a preset directory; empty without one."""
+    if not (path / "task.json").is_file():
+        return ""
+    return json.loads((path / "task.json").read_text())["class_name"]
 
 
 def _load_keras_file(path):
@@ -129,7 +162,7 @@ def _load_keras_file(path):
 
 def _load_directory(path, num_classes):
     """Loads a keras-hub or a Hugging Face directory."""
-    has_head = (path / "task.json").is_file()
+    has_head = task_class(path).endswith("TextClassifier")
     return _from_preset(str(path), None if has_head else num_classes)
 
 

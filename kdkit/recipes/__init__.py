@@ -1,5 +1,7 @@
 """Recipes: one paper a file, as data."""
 
+from kdkit.recipes import bert_small
+from kdkit.recipes import distilbert
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pkd
 from kdkit.recipes import tinybert
@@ -11,7 +13,9 @@ RECIPES = {
     "tinybert": tinybert.RECIPE,
     "pkd": pkd.RECIPE,
     "vanilla_kd": vanilla_kd.RECIPE,
+    "distilbert": distilbert.RECIPE,
     "fine_tuning": fine_tuning.RECIPE,
+    "bert_small": bert_small.RECIPE,
 }
 
 __all__ = ["RECIPES", "CopiedBlocks", "Recipe"]

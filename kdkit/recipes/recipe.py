@@ -85,7 +85,7 @@ class Recipe:
                 ),
                 objectives=tuple(
                     _for_regression(objective)
-                    if task.is_regression
+                    if task.is_regression and stage.data == "task"
                     else objective
                     for objective in stage.objectives
                 ),

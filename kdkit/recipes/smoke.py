@@ -3,12 +3,15 @@
 import dataclasses
 
 from kdkit.models import choose_blocks
+from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
+from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.stages import Stage
@@ -55,6 +58,26 @@ def _teacher(model, data, epochs, learning_rate):
 
 
 TEACHER = _teacher(_model(3, 32), _data(256), 1, 1e-3)
+PRETRAINING = PretrainSettings(
+    corpus=CorpusSettings(sequence_length=32, held_out_every=20),
+    model=_model(3, 32),
+    stages=tuple(
+        dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
+        for stage in pretraining.STAGES
+    ),
+    jit_compile=False,
+)
+
+
+def _on_corpus(stages):
+    return [stage for stage in stages if stage.data == "corpus"]
+
+
+def _pretrained(stages):
+    """A tiny pretrained encoder, where stages on a corpus learn from one."""
+    if any(stage.objectives for stage in _on_corpus(stages)):
+        return PRETRAINING
+    return None
 
 
 def _student(recipe):
@@ -75,15 +98,18 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         recipe: `Recipe`.
         parity: string or `None`. A variant of the recipe.
     """
+    stages = tuple(
+        dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
+        for stage in recipe.stages_for(get_task(TASK), parity)
+    )
     return DistillSettings(
         recipe=recipe.name,
         data=TEACHER.data,
         teacher=TEACHER,
         student=_student(recipe),
-        stages=tuple(
-            dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
-            for stage in recipe.stages_for(get_task(TASK), parity)
-        ),
+        pretrained=_pretrained(stages),
+        corpus=PRETRAINING.corpus if _on_corpus(stages) else None,
+        stages=stages,
         parity=parity,
         jit_compile=False,
     )

@@ -1,8 +1,11 @@
 """Training: settings, stages and the runner behind the command line."""
 
+from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.pretraining import pretrain
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.runner import distill
 from kdkit.training.runner import train_teacher
@@ -10,12 +13,15 @@ from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 
 __all__ = [
+    "CorpusSettings",
     "DataSettings",
     "DistillSettings",
     "ModelSettings",
     "ObjectiveSettings",
+    "PretrainSettings",
     "Stage",
     "TeacherSettings",
     "distill",
+    "pretrain",
     "train_teacher",
 ]

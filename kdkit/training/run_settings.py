@@ -4,6 +4,7 @@ import dataclasses
 
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
+from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.stages import Stage
 
 SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
@@ -17,7 +18,8 @@ class ModelSettings:
         checkpoint: string or `None`. Where the whole model comes from, as
             `kdkit.models.load_classifier` takes it.
         copy_from: string or `None`. The encoder that embeddings and blocks are
-            copied from: `"teacher"`, or where a pretrained one is.
+            copied from: `"teacher"`, `"pretrained"` for the run's pretrained
+            encoder, or a place.
         copy_layers: tuple of ints. The blocks that are copied, counted from 1,
             one per block of the model.
         num_layers, hidden_dim, num_heads, intermediate_dim,
@@ -129,6 +131,41 @@ class TeacherSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class PretrainSettings:
+    """A run of `kdkit pretrain`.
+
+    Args:
+        corpus: `CorpusSettings`.
+        model: `ModelSettings`. A checkpoint keeps its masked-language-modelling
+            head, if it has one.
+        stages: tuple of `Stage`, without objectives.
+        tokenizer: string or `None`. Where the tokenizer of a model with random
+            weights is, as `kdkit.models.load_tokenizer` takes it; `None` for
+            that of the generated sentences.
+        seed: int. Seed of weights, dropout, order and masks.
+        jit_compile: bool. Whether XLA compiles the step.
+        verb: string. `"pretrain"`.
+    """
+
+    corpus: CorpusSettings
+    model: ModelSettings
+    stages: tuple[Stage, ...]
+    tokenizer: str | None = None
+    seed: int = 0
+    jit_compile: bool = True
+    verb: str = "pretrain"
+
+    def __post_init__(self):
+        if any(stage.objectives for stage in self.stages):
+            raise UsageError("Pretraining without a teacher has no objectives.")
+        if self.tokenizer is not None and self.model.num_layers is None:
+            raise UsageError(
+                "`tokenizer` is for a model with random weights; a checkpoint "
+                f"brings its own. Received: tokenizer={self.tokenizer!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class DistillSettings:
     """A run of `kdkit distill`.
 
@@ -142,6 +179,11 @@ class DistillSettings:
         stages: tuple of `Stage`.
         control: tuple of `Stage` without objectives for the same student
             without a teacher; empty for no such arm.
+        pretrained: string, `PretrainSettings` or `None`. The encoder before
+            fine-tuning: the student may start as its blocks, and it is the
+            teacher of stages on a corpus. Settings are run first, in
+            `pretrained_run/`.
+        corpus: `CorpusSettings` or `None`. The text of stages on a corpus.
         parity: string or `None`. The variant of the recipe.
         seed: int. Seed of weights, dropout and order.
         jit_compile: bool. Whether XLA compiles the step.
@@ -154,20 +196,64 @@ class DistillSettings:
     student: ModelSettings
     stages: tuple[Stage, ...]
     control: tuple[Stage, ...] = ()
+    pretrained: str | PretrainSettings | None = None
+    corpus: CorpusSettings | None = None
     parity: str | None = None
     seed: int = 0
     jit_compile: bool = True
     verb: str = "distill"
 
+    def __post_init__(self):
+        on_corpus = [
+            stage
+            for stages in self.arms.values()
+            for stage in stages
+            if stage.data == "corpus"
+        ]
+        problems = []
+        if on_corpus and self.corpus is None:
+            problems.append(
+                f"stage {on_corpus[0].name!r} trains on a corpus, and none is "
+                "given"
+            )
+        needs_encoder = self.student.copy_from == "pretrained" or any(
+            stage.objectives for stage in on_corpus
+        )
+        if needs_encoder and self.pretrained is None:
+            problems.append(
+                "the student starts from, or learns from, a pretrained "
+                "encoder, and none is given"
+            )
+        if problems:
+            raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
+
+    @property
+    def arms(self) -> dict[str, tuple[Stage, ...]]:
+        """The stages of the student and of the control."""
+        return {"student": self.stages, "control": self.control}
+
 
 def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The control arm: labels alone, for as many epochs as the stages have.
+    """The control arm: no teacher, for as many epochs as the stages have.
 
-    Batch size and learning rate are those of the first stage, so that the
-    number of updates is the same where all stages share a batch size.
+    Stages on the task become one, on the labels alone. Its batch size and
+    learning rate are those of the first of them, so that the number of updates
+    is the same where they share a batch size. Stages on a corpus stay, without
+    their objectives.
     """
+    on_corpus = tuple(
+        dataclasses.replace(
+            stage, objectives=(), soft_label_weight=None, hard_label_weight=1.0
+        )
+        for stage in stages
+        if stage.data == "corpus"
+    )
+    stages = tuple(stage for stage in stages if stage.data == "task")
+    if not stages:
+        return on_corpus
     first = stages[0]
     return (
+        *on_corpus,
         Stage(
             name="fine_tuning",
             epochs=sum(stage.epochs for stage in stages),

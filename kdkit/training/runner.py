@@ -14,14 +14,20 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.files import staged
 from kdkit.settings import to_dict
+from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.material import TaskMaterial
+from kdkit.training.pretraining import pretrain
 from kdkit.training.provenance import provenance
-from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run
+from kdkit.training.run_log import finish
+from kdkit.training.run_log import format_metrics
+from kdkit.training.run_log import log_model
+from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stage_runner import Arm
 
@@ -40,7 +46,7 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
     """
     task = tasks.get_task(settings.data.task)
     with open_run(run_dir, to_dict(settings)) as run:
-        if _says_finished(run):
+        if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
@@ -60,10 +66,10 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
-        _log_model(run, "teacher", model, settings.model)
+        log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
         _save(model, tokenizer, run.path / "teacher", settings.data)
-        _finish(run, {"teacher": best}, task)
+        finish(run, {"teacher": best})
 
 
 def distill(settings: DistillSettings, run_dir) -> None:
@@ -71,7 +77,8 @@ def distill(settings: DistillSettings, run_dir) -> None:
 
     With a control arm, the same student trained without a teacher is left in
     `RUN/control/`. A teacher given as `TeacherSettings` is trained first, in
-    `RUN/teacher_run/`.
+    `RUN/teacher_run/`; a pretrained encoder given as `PretrainSettings` before
+    it, in `RUN/pretrained_run/`.
 
     Args:
         settings: `DistillSettings`.
@@ -84,19 +91,17 @@ def distill(settings: DistillSettings, run_dir) -> None:
     """
     task = tasks.get_task(settings.data.task)
     with open_run(run_dir, to_dict(settings)) as run:
-        if _says_finished(run):
+        if says_finished(run):
             return
-        source = settings.teacher
-        if isinstance(source, TeacherSettings):
-            run.write_config(to_dict(settings), provenance())
-            source = run.path / "teacher_run"
-            train_teacher(settings.teacher, source)
+        teacher_place, pretrained = _make_teachers(settings, run)
         with all_mistakes() as check:
             with check():
                 task.check_data(("train", "dev"), settings.data.data_dir)
             with check():
-                teacher = _load_teacher(source, task)
-                _check_fit(settings, task, teacher)
+                teacher = _load_teacher(teacher_place, task)
+                corpus = _check_fit(
+                    settings, task, teacher, pretrained, run.path / "corpus"
+                )
         train, dev = _load_data(
             task, settings.data, teacher.tokenizer, settings.seed
         )
@@ -107,14 +112,18 @@ def distill(settings: DistillSettings, run_dir) -> None:
             settings.data.num_buckets,
         )
         best = {}
-        arms = {"student": settings.stages, "control": settings.control}
+        arms = {
+            name: tuple(stage for stage in stages if stage.data == "task")
+            for name, stages in settings.arms.items()
+        }
         for name, stages in arms.items():
             if not stages:
                 continue
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
-            model, _ = _make_model(settings.student, task, teacher)
-            _log_model(run, name, model, settings.student)
+            model, _ = _make_model(settings.student, task, teacher, pretrained)
+            log_model(run, name, model, settings.student)
+            corpus.run(run, name, model)
             arm = Arm(
                 name=name,
                 model=model,
@@ -125,7 +134,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
             )
             best[name] = arm.run(run, stages)
             _save(model, teacher.tokenizer, run.path / name, settings.data)
-        _finish(run, best, task)
+        finish(run, best)
 
 
 def load_split(task, data_settings, tokenizer, split):
@@ -134,10 +143,20 @@ def load_split(task, data_settings, tokenizer, split):
     return data.encode(examples, tokenizer, data_settings.sequence_length)
 
 
-def _says_finished(run):
-    if run.is_finished:
-        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
-    return run.is_finished
+def _make_teachers(settings, run):
+    """Trains what is given as settings; returns where the teachers are."""
+    teacher, pretrained = settings.teacher, settings.pretrained
+    if isinstance(teacher, TeacherSettings) or isinstance(
+        pretrained, PretrainSettings
+    ):
+        run.write_config(to_dict(settings), provenance())
+    if isinstance(pretrained, PretrainSettings):
+        pretrained = run.path / "pretrained_run"
+        pretrain(settings.pretrained, pretrained)
+    if isinstance(teacher, TeacherSettings):
+        teacher = run.path / "teacher_run"
+        train_teacher(settings.teacher, teacher)
+    return teacher, pretrained
 
 
 def _load_teacher(source, task):
@@ -152,12 +171,23 @@ def _load_teacher(source, task):
     return teacher
 
 
-def _check_fit(settings, task, teacher):
-    """Builds what the stages will build, so that what does not fit is told."""
-    student, _ = _make_model(settings.student, task, teacher)
+def _check_fit(settings, task, teacher, pretrained, corpus_directory):
+    """Builds what the stages will build, so that what does not fit is told.
+
+    Returns the stages on a corpus, ready to run.
+    """
+    student, _ = _make_model(settings.student, task, teacher, pretrained)
     with all_mistakes() as check:
+        with check():
+            corpus = prepare_corpus_stages(
+                settings,
+                student,
+                teacher.tokenizer,
+                pretrained,
+                corpus_directory,
+            )
         for stage in settings.stages:
-            if stage.objectives:
+            if stage.objectives and stage.data == "task":
                 with check():
                     Distiller(
                         teacher.model,
@@ -165,9 +195,10 @@ def _check_fit(settings, task, teacher):
                         stage.build_objectives(),
                         stage.label_weight,
                     )
+    return corpus
 
 
-def _make_model(settings, task, teacher=None):
+def _make_model(settings, task, teacher=None, pretrained=None):
     """Builds or loads the model to train; returns it and its tokenizer."""
     if settings.checkpoint is not None:
         loaded = models.load_classifier(settings.checkpoint, task.num_classes)
@@ -176,7 +207,7 @@ def _make_model(settings, task, teacher=None):
             _check_vocabularies(tokenizer, teacher.tokenizer, settings)
         return loaded.model, tokenizer
     if settings.copy_from is not None:
-        return _copy_blocks(settings, task, teacher)
+        return _copy_blocks(settings, task, teacher, pretrained)
     tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
     model = models.student(
         settings.sizes(),
@@ -186,10 +217,13 @@ def _make_model(settings, task, teacher=None):
     return model, tokenizer
 
 
-def _copy_blocks(settings, task, teacher):
+def _copy_blocks(settings, task, teacher, pretrained):
     """Builds a model out of blocks of the teacher or of another encoder."""
     if settings.copy_from != "teacher":
-        encoder, tokenizer = models.load_encoder(settings.copy_from)
+        place = settings.copy_from
+        if place == "pretrained":
+            place = pretrained
+        encoder, tokenizer = models.load_encoder(place)
         if teacher is not None:
             _check_vocabularies(tokenizer, teacher.tokenizer, settings)
     elif teacher is None:
@@ -263,29 +297,9 @@ def _evaluate_teacher(run, task, model, dev):
             metrics=metrics,
             agreement=None,
         )
-        _log_model(run, "teacher", model, None)
-    print(f"teacher: {_format(metrics)} on dev.", flush=True)
+        log_model(run, "teacher", model)
+    print(f"teacher: {format_metrics(metrics)} on dev.", flush=True)
     return Evaluator(task, dev, teacher_logits=logits)
-
-
-def _log_model(run, arm, model, settings):
-    """Logs the sizes of an arm's model, once."""
-    if [event for event in run.events("model") if event["arm"] == arm]:
-        return
-    backbone = model.backbone
-    name = f"BERT {backbone.num_layers}×{backbone.hidden_dim}"
-    if settings is not None and settings.checkpoint is not None:
-        name = pathlib.Path(settings.checkpoint).name
-    run.log(
-        "model",
-        arm=arm,
-        name=name,
-        parameters=model.count_params(),
-        num_layers=backbone.num_layers,
-        hidden_dim=backbone.hidden_dim,
-        num_heads=backbone.num_heads,
-        intermediate_dim=backbone.intermediate_dim,
-    )
 
 
 def _save(model, tokenizer, path: pathlib.Path, settings):
@@ -294,17 +308,3 @@ def _save(model, tokenizer, path: pathlib.Path, settings):
         return
     with staged(path) as partial:
         models.save_preset(model, tokenizer, partial, settings.sequence_length)
-
-
-def _finish(run: RunDirectory, best, task):
-    run.log("run_finished", seconds=run.seconds, best=best)
-    for arm, result in best.items():
-        print(
-            f"{arm}: {_format(result['metrics'])} on dev (epoch "
-            f"{result['epoch']} of {result['stage']}), in {run.path / arm}",
-            flush=True,
-        )
-
-
-def _format(metrics):
-    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

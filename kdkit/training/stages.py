@@ -11,6 +11,7 @@ from kdkit.projections import Projection
 from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
+DATA = ("task", "corpus")
 LOSSES = {
     "attention_mse": losses.AttentionMSE,
     "embedding_mse": losses.EmbeddingMSE,
@@ -94,8 +95,8 @@ class Stage:
     A stage without objectives trains on the labels alone and needs no teacher.
 
     Args:
-        name: string. `"intermediate_layer"`, `"prediction_layer"`,
-            `"fine_tuning"`.
+        name: string. `"pretraining"`, `"intermediate_layer"`,
+            `"prediction_layer"`, `"fine_tuning"`.
         epochs: int. Passes over the training data.
         learning_rate: float. The highest learning rate.
         objectives: tuple of `ObjectiveSettings`.
@@ -111,6 +112,8 @@ class Stage:
         batch_size: int. Rows per update.
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
+        data: string. What it trains on: `"task"`, or `"corpus"` for running
+            text with masks, whose labels are the masked tokens.
     """
 
     name: str
@@ -124,6 +127,7 @@ class Stage:
     weight_decay: float = 0.01
     batch_size: int = 32
     keep_best: bool = True
+    data: str = "task"
 
     def __post_init__(self):
         problems = [
@@ -135,6 +139,10 @@ class Stage:
             problems.append(
                 f"schedule must be one of {SCHEDULES}, received "
                 f"{self.schedule!r}"
+            )
+        if self.data not in DATA:
+            problems.append(
+                f"data must be one of {DATA}, received {self.data!r}"
             )
         if not 0 <= self.warmup_fraction < 1:
             problems.append(

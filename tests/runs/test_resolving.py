@@ -27,17 +27,50 @@ def fine_tuned(finished_run, tmp_path):
 
 
 def test_student_starts_as_half_of_the_encoder_behind_the_teacher(fine_tuned):
-    student = settings("pkd", fine_tuned).student
-    assert student.copy_from.endswith("teacher_run/teacher")
-    assert student.copy_layers == (1,)  # of three
+    made = settings("pkd", fine_tuned)
+    assert made.pretrained.endswith("teacher_run/teacher")
+    assert made.student.copy_from == "pretrained"
+    assert made.student.copy_layers == (1,)  # of three
 
 
 def test_depth_and_encoder_can_be_chosen(finished_run, fine_tuned):
     encoder = finished_run / "teacher_run" / "teacher"
     words = ["--num-layers", "2", "--pretrained", str(encoder)]
-    student = settings("vanilla_kd", finished_run, *words).student
-    assert student.copy_from == str(encoder)
-    assert student.copy_layers == (1, 2)
+    made = settings("vanilla_kd", finished_run, *words)
+    assert made.pretrained == str(encoder)
+    assert made.student.copy_layers == (1, 2)
+
+
+def test_stages_on_a_corpus_learn_from_the_encoder(finished_run, tmp_path):
+    encoder = finished_run / "teacher_run" / "teacher"
+    text = tmp_path / "text.tsv"
+    text.write_text("text\nsome words\n")
+    words = ["--pretrained", str(encoder), "--corpus", str(text)]
+    made = settings("distilbert", finished_run, *words, "--column", "text")
+    assert made.corpus.files == (str(text),)
+    assert made.corpus.column == "text"
+    assert made.student.copy_layers == (1,)
+    assert [stage.data for stage in made.stages] == ["corpus", "task"]
+
+
+def test_stages_of_a_recipe_can_be_left_out(finished_run):
+    encoder = finished_run / "teacher_run" / "teacher"
+    words = ["--pretrained", str(encoder), "--stages", "fine_tuning"]
+    made = settings("distilbert", finished_run, *words)
+    assert [stage.name for stage in made.stages] == ["fine_tuning"]
+    assert made.corpus is None
+
+
+def test_control_on_a_corpus_keeps_it_and_drops_the_teacher(
+    finished_run, tmp_path
+):
+    encoder = finished_run / "teacher_run" / "teacher"
+    text = tmp_path / "text.txt"
+    text.write_text("some words\n")
+    words = ["--pretrained", str(encoder), "--corpus", str(text), "--control"]
+    made = settings("distilbert", finished_run, *words)
+    assert [stage.data for stage in made.control] == ["corpus", "task"]
+    assert not any(stage.objectives for stage in made.control)
 
 
 def test_preset_students_take_another_depth(finished_run):
@@ -56,6 +89,10 @@ def test_preset_students_take_another_depth(finished_run):
             "--num-layers cannot stand beside --student",
         ),
         ("tinybert", ["--pretrained", "ENCODER"], "does not start from"),
+        ("bert_small", [], "Pass --corpus FILE"),
+        ("tinybert", ["--corpus", "a.txt"], "trains on running text"),
+        ("tinybert", ["--column", "text"], "--column needs --corpus"),
+        ("tinybert", ["--stages", "pretraining"], "has intermediate_layer"),
         (
             "fine_tuning",
             ["--control", "--pretrained", "ENCODER"],

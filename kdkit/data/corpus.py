@@ -1,0 +1,114 @@
+"""Running text, one document a line or a row, read as it is needed."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+from kdkit.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Files of text without labels.
+
+    Args:
+        files: tuple of strings or paths. UTF-8 files with one text a line, or
+            tab-separated tables with a header. Empty lines are passed over.
+        column: string or `None`. The heading of the column that holds the
+            texts of tables; `None` where the whole line is the text. Defaults
+            to `None`.
+
+    Raises:
+        UsageError: if there are no files.
+    """
+
+    files: tuple[str, ...]
+    column: str | None = None
+
+    def __post_init__(self):
+        if not self.files:
+            raise UsageError(
+                "A corpus needs at least one file. Received: none."
+            )
+
+    def check(self) -> None:
+        """Checks that the files are there, and tables have the column.
+
+        Raises:
+            UsageError: with everything that is missing.
+        """
+        problems = []
+        for file in self.files:
+            path = pathlib.Path(file)
+            if not path.is_file():
+                problems.append(f"No such file of text: {path}.")
+            elif self.column is not None:
+                with open(path, encoding="utf-8-sig", newline="\n") as lines:
+                    try:
+                        self._column_index(path, lines.readline())
+                    except UsageError as error:
+                        problems.append(str(error))
+        if problems:
+            raise UsageError("\n".join(problems))
+
+    def texts(self) -> Iterator[str]:
+        """Yields the texts in order, holding one line at a time.
+
+        Raises:
+            UsageError: with file and line number where a row lacks the column
+                or a line is not UTF-8.
+        """
+        for file in self.files:
+            yield from self._texts_of(pathlib.Path(file))
+
+    def _texts_of(self, path):
+        index = None
+        for number, line in _numbered_lines(path):
+            if self.column is not None:
+                if number == 1:
+                    index = self._column_index(path, line)
+                    continue
+                cells = line.split("\t")
+                if len(cells) <= index:
+                    raise UsageError(
+                        f"{path}, line {number}: expected a column "
+                        f"{self.column!r} at position {index + 1}. Received: "
+                        f"{len(cells)} columns. Mend or remove the line."
+                    )
+                line = cells[index]
+            text = line.strip()
+            if text:
+                yield text
+
+    def _column_index(self, path, header):
+        headings = header.removesuffix("\n").removesuffix("\r").split("\t")
+        if self.column not in headings:
+            raise UsageError(
+                f"{path}, line 1: expected a header with {self.column!r}. "
+                f"Received: {headings}. Name another column, or none for a "
+                "file of one text a line."
+            )
+        return headings.index(self.column)
+
+
+def _numbered_lines(path):
+    """Yields line number, from 1, and text of every line."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(path, "rb"))
+        except OSError as error:
+            raise UsageError(
+                f"Cannot read {path}: {error.strerror}. Expected a file of "
+                "text."
+            ) from error
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                byte = error.object[error.start]
+                raise UsageError(
+                    f"{path}, line {number}: expected UTF-8. Received: byte "
+                    f"0x{byte:02x}. Convert the file, for example with iconv."
+                ) from error
+            yield number, text.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,95 @@
+"""Batches of masked rows for masked-language modelling."""
+
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from kdkit.data.masking import Masker
+from kdkit.data.packing import PackedCorpus
+
+# Stands in the place of the epoch in the seeds of evaluation.
+EVALUATION = -1
+
+
+def masked_training_batches(
+    corpus: PackedCorpus,
+    masker: Masker,
+    batch_size: int,
+    seed: int,
+    first_epoch: int = 0,
+) -> tuple[tf.data.Dataset, int]:
+    """Returns endless shuffled batches, masked anew in every epoch.
+
+    Order and masks of an epoch are a function of `(seed, epoch)` alone, so
+    training can go on where it stopped. Batches have one shape: what does not
+    fill the last one is left out, other rows in every epoch.
+
+    Args:
+        corpus: `PackedCorpus`.
+        masker: `Masker`.
+        batch_size: int. Rows of a batch; all of them if there are fewer.
+        seed: int. Seed of order and masks.
+        first_epoch: int. Epoch to begin with, from 0. Defaults to `0`.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` as `Masker`
+        makes them, and the number of batches in an epoch.
+    """
+    batch_size = min(batch_size, len(corpus))
+    steps_per_epoch = len(corpus) // batch_size
+
+    def batches():
+        for epoch in itertools.count(first_epoch):
+            order = np.random.default_rng([seed, epoch]).permutation(
+                len(corpus)
+            )
+            for step in range(steps_per_epoch):
+                chosen = order[step * batch_size :][:batch_size]
+                yield corpus.rows[chosen], _seed(seed, epoch, step)
+
+    dataset = _masked(batches, corpus, masker)
+    cardinality = tf.data.experimental.INFINITE_CARDINALITY
+    return dataset.apply(
+        tf.data.experimental.assert_cardinality(cardinality)
+    ), steps_per_epoch
+
+
+def masked_evaluation_batches(
+    corpus: PackedCorpus, masker: Masker, batch_size: int
+) -> tf.data.Dataset:
+    """Returns every row once, in order, always with the same masks.
+
+    Args:
+        corpus: `PackedCorpus`.
+        masker: `Masker`.
+        batch_size: int. Rows of a batch; the last may have fewer.
+    """
+    steps = -(-len(corpus) // batch_size)
+
+    def batches():
+        for step in range(steps):
+            rows = corpus.rows[step * batch_size :][:batch_size]
+            yield rows, _seed(0, EVALUATION, step)
+
+    dataset = _masked(batches, corpus, masker)
+    return dataset.apply(tf.data.experimental.assert_cardinality(steps))
+
+
+def _masked(generate, corpus, masker):
+    rows = tf.data.Dataset.from_generator(
+        generate,
+        output_signature=(
+            tf.TensorSpec((None, corpus.sequence_length), "int32"),
+            tf.TensorSpec((2,), "int64"),
+        ),
+    )
+    return rows.map(masker, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
+        tf.data.AUTOTUNE
+    )
+
+
+def _seed(seed, epoch, step):
+    """Two numbers that differ for every batch of a run."""
+    sequence = np.random.SeedSequence([seed, epoch - EVALUATION, step])
+    return sequence.generate_state(2, "uint32").astype("int64")

@@ -1,0 +1,169 @@
+"""BERT's masking: which tokens are hidden, and what stands in their place."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from kdkit.errors import UsageError
+
+UNKNOWN = "[UNK]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Masking:
+    """How tokens are masked for masked-language modelling.
+
+    Devlin et al., 2018, https://arxiv.org/abs/1810.04805, section 3.1. Masks
+    are a function of a seed, so keras-hub's `MaskedLMMaskGenerator`, which
+    takes none and knows no whole words, does not serve.
+
+    Args:
+        share: float. Part of the tokens that is predicted. Defaults to `0.15`.
+        mask_share: float. Part of these that becomes `[MASK]`. Defaults to
+            `0.8`.
+        random_share: float. Part of these that becomes a random token; the
+            rest stays as it is. Defaults to `0.1`.
+        whole_words: bool. Whether the pieces of a word are chosen together.
+            Defaults to `False`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a share is impossible.
+    """
+
+    share: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    whole_words: bool = False
+
+    def __post_init__(self):
+        shares = (self.mask_share, self.random_share)
+        if not 0 < self.share < 1 or min(shares) < 0 or sum(shares) > 1:
+            raise UsageError(
+                "Impossible masking. Expected 0 < share < 1 and mask_share and "
+                "random_share of at least 0 and together at most 1. Received: "
+                f"share={self.share}, mask_share={self.mask_share}, "
+                f"random_share={self.random_share}."
+            )
+
+    def num_predictions(self, sequence_length: int) -> int:
+        """Most tokens of a row that are predicted."""
+        return max(1, round(self.share * (sequence_length - 2)))
+
+
+class Masker:
+    """Masks batches of full rows inside `tf.data`.
+
+    Args:
+        masking: `Masking`.
+        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+    """
+
+    def __init__(self, masking: Masking, tokenizer):
+        pieces = tokenizer.get_vocabulary()
+        special = [
+            tokenizer.start_token_id,
+            tokenizer.end_token_id,
+            tokenizer.pad_token_id,
+            tokenizer.mask_token_id,
+        ]
+        # Nothing is learned from predicting what no piece spells.
+        is_special = np.array([piece == UNKNOWN for piece in pieces])
+        is_special[special] = True
+        self._masking = masking
+        self._mask_token_id = tokenizer.mask_token_id
+        self._is_special = tf.constant(is_special)
+        self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
+        prefix = getattr(tokenizer, "suffix_indicator", "##")
+        self._continues = tf.constant(
+            [piece.startswith(prefix) for piece in pieces]
+        )
+
+    def __call__(self, token_ids, seed):
+        """Returns `(x, y, sample_weight)` of a masked-language model.
+
+        Args:
+            token_ids: `int32` tensor of shape `(batch_size, sequence_length)`.
+            seed: int tensor of shape `(2,)`. The same seed and rows give the
+                same masks.
+
+        Returns:
+            `x`, a dict with `token_ids`, `segment_ids` and `padding_mask` of
+            that shape and `mask_positions` of shape `(batch_size,
+            num_predictions)`; `y`, the token ids that stood there; and weights
+            of the same shape, 0 where a row has fewer to predict.
+        """
+        seeds = tf.random.split(seed, 3)
+        positions, counts = self._choose(token_ids, seeds[0])
+        originals = tf.gather(token_ids, positions, batch_dims=1)
+        placed = tf.where(
+            counts, self._replace(originals, seeds[1], seeds[2]), originals
+        )
+        x = {
+            "token_ids": _put(token_ids, positions, placed),
+            "segment_ids": tf.zeros_like(token_ids),
+            "padding_mask": tf.ones_like(token_ids),
+            "mask_positions": positions,
+        }
+        return x, originals, tf.cast(counts, "float32")
+
+    def _choose(self, token_ids, seed):
+        """Positions to predict, rising, and whether each of them counts."""
+        budget = self._masking.num_predictions(token_ids.shape[1])
+        scores = tf.random.stateless_uniform(tf.shape(token_ids), seed)
+        maskable = ~tf.gather(self._is_special, token_ids)
+        if self._masking.whole_words:
+            # Every piece has the score of its word's first piece.
+            begins = ~tf.gather(self._continues, token_ids) | ~maskable
+            word = tf.cumsum(tf.cast(begins, "int32"), axis=1)
+            first = tf.argmax(
+                word[:, tf.newaxis, :] == word[:, :, tf.newaxis],
+                axis=2,
+                output_type="int32",
+            )
+            scores = tf.gather(scores, first, batch_dims=1)
+        scores = tf.where(maskable, scores, 2.0)  # after all others
+        order = tf.argsort(scores, axis=1, stable=True)[:, : budget + 1]
+        ordered = tf.gather(scores, order, batch_dims=1)
+        counts = ordered[:, :budget] < 1.0
+        if self._masking.whole_words:
+            # A word that the budget would cut is left out, unless it is first.
+            same_as_next = ordered[:, budget - 1] == ordered[:, budget]
+            cut = ordered[:, :budget] == ordered[:, budget - 1, tf.newaxis]
+            cut &= same_as_next[:, tf.newaxis]
+            counts &= ~cut | tf.reduce_all(cut, axis=1, keepdims=True)
+        positions = order[:, :budget]
+        rising = tf.argsort(positions, axis=1)
+        return (
+            tf.gather(positions, rising, batch_dims=1),
+            tf.gather(counts, rising, batch_dims=1),
+        )
+
+    def _replace(self, originals, choice_seed, token_seed):
+        """`[MASK]`, a random token or the token itself."""
+        draw = tf.random.stateless_uniform(tf.shape(originals), choice_seed)
+        which = tf.random.stateless_uniform(
+            tf.shape(originals),
+            token_seed,
+            maxval=tf.size(self._ordinary),
+            dtype="int32",
+        )
+        masked = self._masking.mask_share
+        changed = masked + self._masking.random_share
+        return tf.where(
+            draw < masked,
+            self._mask_token_id,
+            tf.where(
+                draw < changed, tf.gather(self._ordinary, which), originals
+            ),
+        )
+
+
+def _put(token_ids, positions, values):
+    """Writes values into rows at their positions."""
+    rows = tf.broadcast_to(
+        tf.range(tf.shape(positions)[0])[:, tf.newaxis], tf.shape(positions)
+    )
+    return tf.tensor_scatter_nd_update(
+        token_ids, tf.stack([rows, positions], axis=-1), values
+    )

@@ -1,0 +1,104 @@
+"""Masked-language models: an encoder and a head tied to its embeddings."""
+
+import contextlib
+import pathlib
+
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import find_preset_directory
+from kdkit.models.loading import load_encoder
+from kdkit.models.loading import task_class
+
+
+def masked_lm(backbone):
+    """Puts a masked-language-modelling head on an encoder.
+
+    A dense layer as wide as the encoder, GELU, layer normalisation, and the
+    transposed token embeddings with a bias (Devlin et al., 2018). The encoder
+    is not copied: what is trained here is trained wherever it is used.
+
+    Args:
+        backbone: `keras_hub.models.BertBackbone`.
+
+    Returns:
+        A `keras_hub.models.BertMaskedLM` without preprocessor, whose output
+        are logits of shape `(batch_size, num_predictions, vocabulary_size)` at
+        the input `mask_positions`.
+    """
+    return keras_hub.models.BertMaskedLM(backbone)
+
+
+@contextlib.contextmanager
+def frozen_pooler(backbone):
+    """Keeps the pooler of an encoder out of training.
+
+    Masked-language modelling does not use it, and Keras warns of weights
+    without gradient.
+
+    Args:
+        backbone: a keras-hub backbone, with or without a pooler.
+    """
+    pooler = getattr(backbone, "pooled_dense", None)
+    if pooler is None:
+        yield
+        return
+    was_trainable, pooler.trainable = pooler.trainable, False
+    try:
+        yield
+    finally:
+        pooler.trainable = was_trainable
+
+
+def load_masked_lm(source) -> LoadedModel:
+    """Loads a masked-language model, or puts a new head on an encoder.
+
+    Args:
+        source: string or path. A run of `kdkit pretrain`, or an encoder as
+            `kdkit.models.load_encoder` takes it.
+
+    Raises:
+        UsageError: (a `ValueError`) if nothing is found there.
+    """
+    path = pathlib.Path(source)
+    if path.is_dir():
+        directory = find_preset_directory(path)
+        if task_class(directory).endswith("MaskedLM"):
+            model = keras_hub.models.MaskedLM.from_preset(str(directory))
+            tokenizer = model.preprocessor.tokenizer
+            model.preprocessor = None
+            return LoadedModel(model, tokenizer, has_trained_head=True)
+    backbone, tokenizer = load_encoder(source)
+    return LoadedModel(masked_lm(backbone), tokenizer, has_trained_head=False)
+
+
+def save_masked_lm(model, tokenizer, path, sequence_length):
+    """Writes a masked-language model as a keras-hub preset directory.
+
+    The directory loads with `keras_hub.models.MaskedLM.from_preset`, or as an
+    encoder with `keras_hub.models.Backbone.from_preset`, where kdkit is not
+    installed.
+
+    Args:
+        model: `keras_hub.models.BertMaskedLM`.
+        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        path: string or path of the directory.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+
+    Raises:
+        UsageError: if the tokenizer is of another size than the model.
+    """
+    if tokenizer.vocabulary_size() > model.backbone.vocabulary_size:
+        raise UsageError(
+            "The tokenizer has more pieces than the model has embeddings. "
+            f"Received: {tokenizer.vocabulary_size()} pieces, "
+            f"{model.backbone.vocabulary_size} embeddings."
+        )
+    # A copy, since what is saved of a compiled model includes its optimiser.
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    copy.preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
+        tokenizer, sequence_length=sequence_length
+    )
+    copy.save_to_preset(str(path))

@@ -1,0 +1,24 @@
+"""Masked-language modelling: how encoders are made.
+
+Devlin et al., 2018, https://arxiv.org/abs/1810.04805, section 3.1: 15 % of the
+tokens are predicted; of these 80 % are masked, 10 % replaced and 10 % left. No
+next-sentence prediction, and new masks in every epoch (Liu et al., 2019,
+https://arxiv.org/abs/1907.11692).
+
+    kdkit pretrain --corpus TEXT --model ENCODER --run-dir runs/pretrained
+    kdkit pretrain --corpus TEXT --tokenizer ENCODER \\
+        --student tinybert_4_layer_en_uncased --run-dir runs/from_scratch
+"""
+
+from kdkit.training.stages import Stage
+
+STAGES = (
+    Stage(
+        name="pretraining",
+        data="corpus",
+        epochs=3,
+        learning_rate=1e-4,
+        warmup_fraction=0.05,
+        hard_label_weight=1.0,
+    ),
+)

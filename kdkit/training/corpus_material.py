@@ -1,0 +1,122 @@
+"""Running text as the material of a stage: masked-language modelling."""
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import scipy.special
+
+from kdkit.data import Masker
+from kdkit.data import PackedCorpus
+from kdkit.data import masked_evaluation_batches
+from kdkit.data import masked_training_batches
+from kdkit.data import open_packed
+from kdkit.data import pack
+from kdkit.errors import RunError
+from kdkit.training.corpus_settings import CorpusSettings
+
+EVALUATION_BATCH_SIZE = 16  # logits are as wide as the vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusMaterial:
+    """Packed text, masked anew in every epoch.
+
+    Args:
+        train: `kdkit.data.PackedCorpus`.
+        held_out: `kdkit.data.PackedCorpus`.
+        masker: `kdkit.data.Masker`.
+    """
+
+    train: PackedCorpus
+    held_out: PackedCorpus
+    masker: Masker
+    primary_metric = "perplexity"
+    larger_is_better = False
+
+    @property
+    def label_loss(self):
+        # The mean over the tokens that count, however many a row has.
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def training_batches(self, batch_size, seed, first_epoch):
+        return masked_training_batches(
+            self.train, self.masker, batch_size, seed, first_epoch
+        )
+
+    def validation_batches(self):
+        return masked_evaluation_batches(
+            self.held_out, self.masker, EVALUATION_BATCH_SIZE
+        )
+
+    def evaluate(self, predict):
+        """Perplexity and accuracy at masked tokens that are always the same.
+
+        Perplexity is exp of the mean negative log-likelihood in nats, over all
+        predicted tokens of the held-out rows.
+        """
+        loss = correct = total = 0.0
+        for x, labels, weights in self.validation_batches():
+            logits = np.asarray(predict(x), "float32")
+            labels, weights = labels.numpy(), weights.numpy()
+            chosen = np.take_along_axis(logits, labels[..., np.newaxis], -1)
+            likelihoods = chosen[..., 0] - scipy.special.logsumexp(logits, -1)
+            loss -= float((weights * likelihoods).sum())
+            correct += float((weights * (logits.argmax(-1) == labels)).sum())
+            total += float(weights.sum())
+        if not math.isfinite(loss):
+            raise RunError(
+                "The loss on the held-out text is not finite: the model has "
+                "diverged."
+            )
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": {
+                "perplexity": math.exp(min(loss / total, 700.0)),
+                "masked_accuracy": correct / total,
+            },
+            "agreement": None,
+        }
+
+
+def load_corpus(settings: CorpusSettings, tokenizer, directory):
+    """Packs the text into a directory, or opens what was packed there.
+
+    Args:
+        settings: `CorpusSettings`.
+        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        directory: `pathlib.Path`.
+
+    Returns:
+        `CorpusMaterial`.
+
+    Raises:
+        UsageError: if a file is missing or malformed, or there is too little
+            text.
+    """
+    parts = {}
+    for name in ("train", "held_out"):
+        packed = open_packed(directory / name)
+        if packed is None:
+            packed = pack(
+                settings.texts(held_out=name == "held_out"),
+                tokenizer,
+                settings.sequence_length,
+                directory / name,
+            )
+        parts[name] = packed
+    print(
+        f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
+        f"rows of {settings.sequence_length} tokens to train on, "
+        f"{len(parts['held_out'])} rows held out.",
+        flush=True,
+    )
+    return CorpusMaterial(
+        parts["train"],
+        parts["held_out"],
+        Masker(settings.masking, tokenizer),
+    )

@@ -1,0 +1,134 @@
+"""The stages of a distillation that are on running text."""
+
+import dataclasses
+import functools
+import pathlib
+
+from kdkit import models
+from kdkit.distiller import Distiller
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import LoadedModel
+from kdkit.training.corpus_material import load_corpus
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.stage_runner import Arm
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CorpusStages:
+    """The stages on a corpus, ready to run.
+
+    Args:
+        settings: `DistillSettings`.
+        stages: dict from arm to its `Stage`s on the corpus.
+        teacher: `LoadedModel` of a masked-language model, or `None` where no
+            stage has objectives.
+        tokenizer: the tokenizer of teacher and student.
+        directory: `pathlib.Path`. Where the packed text is kept.
+    """
+
+    settings: DistillSettings
+    stages: dict
+    teacher: LoadedModel | None
+    tokenizer: object
+    directory: pathlib.Path
+
+    @functools.cached_property
+    def material(self):
+        """The packed text, made when it is first needed."""
+        return load_corpus(self.settings.corpus, self.tokenizer, self.directory)
+
+    def run(self, run, arm_name, model) -> None:
+        """Trains a classifier's encoder, under a head for masked tokens."""
+        if not self.stages[arm_name]:
+            return
+        arm = Arm(
+            name=arm_name,
+            model=models.masked_lm(model.backbone),
+            teacher=self.teacher.model if self.teacher else None,
+            material=self.material,
+            seed=self.settings.seed,
+            jit_compile=self.settings.jit_compile,
+        )
+        with models.frozen_pooler(model.backbone):
+            arm.run(run, self.stages[arm_name])
+
+
+def prepare_corpus_stages(
+    settings: DistillSettings, student, tokenizer, pretrained, directory
+) -> CorpusStages:
+    """Checks the stages on a corpus, and loads their teacher.
+
+    Args:
+        settings: `DistillSettings`.
+        student: a classifier of the student's sizes.
+        tokenizer: the tokenizer of the task's teacher.
+        pretrained: where the pretrained encoder is, or `None`.
+        directory: `pathlib.Path`. Where the packed text will be kept.
+
+    Raises:
+        UsageError: with all that does not fit.
+    """
+    stages = {
+        name: tuple(stage for stage in stages if stage.data == "corpus")
+        for name, stages in settings.arms.items()
+    }
+    teacher = None
+    if any(stages.values()):
+        with all_mistakes() as check:
+            with check():
+                settings.corpus.check()
+            with check():
+                check_length(settings.corpus, student.backbone)
+            if any(stage.objectives for stage in stages["student"]):
+                with check():
+                    teacher = _load_teacher(pretrained, tokenizer)
+                    _check_fit(teacher, student, stages["student"])
+    return CorpusStages(settings, stages, teacher, tokenizer, directory)
+
+
+def check_length(corpus, backbone):
+    """Refuses rows that are longer than the encoder's positions.
+
+    Raises:
+        UsageError: if they are.
+    """
+    if corpus.sequence_length > backbone.max_sequence_length:
+        raise UsageError(
+            "The corpus' rows are longer than the model reads. Received: "
+            f"sequence_length={corpus.sequence_length}, the model has "
+            f"{backbone.max_sequence_length} positions. Use --set "
+            f"corpus.sequence_length={backbone.max_sequence_length}."
+        )
+
+
+def _load_teacher(source, tokenizer) -> LoadedModel:
+    """Loads a masked-language model that shares the task's vocabulary."""
+    teacher = models.load_masked_lm(source)
+    if not teacher.has_trained_head:
+        raise UsageError(
+            f"The encoder in {source} has no trained head for masked tokens, "
+            "so it cannot teach on a corpus. Make one with: kdkit pretrain "
+            f"--model {source} --corpus FILE --run-dir RUN"
+        )
+    if teacher.tokenizer.get_vocabulary() != tokenizer.get_vocabulary():
+        raise UsageError(
+            f"The pretrained encoder in {source} and the task's teacher do not "
+            "share their vocabulary. Use the encoder that the teacher was "
+            "fine-tuned from."
+        )
+    return teacher
+
+
+def _check_fit(teacher, model, stages) -> None:
+    """Builds what the stages will build, so that what does not fit is told."""
+    with all_mistakes() as check:
+        for stage in stages:
+            if stage.objectives:
+                with check():
+                    Distiller(
+                        teacher.model,
+                        models.masked_lm(model.backbone),
+                        stage.build_objectives(),
+                        stage.label_weight,
+                    )

@@ -1,0 +1,60 @@
+"""What every kind of run writes into its log, and says at its end."""
+
+import pathlib
+
+from kdkit.training.run_directory import RunDirectory
+
+
+def says_finished(run: RunDirectory) -> bool:
+    """Whether the run is finished; says so if it is."""
+    if run.is_finished:
+        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
+    return run.is_finished
+
+
+def log_model(run: RunDirectory, arm, model, settings=None) -> None:
+    """Logs the sizes of an arm's model, once.
+
+    Args:
+        run: `RunDirectory`.
+        arm: string.
+        model: a task model around a backbone.
+        settings: `ModelSettings` or `None`. What it was made from.
+    """
+    if [event for event in run.events("model") if event["arm"] == arm]:
+        return
+    backbone = model.backbone
+    name = f"BERT {backbone.num_layers}×{backbone.hidden_dim}"
+    if settings is not None and settings.checkpoint is not None:
+        name = pathlib.Path(settings.checkpoint).name
+    run.log(
+        "model",
+        arm=arm,
+        name=name,
+        parameters=model.count_params(),
+        num_layers=backbone.num_layers,
+        hidden_dim=backbone.hidden_dim,
+        num_heads=backbone.num_heads,
+        intermediate_dim=backbone.intermediate_dim,
+    )
+
+
+def finish(run: RunDirectory, best) -> None:
+    """Logs the end of a run and prints where its models are.
+
+    Args:
+        run: `RunDirectory`.
+        best: dict from arm to what `Arm.run` returned.
+    """
+    run.log("run_finished", seconds=run.seconds, best=best)
+    for arm, result in best.items():
+        print(
+            f"{arm}: {format_metrics(result['metrics'])} on dev (epoch "
+            f"{result['epoch']} of {result['stage']}), in {run.path / arm}",
+            flush=True,
+        )
+
+
+def format_metrics(metrics) -> str:
+    """Metrics in a line."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

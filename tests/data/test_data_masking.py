@@ -1,0 +1,146 @@
+"""BERT's masking: how much, what, and the same again from the same seed."""
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.errors import UsageError
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [f"w{number}" for number in range(40)]
+CONTINUATIONS = [f"##c{number}" for number in range(20)]
+ROWS, LENGTH = 400, 42
+BUDGET = 6  # 15 % of 40
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return keras_hub.tokenizers.BertTokenizer(
+        [*SPECIAL, *WORDS, *CONTINUATIONS], lowercase=True
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    generator = np.random.default_rng(0)
+    rows = generator.integers(5, 65, size=(ROWS, LENGTH)).astype("int32")
+    rows[:, 0], rows[:, -1], rows[:, 20] = 2, 3, 3
+    return data.PackedCorpus(rows, num_texts=ROWS)
+
+
+def masked(corpus, tokenizer, **settings):
+    """All rows masked once, as NumPy."""
+    masker = data.Masker(data.Masking(**settings), tokenizer)
+    batches = data.masked_evaluation_batches(corpus, masker, ROWS)
+    ((x, y, weights),) = list(batches.as_numpy_iterator())
+    return x, y, weights
+
+
+def test_labels_are_what_stood_at_rising_positions(corpus, tokenizer):
+    x, y, weights = masked(corpus, tokenizer)
+    positions = x["mask_positions"]
+    assert positions.shape == y.shape == weights.shape == (ROWS, BUDGET)
+    assert (np.diff(positions) > 0).all()
+    np.testing.assert_array_equal(
+        y, np.take_along_axis(corpus.rows, positions, 1)
+    )
+    assert (weights == 1).all()
+
+
+def test_special_tokens_are_never_predicted(corpus, tokenizer):
+    _, y, _ = masked(corpus, tokenizer)
+    assert y.min() >= len(SPECIAL)
+
+
+def test_other_positions_stay_as_they_are(corpus, tokenizer):
+    x, _, _ = masked(corpus, tokenizer)
+    changed = x["token_ids"] != corpus.rows
+    np.put_along_axis(changed, x["mask_positions"], False, 1)
+    assert not changed.any()
+
+
+def test_eighty_ten_ten(corpus, tokenizer):
+    x, y, _ = masked(corpus, tokenizer)
+    placed = np.take_along_axis(x["token_ids"], x["mask_positions"], 1)
+    is_mask = placed == tokenizer.mask_token_id
+    kept = placed == y
+    # Of 2,400 draws, four standard deviations.
+    assert is_mask.mean() == pytest.approx(0.8, abs=0.033)
+    assert kept.mean() == pytest.approx(0.1 + 0.1 / 60, abs=0.025)
+    assert placed[~is_mask].min() >= len(SPECIAL)
+
+
+def test_positions_are_chosen_evenly(corpus, tokenizer):
+    x, _, _ = masked(corpus, tokenizer)
+    counts = np.bincount(x["mask_positions"].ravel(), minlength=LENGTH)
+    ordinary = np.delete(counts, [0, 20, LENGTH - 1])
+    expected = ROWS * BUDGET / 39
+    assert counts[[0, 20, LENGTH - 1]].sum() == 0
+    np.testing.assert_allclose(ordinary, expected, atol=5 * expected**0.5)
+
+
+def test_all_pieces_of_a_word_are_chosen_together(corpus, tokenizer):
+    x, _, weights = masked(corpus, tokenizer, whole_words=True)
+    chosen = np.zeros(corpus.rows.shape, bool)
+    np.put_along_axis(chosen, x["mask_positions"], weights > 0, 1)
+    continues = corpus.rows >= 5 + len(WORDS)
+    special = corpus.rows < 5
+    begins = ~continues | special | np.roll(special, 1, axis=1)
+    words = np.cumsum(begins, axis=1)
+    whole = 0
+    for row in range(ROWS):
+        for word in np.unique(words[row][chosen[row]]):
+            pieces = chosen[row][words[row] == word]
+            whole += pieces.all()
+            # Only a word longer than the budget is ever cut.
+            assert pieces.all() or len(pieces) > BUDGET
+    assert whole > ROWS
+    assert 0.6 < weights.mean() <= 1
+
+
+def test_a_row_with_little_to_predict_has_weights_of_0(tokenizer):
+    rows = np.full((2, LENGTH), 3, "int32")
+    rows[0, 5], rows[0, 9] = 10, 11
+    _, y, weights = masked(data.PackedCorpus(rows, 1), tokenizer)
+    assert weights.sum(axis=1).tolist() == [2, 0]
+    assert sorted(y[0][weights[0] > 0]) == [10, 11]
+
+
+def test_epochs_differ_and_repeat(corpus, tokenizer):
+    masker = data.Masker(data.Masking(), tokenizer)
+
+    def epoch(first_epoch, seed=0):
+        batches, steps = data.masked_training_batches(
+            corpus, masker, 32, seed, first_epoch
+        )
+        assert steps == ROWS // 32
+        return [
+            np.concatenate([x["token_ids"], x["mask_positions"], y], axis=1)
+            for x, y, _ in batches.take(2 * steps).as_numpy_iterator()
+        ]
+
+    first = epoch(0)
+    np.testing.assert_array_equal(first, epoch(0))
+    np.testing.assert_array_equal(first[ROWS // 32 :], epoch(1)[: ROWS // 32])
+    assert not np.array_equal(first[0], first[ROWS // 32])
+    assert not np.array_equal(first, epoch(0, seed=1))
+
+
+def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):
+    first, second = (masked(corpus, tokenizer) for _ in range(2))
+    np.testing.assert_array_equal(first[0]["token_ids"], second[0]["token_ids"])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"share": 0.0},
+        {"share": 1.0},
+        {"mask_share": 0.95},
+        {"random_share": -1},
+    ],
+)
+def test_impossible_shares_are_refused(settings):
+    with pytest.raises(UsageError, match="Impossible masking"):
+        data.Masking(**settings)

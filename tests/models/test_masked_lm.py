@@ -1,0 +1,136 @@
+"""Masked-language models: tied head, files, other uses of their encoder."""
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+
+from kdkit import data
+from kdkit import models
+from kdkit.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return keras_hub.tokenizers.BertTokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return models.student(
+        {
+            "num_layers": 2,
+            "hidden_dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": 16,
+            "vocabulary_size": tokenizer.vocabulary_size(),
+            "max_sequence_length": 16,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(encoder, tokenizer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("masked_lm") / "encoder"
+    model = models.masked_lm(encoder)
+    models.save_masked_lm(model, tokenizer, path, 16)
+    return model, path
+
+
+def inputs():
+    return {
+        **batch(),
+        "mask_positions": np.array([[0, 1], [1, 0], [0, 0], [1, 1]]),
+    }
+
+
+def test_logits_are_of_the_masked_positions_over_the_vocabulary():
+    model = models.masked_lm(bert(num_classes=None))
+    x = inputs()
+    logits = np.asarray(model(x))
+    assert logits.shape == (4, 2, 20)
+    swapped = {**x, "mask_positions": x["mask_positions"][:, ::-1]}
+    np.testing.assert_allclose(model(swapped), logits[:, ::-1], atol=1e-5)
+
+
+def test_head_is_tied_to_the_embeddings():
+    backbone = bert(num_classes=None)
+    model = models.masked_lm(backbone)
+    shapes = [
+        tuple(weight.shape)
+        for weight in model.trainable_weights
+        if all(weight is not other for other in backbone.trainable_weights)
+    ]
+    # Dense layer, layer normalisation and a bias per token; no second matrix
+    # as wide as the vocabulary.
+    assert sorted(shapes) == sorted([(8, 8), (8,), (8,), (8,), (20,)])
+
+
+def test_file_brings_head_encoder_and_tokenizer(saved):
+    model, path = saved
+    loaded = models.load_masked_lm(path)
+    assert loaded.has_trained_head
+    np.testing.assert_allclose(
+        loaded.model(inputs()), model(inputs()), atol=1e-6
+    )
+    assert loaded.tokenizer.get_vocabulary() == data.sentiment_vocabulary()
+
+
+def test_file_is_an_encoder_for_other_uses(saved):
+    model, path = saved
+    backbone, _ = models.load_encoder(path)
+    np.testing.assert_allclose(
+        backbone(batch())["sequence_output"],
+        model.backbone(batch())["sequence_output"],
+        atol=1e-6,
+    )
+    classifier = models.load_classifier(path, num_classes=3)
+    assert not classifier.has_trained_head
+
+
+def test_sizes_are_read_without_weights(saved):
+    backbone, _ = models.load_encoder(saved[1], load_weights=False)
+    assert backbone.num_layers == 2
+
+
+def test_an_encoder_without_a_head_gets_a_new_one(tokenizer, tmp_path):
+    classifier = models.student(
+        {
+            "num_layers": 1,
+            "hidden_dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": 16,
+            "vocabulary_size": tokenizer.vocabulary_size(),
+        },
+        num_classes=2,
+    )
+    models.save_preset(classifier, tokenizer, tmp_path / "model", 16)
+    loaded = models.load_masked_lm(tmp_path / "model")
+    assert not loaded.has_trained_head
+    for ours, theirs in zip(
+        loaded.model.backbone.get_weights(),
+        classifier.backbone.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_place_without_an_encoder_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="No model found"):
+        models.load_encoder(tmp_path)
+
+
+def test_vocabulary_file_makes_a_tokenizer(tmp_path):
+    file = tmp_path / "vocab.txt"
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    file.write_text("\n".join([*special, "film", "##s"]))
+    tokenizer = models.load_tokenizer(file)
+    assert np.asarray(tokenizer("Films")).tolist() == [5, 6]
+    file.write_text("\n".join([*special, "film", "Film"]))
+    assert np.asarray(models.load_tokenizer(file)("Film")).tolist() == [6]
+    file.write_text("film\n")
+    with pytest.raises(UsageError, match=r"Missing: \[PAD\], \[UNK\]"):
+        models.load_tokenizer(file)

@@ -1,0 +1,152 @@
+"""Pretraining runs: what they measure, leave and refuse."""
+
+import dataclasses
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import log_softmax
+
+from kdkit import data
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import load_masked_lm
+from kdkit.recipes import smoke
+from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
+from kdkit.training import pretrain
+from kdkit.training.checkpoints import StageCheckpoints
+
+CORPUS = CorpusSettings(sequence_length=32, held_out_every=40)
+
+
+def settings(epochs=2, **changes):
+    (stage,) = smoke.PRETRAINING.stages
+    stage = dataclasses.replace(stage, epochs=epochs, batch_size=512)
+    return dataclasses.replace(
+        smoke.PRETRAINING, corpus=CORPUS, stages=(stage,), **changes
+    )
+
+
+def read_events(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event for event in events if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pretraining") / "run"
+    pretrain(settings(), path)
+    return path
+
+
+def test_perplexity_and_accuracy_are_of_the_held_out_masks(pretrained):
+    loaded = load_masked_lm(pretrained)
+    texts = list(CORPUS.texts(held_out=True))
+    assert texts == data.load_sentiment("train").texts[0][::40]
+    held_out = data.open_packed(pretrained / "corpus" / "held_out")
+    masker = data.Masker(data.Masking(), loaded.tokenizer)
+    losses, hits = [], []
+    for x, y, weights in data.masked_evaluation_batches(held_out, masker, 16):
+        logits = np.asarray(loaded.model(x))
+        chosen = np.take_along_axis(
+            log_softmax(logits), y.numpy()[..., None], -1
+        )
+        counts = weights.numpy() > 0
+        losses += list(-chosen[..., 0][counts])
+        hits += list((logits.argmax(-1) == y.numpy())[counts])
+    (finished,) = read_events(pretrained, "run_finished")
+    metrics = finished["best"]["encoder"]["metrics"]
+    assert metrics["perplexity"] == pytest.approx(
+        np.exp(np.mean(losses)), rel=1e-3
+    )
+    assert metrics["masked_accuracy"] == pytest.approx(np.mean(hits))
+
+
+def test_perplexity_falls_and_the_best_epoch_is_kept(pretrained):
+    first, last = (
+        event["metrics"]["perplexity"]
+        for event in read_events(pretrained, "evaluation")
+    )
+    assert last < first
+    (finished,) = read_events(pretrained, "run_finished")
+    assert finished["best"]["encoder"]["metrics"]["perplexity"] == last
+
+
+def test_encoder_loads_without_kdkits_help(pretrained):
+    model = keras_hub.models.MaskedLM.from_preset(str(pretrained / "encoder"))
+    assert model.preprocessor.tokenizer.vocabulary_size() == len(
+        data.sentiment_vocabulary()
+    )
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(
+    pretrained, tmp_path, monkeypatch
+):
+    save_epoch = StageCheckpoints.save_epoch
+
+    def save_and_stop(self, *arguments):
+        save_epoch(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StageCheckpoints, "save_epoch", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(settings(), tmp_path / "run")
+    pretrain(settings(), tmp_path / "run")
+    for ours, theirs in zip(
+        load_masked_lm(tmp_path / "run").model.get_weights(),
+        load_masked_lm(pretrained).model.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_pretraining_goes_on_from_an_encoder(pretrained, tmp_path):
+    again = settings(1, model=ModelSettings(checkpoint=str(pretrained)))
+    pretrain(again, tmp_path / "run")
+    (before,) = read_events(pretrained, "run_finished")
+    (after,) = read_events(tmp_path / "run", "run_finished")
+    perplexities = [
+        event["best"]["encoder"]["metrics"]["perplexity"]
+        for event in (before, after)
+    ]
+    assert perplexities[1] < perplexities[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "RUN/none.txt", "--model", "RUN"], "No such file"),
+        (["--corpus", "TEXT"], "one of --model"),
+        (["--corpus", "TEXT", "--model", "a", "--student", "b"], "both"),
+        (["--corpus", "TEXT", "--student", "tinybert"], "expected one of"),
+        (
+            ["--corpus", "TEXT", "--student", "bert_3_layer_en_uncased"],
+            "needs a tokenizer",
+        ),
+        (["--column", "text", "--smoke"], "--column cannot stand beside"),
+        (["--smoke", "--set", "corpus.sequence_length=64"], "32 positions"),
+        (["--smoke", "--set", "corpus.held_out_every=1"], "at least 2"),
+        (["--smoke", "--set", "corpus.masking.share=2"], "Impossible masking"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    arguments, message, tmp_path, capsys
+):
+    text = tmp_path / "text.txt"
+    text.write_text("some words\n" * 40)
+    names = {"TEXT": str(text), "RUN": str(tmp_path)}
+    for name, place in names.items():
+        arguments = [word.replace(name, place) for word in arguments]
+    run_dir = tmp_path / "new_run"
+    assert main(["pretrain", *arguments, "--run-dir", str(run_dir)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (run_dir / "config.json").exists()
+
+
+def test_settings_of_a_corpus_must_make_sense():
+    with pytest.raises(UsageError, match="needs `files`"):
+        CorpusSettings(held_out=("a.txt",))

@@ -1,0 +1,135 @@
+"""The total loss of a recipe's stage, on a hand-made batch, against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+from helpers import labels
+from helpers import log_softmax
+from helpers import softmax
+from helpers import to_numpy
+
+import kdkit
+from kdkit import models
+from kdkit import taps
+from kdkit.recipes import RECIPES
+from kdkit.tasks import get_task
+
+TEACHER_LAYERS, STUDENT_LAYERS = 4, 3
+CLASSES = 3
+
+
+def logged(recipe, stage_name, parity, teacher, student, data):
+    """The losses of one stage that the Distiller reports for a batch."""
+    stages = RECIPES[recipe].stages_for(get_task("sst2"), parity)
+    (stage,) = [stage for stage in stages if stage.name == stage_name]
+    distiller = kdkit.Distiller(
+        teacher, student, stage.build_objectives(), stage.label_weight
+    )
+    distiller.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+    )
+    logs = distiller.test_on_batch(*data, return_dict=True)
+    return {name: float(value) for name, value in logs.items()}
+
+
+def cross_entropy(y, logits):
+    return -np.take_along_axis(log_softmax(logits), y[..., None], -1)[..., 0]
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def read(model, x):
+    wanted = ["logits", "cls_states", "hidden_states"]
+    return to_numpy(taps.tapped(model, wanted)(x))
+
+
+@pytest.fixture(scope="module")
+def classifiers():
+    return bert(num_layers=TEACHER_LAYERS), bert(STUDENT_LAYERS, seed=1)
+
+
+# Soft labels' temperature, factor and reduction; patience's weight and
+# reduction, in each reading.
+T, ALPHA = 10.0, 0.5
+READINGS = {
+    None: (T**2, False, 0.1, "sum"),
+    "paper": (1.0, False, 0.1, "sum"),
+    "pkd": (T**2, True, 100.0, "mean"),
+}
+
+
+@pytest.mark.parametrize("recipe", ["vanilla_kd", "pkd"])
+@pytest.mark.parametrize("parity", READINGS)
+def test_pkd_and_vanilla_kd_are_their_equations(recipe, parity, classifiers):
+    factor, is_kl, beta, reduction = READINGS[parity]
+    x, y = batch(), labels()
+    teacher, student = (read(model, x) for model in classifiers)
+    soft_labels = softmax(teacher["logits"] / T)
+    log_student = log_softmax(student["logits"] / T)
+    soft = -np.sum(soft_labels * log_student, -1)
+    if is_kl:
+        entropy = -np.sum(soft_labels * np.log(soft_labels), -1)
+        soft = (soft - entropy) / CLASSES
+    hard = cross_entropy(y, student["logits"])
+    expected = (1 - ALPHA) * hard.mean() + ALPHA * factor * soft.mean()
+    if recipe == "pkd":
+        # "skip" of 4 to 3 blocks.
+        distances = [
+            np.square(
+                unit(student["cls_states"][block])
+                - unit(teacher["cls_states"][learned])
+            )
+            for block, learned in {1: 1, 2: 3}.items()
+        ]
+        if reduction == "mean":
+            expected += beta * np.mean(distances)
+        else:
+            expected += beta * np.sum(distances) / len(y)
+    logs = logged(recipe, "fine_tuning", parity, *classifiers, (x, y))
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_distilbert_is_its_triple_loss():
+    encoders = (
+        bert(num_layers=TEACHER_LAYERS, num_classes=None),
+        bert(num_layers=STUDENT_LAYERS, num_classes=None, seed=1),
+    )
+    masked = [models.masked_lm(encoder) for encoder in encoders]
+    x = {**batch(), "mask_positions": np.array([[0, 1]] * 4)}
+    y = labels(8, 20).reshape(4, 2)
+    weights = np.array([[1, 1], [1, 0], [1, 1], [0, 0]], "float32")
+    teacher, student = (read(model, x) for model in masked)
+
+    def mean(values, weights):
+        return np.sum(values * weights) / np.sum(weights)
+
+    soft_labels = softmax(teacher["logits"] / 2)
+    divergence = 4 * np.sum(
+        soft_labels
+        * (np.log(soft_labels) - log_softmax(student["logits"] / 2)),
+        axis=-1,
+    )
+    cosine = 1 - np.sum(
+        unit(teacher["hidden_states"][-1]) * unit(student["hidden_states"][-1]),
+        axis=-1,
+    )
+    expected = (
+        5 * mean(divergence, weights)
+        + 2 * mean(cross_entropy(y, student["logits"]), weights)
+        + mean(cosine, x["padding_mask"])
+    )
+    logs = logged("distilbert", "pretraining", None, *masked, (x, y, weights))
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_fine_tuning_and_bert_small_have_no_teacher():
+    for name in ("fine_tuning", "bert_small"):
+        for stage in RECIPES[name].stages_for(get_task("sst2")):
+            assert not stage.objectives
+            assert stage.label_weight == 1.0
