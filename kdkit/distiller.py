@@ -10,11 +10,11 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.objectives import Objective
-from kdkit.objectives import bind
+from kdkit.objectives import Teachers
+from kdkit.objectives import Terms
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
-from kdkit.taps import padding_mask
 from kdkit.taps import select_inputs
 from kdkit.taps import tapped
 
@@ -34,6 +34,8 @@ class Distiller(keras.Model):
     over its objectives $o$ and, with `hard_label_weight` $h$ above 0, the
     compiled loss on the labels. Each step runs the student once and the
     teacher once; the teacher always in inference mode and without gradient.
+    With several teachers an objective is the weighted mean of its values
+    against each of them, with projections of their own.
 
     `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
@@ -49,12 +51,15 @@ class Distiller(keras.Model):
     Args:
         teacher: `keras.Model`. A keras-hub backbone or task model, or any
             model whose only output is the logits. Or the
-            `kdkit.taps.ModelShape` of one that is attached later.
+            `kdkit.taps.ModelShape` of one that is attached later. Or a list of
+            either, for several teachers.
         student: `keras.Model`, likewise.
         objectives: list of `kdkit.Objective`.
         hard_label_weight: float. Weight of the compiled loss on the labels:
             PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed.
             Defaults to `0.0`.
+        teacher_weights: list of floats, one per teacher, or `None` for equal
+            ones. What counts is their ratio. Defaults to `None`.
         name: string. Name of the model. Defaults to `"distiller"`.
 
     Raises:
@@ -92,48 +97,47 @@ class Distiller(keras.Model):
         student,
         objectives,
         hard_label_weight=0.0,
+        teacher_weights=None,
         name="distiller",
     ):
-        has_teacher = not isinstance(teacher, ModelShape)
-        teacher_shape = describe(teacher) if has_teacher else teacher
+        teachers = Teachers(teacher)
         student_shape = describe(student)
         backbone = find_backbone(student) or student
-        if backbone is (find_backbone(teacher) or teacher):
-            raise UsageError(
-                "Teacher and student share their layers. Expected two models. "
-                f"Received: {teacher.name!r} and {student.name!r}."
-            )
+        for model in teachers.models:
+            if backbone is (find_backbone(model) or model):
+                raise UsageError(
+                    "Teacher and student share their layers. Expected two "
+                    f"models. Received: {model.name!r} and {student.name!r}."
+                )
         objectives = tuple(objectives)
         policy = backbone.dtype_policy
-        bound = bind(
-            objectives, hard_label_weight, teacher_shape, student_shape, policy
+        terms = Terms(
+            objectives,
+            hard_label_weight,
+            teachers.shapes,
+            teacher_weights,
+            student_shape,
+            policy,
         )
         super().__init__(name=name, dtype=policy)
         self.student = student
         self.objectives = objectives
         self.hard_label_weight = hard_label_weight
-        # A layer that several pairs share is listed once.
-        self.projections = list(
-            {
-                layer.name: layer
-                for term in bound
-                for layer in term.projections.values()
-            }.values()
-        )
+        self.projections = terms.projections
         self.trackers = [
             keras.metrics.Mean(name=objective.name) for objective in objectives
         ]
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-        self._hidden = _Hidden(bound, teacher_shape, student_shape, student)
-        if has_teacher:
+        self._hidden = _Hidden(terms, teachers, student_shape, student)
+        if teachers.models:
             self.attach_teacher(teacher)
         self.built = True
 
     @property
     def teacher(self):
-        """The teacher, or `None` where none is attached yet."""
-        return self._hidden.teacher
+        """The teacher, a tuple of several, or `None` if none is attached."""
+        return self._hidden.teachers.one_or_all
 
     def __dir__(self):
         # Keras saves the models that `dir` lists. The teacher is not saved.
@@ -143,20 +147,13 @@ class Distiller(keras.Model):
         """Sets the teacher of a distiller that was made or loaded without one.
 
         Args:
-            teacher: `keras.Model` of the sizes that the distiller was made for.
+            teacher: `keras.Model` of the sizes that the distiller was made for,
+                or a list of as many as it was made for, in their order.
 
         Raises:
             UsageError: if the sizes differ.
         """
-        shape = describe(teacher)
-        expected = self._hidden.teacher_shape
-        if shape != expected:
-            raise UsageError(
-                "This teacher is not of the size the distiller was made for. "
-                f"Expected {expected}. Received: {shape}."
-            )
-        self._hidden.teacher = teacher
-        self._hidden.run_teacher = tapped(teacher, self._hidden.taps)
+        self._hidden.teachers.attach(teacher, self._hidden.terms.taps)
         # A step traced with the old teacher would go on using it.
         self.train_function = None
         self.test_function = None
@@ -181,10 +178,10 @@ class Distiller(keras.Model):
     def train_step(self, data):
         """One update: a forward of each model, a backward of the student."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        teacher_taps = self._run_teacher(x)
+        teachers_taps = self._hidden.teachers(x)
         with tf.GradientTape() as tape:
             loss, y_pred = self._run_student(
-                x, y, sample_weight, teacher_taps, training=True
+                x, y, sample_weight, teachers_taps, training=True
             )
             scaled_loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
@@ -208,22 +205,11 @@ class Distiller(keras.Model):
         """The same losses in inference mode, and the compiled metrics."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         _, y_pred = self._run_student(
-            x, y, sample_weight, self._run_teacher(x), training=False
+            x, y, sample_weight, self._hidden.teachers(x), training=False
         )
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
-    def _run_teacher(self, x):
-        """Returns the teacher's taps, without gradient."""
-        if self.teacher is None:
-            raise UsageError(
-                "This distiller has no teacher, since saved files do not hold "
-                "it. Call distiller.attach_teacher(model) first."
-            )
-        return keras.tree.map_structure(
-            ops.stop_gradient, self._hidden.run_teacher(x, training=False)
-        )
-
-    def _run_student(self, x, y, sample_weight, teacher_taps, training):
+    def _run_student(self, x, y, sample_weight, teachers_taps, training):
         """Returns this replica's share of the loss and the student's logits.
 
         The shares add up over replicas, and so do their gradients, which is
@@ -231,24 +217,18 @@ class Distiller(keras.Model):
         """
         student_taps = self._hidden.run_student(x, training=training)
         y_pred = student_taps.get("logits")
-        sums = [
-            term.sums(
-                teacher_taps,
-                student_taps,
-                padding_mask(x),
-                _weights_of(term.objective.tap, x, sample_weight),
-            )
-            for term in self._hidden.bound
-        ]
+        terms = self._hidden.terms
+        numerators, denominators = terms.sums(
+            teachers_taps, student_taps, x, sample_weight
+        )
         extra_loss, label_loss = self._keras_losses(
             x, y, y_pred, sample_weight, training
         )
-        numerators = [numerator for numerator, _ in sums]
+        count = len(numerators)
         totals = _sum_over_replicas(
-            [*numerators, *(denominator for _, denominator in sums)]
-            + [extra_loss, label_loss]
+            [*numerators, *denominators, extra_loss, label_loss]
         )
-        denominators = totals[len(sums) : 2 * len(sums)]
+        denominators = totals[count : 2 * count]
 
         def combine(values, extra_loss, label_loss):
             loss = extra_loss + self.hard_label_weight * label_loss
@@ -256,11 +236,13 @@ class Distiller(keras.Model):
                 loss += objective.weight * value
             return loss
 
-        shares = map(safe_divide, numerators, denominators)
-        values = list(map(safe_divide, totals, denominators))
+        shares = list(map(safe_divide, numerators, denominators))
+        values = terms.values(
+            list(map(safe_divide, totals[:count], denominators))
+        )
         total = combine(values, *totals[-2:])
         self._track(total, values, denominators, totals[-1], x)
-        return combine(list(shares), extra_loss, label_loss), y_pred
+        return combine(terms.values(shares), extra_loss, label_loss), y_pred
 
     def compute_loss(
         self,
@@ -344,7 +326,11 @@ class Distiller(keras.Model):
         # keras-hub task models arrive compiled; here the distiller compiles.
         student.pop("compile_config", None)
         return {
-            "teacher": dataclasses.asdict(self._hidden.teacher_shape),
+            "teacher": [
+                dataclasses.asdict(shape)
+                for shape in self._hidden.teachers.shapes
+            ],
+            "teacher_weights": list(self._hidden.terms.teacher_weights),
             "student": student,
             "objectives": [
                 objective.get_config() for objective in self.objectives
@@ -357,7 +343,7 @@ class Distiller(keras.Model):
     def from_config(cls, config, custom_objects=None):
         config = copy.deepcopy(config)  # keras-hub puts models into it
         return cls(
-            teacher=ModelShape(**config.pop("teacher")),
+            teacher=[ModelShape(**shape) for shape in config.pop("teacher")],
             student=keras.saving.deserialize_keras_object(
                 config.pop("student"), custom_objects=custom_objects
             ),
@@ -372,29 +358,11 @@ class Distiller(keras.Model):
 class _Hidden:
     """What Keras must neither track nor save: above all the teacher."""
 
-    def __init__(self, bound, teacher_shape, student_shape, student):
-        self.bound = bound
-        self.teacher_shape = teacher_shape
-        self.taps = sorted({term.objective.tap for term in bound})
+    def __init__(self, terms, teachers, student_shape, student):
+        self.terms = terms
+        self.teachers = teachers
         head = [] if student_shape.num_classes is None else ["logits"]
-        self.run_student = tapped(student, [*head, *self.taps])
-        self.teacher = None
-        self.run_teacher = None
-
-
-def _weights_of(tap, x, sample_weight):
-    """The sample weights that count for a tap.
-
-    Those of a masked-language model are of its predictions: they weigh the
-    logits, and no other tensor has that axis.
-    """
-    of_predictions = (
-        isinstance(x, dict)
-        and "mask_positions" in x
-        and sample_weight is not None
-        and len(sample_weight.shape) > 1
-    )
-    return None if of_predictions and tap != "logits" else sample_weight
+        self.run_student = tapped(student, [*head, *terms.taps])
 
 
 def _sum_over_replicas(values):

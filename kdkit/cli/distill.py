@@ -12,6 +12,18 @@ from kdkit.cli import options as shared
 
 
 def add_arguments(parser):
+    add_distillation(parser)
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="also train the same student on the labels alone, for the same "
+        "number of updates",
+    )
+    shared.add_run(parser)
+
+
+def add_distillation(parser):
+    """Adds what says what is distilled from what, by which recipe."""
     parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
     shared.add_task(parser)
     parser.add_argument(
@@ -50,13 +62,6 @@ def add_arguments(parser):
         "--parity",
         help="a variant of the recipe, see kdkit show RECIPE",
     )
-    parser.add_argument(
-        "--control",
-        action="store_true",
-        help="also train the same student on the labels alone, for the same "
-        "number of updates",
-    )
-    shared.add_run(parser)
 
 
 def run(options):

@@ -43,7 +43,7 @@ def add_corpus(parser):
     )
 
 
-def add_run(parser):
+def add_run(parser, seed=True):
     """Adds what all runs have: directory, seed, settings, smoke."""
     parser.add_argument(
         "--run-dir",
@@ -51,7 +51,8 @@ def add_run(parser):
         metavar="RUN",
         help="where the run is kept, or goes on",
     )
-    parser.add_argument("--seed", type=int, help="0 unless set")
+    if seed:
+        parser.add_argument("--seed", type=int, help="0 unless set")
     parser.add_argument(
         "--set",
         action="append",

@@ -2,5 +2,7 @@
 
 from kdkit.objectives.binding import bind
 from kdkit.objectives.objective import Objective
+from kdkit.objectives.teachers import Teachers
+from kdkit.objectives.terms import Terms
 
-__all__ = ["Objective", "bind"]
+__all__ = ["Objective", "Teachers", "Terms", "bind"]

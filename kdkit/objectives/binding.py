@@ -26,7 +26,9 @@ MASKED_TAPS = (
 RESERVED_NAMES = ("loss", "hard_label_loss")
 
 
-def bind(objectives, hard_label_weight, teacher, student, dtype=None):
+def bind(
+    objectives, hard_label_weight, teacher, student, dtype=None, suffix=""
+):
     """Checks a loss' terms against two models and builds the projections.
 
     Args:
@@ -35,6 +37,8 @@ def bind(objectives, hard_label_weight, teacher, student, dtype=None):
         teacher: `kdkit.taps.ModelShape` of the teacher.
         student: `kdkit.taps.ModelShape` of the student.
         dtype: dtype or policy of the projections.
+        suffix: string. Stands behind the names of the projections, so that
+            those of several teachers differ.
 
     Returns:
         A list of `BoundObjective`s.
@@ -66,7 +70,7 @@ def bind(objectives, hard_label_weight, teacher, student, dtype=None):
     bound = []
     for objective in objectives:
         try:
-            bound.append(_bind_one(objective, teacher, student, dtype))
+            bound.append(_bind_one(objective, teacher, student, dtype, suffix))
         except UsageError as error:
             problems.append(str(error))
     if problems:
@@ -74,7 +78,7 @@ def bind(objectives, hard_label_weight, teacher, student, dtype=None):
     return bound
 
 
-def _bind_one(objective, teacher, student, dtype):
+def _bind_one(objective, teacher, student, dtype, suffix):
     for role, shape in (("teacher", teacher), ("student", student)):
         check_taps((objective.tap,), shape, f"the {role}")
     pairs = _pairs(objective, teacher, student)
@@ -82,7 +86,7 @@ def _bind_one(objective, teacher, student, dtype):
     projections = {}
     if objective.projection is not None:
         projections = objective.projection.build(
-            objective.name,
+            objective.name + suffix,
             student.hidden_dim,
             teacher.hidden_dim,
             [student_index for student_index, _ in pairs],

@@ -35,6 +35,13 @@ HIDDEN_STATES = ObjectiveSettings(
     layer_map="uniform",
     projection="shared",
 )
+# The first pair of these alone, where hidden states are left out.
+EMBEDDINGS = ObjectiveSettings(
+    name="embedding_mse",
+    loss="embedding_mse",
+    tap="embedding_output",
+    projection="shared",
+)
 SOFT_LABELS = ObjectiveSettings(
     name="soft_cross_entropy",
     loss="soft_cross_entropy",
@@ -68,13 +75,7 @@ def _stages(intermediate, prediction):
 PAPER = _stages(
     (
         ATTENTION,
-        ObjectiveSettings(
-            name="embedding_mse",
-            loss="embedding_mse",
-            tap="embedding_output",
-            projection="shared",
-            projection_bias=False,
-        ),
+        dataclasses.replace(EMBEDDINGS, projection_bias=False),
         dataclasses.replace(
             HIDDEN_STATES, projection_bias=False, include_embeddings=False
         ),

@@ -1,0 +1,103 @@
+"""The work of `kdkit ablate`: arms, seeds, one table."""
+
+import dataclasses
+import json
+import pathlib
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from kdkit.cli.resolving import distill_settings
+from kdkit.recipes.ablations import get_ablation
+from kdkit.tasks import get_task
+from kdkit.training import distill
+from kdkit.training.run_directory import RunDirectory
+
+
+def run_ablation(options) -> None:
+    """Runs every arm with every seed, and prints the table.
+
+    Args:
+        options: the parsed options of `kdkit ablate`.
+
+    Raises:
+        UsageError: if the recipe has no such arms or a setting is wrong,
+            before anything is run.
+    """
+    ablation = get_ablation(options.recipe, options.over)
+    settings = distill_settings(options)
+    # All of them first, so that a mistake in one is told before the others run.
+    arms = {
+        arm: [
+            dataclasses.replace(
+                settings, stages=arm.change(settings.stages), seed=seed
+            )
+            for seed in dict.fromkeys(options.seeds)
+        ]
+        for arm in ablation.arms
+    }
+    task = get_task(settings.data.task)
+    rows = []
+    for arm, seeds in arms.items():
+        values = []
+        for seeded in seeds:
+            path = pathlib.Path(
+                options.run_dir, arm.name, f"seed_{seeded.seed}"
+            )
+            print(f"\n{arm.name}, seed {seeded.seed}: {path}", flush=True)
+            distill(seeded, path)
+            values.append(_best(path, task.primary_metric))
+        rows.append(
+            {
+                "arm": arm.name,
+                "values": values,
+                "mean": statistics.fmean(values),
+                "standard_deviation": (
+                    statistics.stdev(values) if len(values) > 1 else None
+                ),
+                "paper": arm.paper.get(task.name),
+            }
+        )
+    _print_table(options, ablation, task, rows)
+    print(
+        json.dumps(
+            {
+                "recipe": options.recipe,
+                "over": options.over,
+                "task": task.name,
+                "metric": task.primary_metric,
+                "arms": rows,
+            }
+        )
+    )
+
+
+def _best(path, metric):
+    """The student's metric on dev, of a finished run."""
+    (finished,) = RunDirectory(path).events("run_finished")
+    return finished["best"]["student"]["metrics"][metric]
+
+
+def _print_table(options, ablation, task, rows):
+    table = Table(
+        "arm",
+        f"{task.primary_metric} on dev, %",
+        "seeds",
+        "paper, %",
+        title=f"{options.recipe} over {options.over} on {task.name}",
+        caption=f"Paper: {ablation.source}.",
+    )
+    for row in rows:
+        spread = row["standard_deviation"]
+        measured = f"{100 * row['mean']:.1f}"
+        if spread is not None:
+            measured += f" ± {100 * spread:.1f}"
+        paper = row["paper"]
+        table.add_row(
+            row["arm"],
+            measured,
+            str(len(row["values"])),
+            "not printed" if paper is None else f"{paper:.1f}",
+        )
+    Console().print(table)

@@ -1,0 +1,122 @@
+"""What the options choose: stages, students, pretrained encoders."""
+
+import dataclasses
+import pathlib
+
+from kdkit.cli.options import absolute
+from kdkit.errors import UsageError
+from kdkit.models import PRESETS
+from kdkit.models import choose_blocks
+from kdkit.models import load_encoder
+from kdkit.recipes import CopiedBlocks
+from kdkit.tasks import get_task
+from kdkit.training.run_directory import CONFIG
+from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import ModelSettings
+from kdkit.training.run_settings import model_settings
+
+
+def wanted_stages(options, recipe):
+    """The stages of a recipe, or those of them that the options name."""
+    stages = recipe.stages_for(get_task(options.task), options.parity)
+    if options.stages is None:
+        return stages
+    known = [stage.name for stage in stages]
+    unknown = [name for name in options.stages if name not in known]
+    if unknown:
+        raise UsageError(
+            f"--stages: recipe {recipe.name!r} has {', '.join(known)}. "
+            f"Received: {', '.join(unknown)}."
+        )
+    return tuple(stage for stage in stages if stage.name in options.stages)
+
+
+def student_settings(options, recipe) -> ModelSettings:
+    """The recipe's student, or the one that the options name."""
+    if options.student is not None:
+        _reject_beside_student(options)
+        return model_settings(absolute(options.student))
+    if isinstance(recipe.student, CopiedBlocks):
+        return _copied_blocks(options, recipe.student)
+    settings = model_settings(recipe.student)
+    if options.num_layers is not None:
+        settings = dataclasses.replace(settings, num_layers=options.num_layers)
+    return settings
+
+
+def pretrained_encoder(options, recipe, stages):
+    """Where the pretrained encoder is, if the run has a use for it."""
+    copies = options.student is None and isinstance(
+        recipe.student, CopiedBlocks
+    )
+    if (copies and recipe.student.source == "pretrained") or any(
+        stage.objectives for stage in stages if stage.data == "corpus"
+    ):
+        return _pretrained_place(options)
+    if options.pretrained is not None:
+        raise UsageError(
+            f"--pretrained: recipe {recipe.name!r} has no use for it here: the "
+            "student does not start from an encoder's blocks. Leave it out."
+        )
+    return None
+
+
+def model_to_pretrain(options) -> ModelSettings:
+    """The encoder to go on with, or the preset to begin with."""
+    if (options.model is None) == (options.student is None):
+        raise UsageError(
+            "Expected one of --model, an encoder to go on with, and --student, "
+            "a preset to begin with. Received: "
+            f"{'both' if options.model else 'neither'}."
+        )
+    if options.model is not None:
+        return ModelSettings(checkpoint=absolute(options.model))
+    if options.student not in PRESETS:
+        raise UsageError(
+            f"--student: expected one of {sorted(PRESETS)}. Received: "
+            f"{options.student!r}. Go on with a checkpoint by --model."
+        )
+    return model_settings(options.student)
+
+
+def _reject_beside_student(options):
+    if options.num_layers is not None:
+        raise UsageError(
+            "--num-layers cannot stand beside --student, which is a whole "
+            "model. Leave one of them out."
+        )
+
+
+def _copied_blocks(options, plan) -> ModelSettings:
+    """The blocks of the encoder that a plan means, by number."""
+    place = absolute(options.teacher)
+    if plan.source == "pretrained":
+        place = _pretrained_place(options)
+    encoder, _ = load_encoder(place, load_weights=False)
+    num_copied = options.num_layers
+    if num_copied is None:
+        num_copied = max(encoder.num_layers // 2, 1)
+    return ModelSettings(
+        copy_from=plan.source,
+        copy_layers=choose_blocks(plan.rule, encoder.num_layers, num_copied),
+    )
+
+
+def _pretrained_place(options):
+    return absolute(options.pretrained) or _encoder_behind(
+        absolute(options.teacher)
+    )
+
+
+def _encoder_behind(teacher):
+    """Where the encoder is that a teacher was fine-tuned from."""
+    model = {}
+    if pathlib.Path(teacher, CONFIG).is_file():
+        model = read_config(teacher).get("model", {})
+    place = model.get("checkpoint")
+    if place is None:
+        raise UsageError(
+            f"The encoder that {teacher} was fine-tuned from is not known, and "
+            "the student starts as its first blocks. Pass --pretrained MODEL."
+        )
+    return place

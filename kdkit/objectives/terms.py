@@ -1,0 +1,145 @@
+"""All objectives of a loss, for one student and one or more teachers."""
+
+import math
+
+from kdkit.errors import UsageError
+from kdkit.objectives.binding import bind
+from kdkit.taps import padding_mask
+
+
+class Terms:
+    """Objectives bound to a student and each of its teachers.
+
+    With several teachers an objective is the weighted mean of its values
+    against each of them. For soft labels that is the value against the
+    weighted mean of their distributions.
+
+    Args:
+        objectives: tuple of `kdkit.Objective`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        teachers: tuple of `kdkit.taps.ModelShape`.
+        teacher_weights: sequence of floats, one per teacher, or `None` for
+            equal ones. What counts is their ratio.
+        student: `kdkit.taps.ModelShape`.
+        dtype: dtype or policy of the projections.
+
+    Raises:
+        UsageError: with everything that does not fit.
+    """
+
+    def __init__(
+        self,
+        objectives,
+        hard_label_weight,
+        teachers,
+        teacher_weights,
+        student,
+        dtype=None,
+    ):
+        self.objectives = objectives
+        self.teacher_weights = _normalized(teacher_weights, len(teachers))
+        problems = []
+        self._bound = []
+        for number, teacher in enumerate(teachers, start=1):
+            suffix = f"_teacher_{number}" if number > 1 else ""
+            try:
+                self._bound += bind(
+                    objectives,
+                    hard_label_weight,
+                    teacher,
+                    student,
+                    dtype,
+                    suffix,
+                )
+            except UsageError as error:
+                problems.append(
+                    f"Teacher {number}: {error}"
+                    if len(teachers) > 1
+                    else str(error)
+                )
+        if problems:
+            raise UsageError("\n".join(problems))
+        self.taps = sorted({objective.tap for objective in objectives})
+
+    @property
+    def projections(self) -> list:
+        """The learnable projections, each once."""
+        return list(
+            {
+                layer.name: layer
+                for term in self._bound
+                for layer in term.projections.values()
+            }.values()
+        )
+
+    def sums(self, teachers_taps, student_taps, x, sample_weight):
+        """Returns the numerators and the denominators of all terms.
+
+        Both add up over replicas and batches; `values` takes their quotients.
+
+        Args:
+            teachers_taps: list of dicts of tensors by tap name, one a teacher.
+            student_taps: dict of the student's tensors by tap name.
+            x: the inputs of the models.
+            sample_weight: `None` or tensor, as `Objective` takes it.
+        """
+        per_teacher = len(self.objectives)
+        sums = [
+            term.sums(
+                teachers_taps[index // per_teacher],
+                student_taps,
+                padding_mask(x),
+                _weights_of(term.objective.tap, x, sample_weight),
+            )
+            for index, term in enumerate(self._bound)
+        ]
+        return [top for top, _ in sums], [bottom for _, bottom in sums]
+
+    def values(self, quotients) -> list:
+        """Returns each objective's value: the mean over the teachers."""
+        per_teacher = len(self.objectives)
+        return [
+            sum(
+                weight * quotients[number * per_teacher + index]
+                for number, weight in enumerate(self.teacher_weights)
+            )
+            for index in range(per_teacher)
+        ]
+
+
+def _normalized(weights, num_teachers):
+    """Weights that sum to 1.
+
+    Raises:
+        UsageError: unless there is one finite weight of at least 0 a teacher,
+            and one above 0 among them.
+    """
+    if weights is None:
+        return (1.0 / num_teachers,) * num_teachers
+    weights = tuple(float(weight) for weight in weights)
+    if (
+        len(weights) != num_teachers
+        or not all(math.isfinite(w) and w >= 0 for w in weights)
+        or not sum(weights)
+    ):
+        raise UsageError(
+            "Invalid value for argument `teacher_weights`. Expected one number "
+            f"of at least 0 for each of {num_teachers} teachers, not all 0. "
+            f"Received: {weights}."
+        )
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def _weights_of(tap, x, sample_weight):
+    """The sample weights that count for a tap.
+
+    Those of a masked-language model are of its predictions: they weigh the
+    logits, and no other tensor has that axis.
+    """
+    of_predictions = (
+        isinstance(x, dict)
+        and "mask_positions" in x
+        and sample_weight is not None
+        and len(sample_weight.shape) > 1
+    )
+    return None if of_predictions and tap != "logits" else sample_weight

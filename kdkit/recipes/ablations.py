@@ -1,0 +1,236 @@
+"""The papers' ablation tables: arms of a recipe, and the rows they had there.
+
+    kdkit ablate tinybert --over objectives --task mrpc --data-dir GLUE \\
+        --teacher TEACHER --seeds 0 1 2 --run-dir runs/tinybert_objectives
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+from kdkit.errors import UsageError
+from kdkit.recipes import tinybert
+from kdkit.training.stages import Stage
+
+Stages = tuple[Stage, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class AblationArm:
+    """One row of a table.
+
+    Args:
+        name: string. The directory of its runs.
+        change: callable from the recipe's stages to the arm's.
+        paper: dict from task to the paper's percentage on dev or test, as the
+            table has it.
+    """
+
+    name: str
+    change: Callable[[Stages], Stages]
+    paper: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ablation:
+    """A table.
+
+    Args:
+        source: string. Paper and table, and what it measures on.
+        arms: tuple of `AblationArm`, the recipe itself first.
+    """
+
+    source: str
+    arms: tuple[AblationArm, ...]
+
+
+def _unchanged(stages):
+    return stages
+
+
+def _layer_map(name):
+    """Every objective that has a map gets this one."""
+    return _on_objectives(
+        lambda objectives: tuple(
+            dataclasses.replace(objective, layer_map=name)
+            if objective.layer_map is not None
+            else objective
+            for objective in objectives
+        )
+    )
+
+
+def _on_objectives(change):
+    """A change of each stage's objectives; stages left with none are out."""
+
+    def on_stages(stages):
+        changed = (
+            dataclasses.replace(stage, objectives=change(stage.objectives))
+            for stage in stages
+        )
+        return tuple(stage for stage in changed if stage.objectives)
+
+    return on_stages
+
+
+def _without(*losses):
+    return _on_objectives(
+        lambda objectives: tuple(
+            objective
+            for objective in objectives
+            if objective.loss not in losses
+        )
+    )
+
+
+def _embeddings_alone(*losses):
+    """Without these losses, but with the one between embedding outputs.
+
+    The recipe's loss between hidden states has it as its first pair.
+    """
+
+    def change(objectives):
+        kept = []
+        for objective in objectives:
+            if objective.loss not in losses:
+                kept.append(objective)
+            elif objective.loss == "hidden_state_mse":
+                kept.append(tinybert.EMBEDDINGS)
+        return tuple(kept)
+
+    return _on_objectives(change)
+
+
+def _without_embeddings(stages):
+    return _on_objectives(
+        lambda objectives: tuple(
+            dataclasses.replace(objective, include_embeddings=False)
+            for objective in objectives
+            if objective.loss != "embedding_mse"
+        )
+    )(stages)
+
+
+def _labels_for_soft_labels(stages):
+    """The prediction layer learns from the labels, not from the teacher."""
+    return tuple(
+        dataclasses.replace(stage, objectives=(), hard_label_weight=1.0)
+        if stage.name == "prediction_layer"
+        else stage
+        for stage in stages
+    )
+
+
+def _without_stage(name):
+    return lambda stages: tuple(stage for stage in stages if stage.name != name)
+
+
+def _arms(tasks, *rows):
+    """Arms from rows of name, change and the paper's figures by task."""
+    return tuple(
+        AblationArm(name, change, dict(zip(tasks, figures, strict=False)))
+        for name, change, *figures in rows
+    )
+
+
+TINYBERT_TASKS = ("mnli", "mrpc", "cola")
+# MRPC by accuracy.
+PKD_TASKS = ("sst2", "mrpc", "qqp", "mnli", "qnli", "rte")
+TRANSFORMER = ("attention_mse", "hidden_state_mse")
+
+ABLATIONS = {
+    "tinybert": {
+        "objectives": Ablation(
+            "TinyBERT's slides, table 6, dev",
+            _arms(
+                TINYBERT_TASKS,
+                ("full", _unchanged, 82.8, 85.8, 49.7),
+                ("no_embeddings", _without_embeddings, 82.3, 85.0, 46.7),
+                ("no_prediction", _labels_for_soft_labels, 80.5, 84.3, 48.2),
+                (
+                    "no_transformer",
+                    _embeddings_alone(*TRANSFORMER),
+                    *(71.7, 70.1, 11.2),
+                ),
+                ("no_attention", _without("attention_mse"), 79.9, 82.3, 41.1),
+                (
+                    "no_hidden_states",
+                    _embeddings_alone("hidden_state_mse"),
+                    *(81.7, 84.1, 43.7),
+                ),
+            ),
+        ),
+        "layer_map": Ablation(
+            "TinyBERT's slides, table 7, dev",
+            _arms(
+                TINYBERT_TASKS,
+                ("uniform", _layer_map("uniform"), 82.8, 85.8, 49.7),
+                ("top", _layer_map("top"), 81.7, 83.6, 35.9),
+                ("bottom", _layer_map("bottom"), 80.6, 84.6, 38.5),
+            ),
+        ),
+        "stages": Ablation(
+            "no table: the two steps of task distillation",
+            _arms(
+                (),
+                ("full", _unchanged),
+                ("no_intermediate_layer", _without_stage("intermediate_layer")),
+            ),
+        ),
+    },
+    "pkd": {
+        "objectives": Ablation(
+            "Patient KD, table 1, six of twelve blocks, test",
+            _arms(
+                PKD_TASKS,
+                ("full", _unchanged, 92.0, 79.9, 88.9, 81.5, 89.0, 65.5),
+                (
+                    "no_patience",
+                    _without("patience_mse"),
+                    *(91.5, 80.6, 88.8, 80.2, 88.3, 64.7),
+                ),
+            ),
+        ),
+        "layer_map": Ablation(
+            "Patient KD, table 2, six of twelve blocks, test",
+            _arms(
+                PKD_TASKS,
+                (
+                    "skip",
+                    _layer_map("skip"),
+                    92.0,
+                    79.9,
+                    88.9,
+                    81.5,
+                    89.0,
+                    65.5,
+                ),
+                (
+                    "last",
+                    _layer_map("last"),
+                    91.9,
+                    79.5,
+                    88.9,
+                    80.9,
+                    88.2,
+                    65.0,
+                ),
+            ),
+        ),
+    },
+}
+
+
+def get_ablation(recipe: str, over: str) -> Ablation:
+    """Returns the table of a recipe's arms over something.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    found = ABLATIONS.get(recipe, {})
+    if over not in found:
+        raise UsageError(
+            f"Recipe {recipe!r} has no arms over {over!r}. Expected one of "
+            f"{sorted(found) or 'none'} (recipes with arms: "
+            f"{sorted(ABLATIONS)})."
+        )
+    return found[over]

@@ -1,0 +1,107 @@
+"""Arms of the papers' tables: what each leaves out, and the command."""
+
+import json
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes.ablations import ABLATIONS
+from kdkit.recipes.ablations import get_ablation
+from kdkit.tasks import get_task
+
+
+def stages_of(recipe, over):
+    """Stages by arm."""
+    stages = RECIPES[recipe].stages_for(get_task("mrpc"))
+    ablation = ABLATIONS[recipe][over]
+    return {arm.name: arm.change(stages) for arm in ablation.arms}
+
+
+def losses_of(stages):
+    return [[o.loss for o in stage.objectives] for stage in stages]
+
+
+def test_first_arm_of_objectives_is_the_recipe():
+    for recipe, tables in ABLATIONS.items():
+        stages = RECIPES[recipe].stages_for(get_task("mrpc"))
+        assert stages_of(recipe, "objectives")["full"] == stages
+        assert set(tables) <= {"layer_map", "objectives", "stages"}
+
+
+def test_tinyberts_arms_leave_out_what_their_names_say():
+    arms = stages_of("tinybert", "objectives")
+    assert losses_of(arms["no_attention"])[0] == ["hidden_state_mse"]
+    assert losses_of(arms["no_hidden_states"])[0] == [
+        "attention_mse",
+        "embedding_mse",
+    ]
+    assert losses_of(arms["no_transformer"])[0] == ["embedding_mse"]
+    assert losses_of(arms["no_prediction"])[1] == []
+    assert arms["no_prediction"][1].label_weight == 1.0
+    hidden = arms["no_embeddings"][0].objectives[1]
+    assert not hidden.include_embeddings
+    for name in ("no_attention", "no_hidden_states", "no_embeddings"):
+        assert arms[name][1] == arms["full"][1]
+
+
+@pytest.mark.parametrize("recipe", ["tinybert", "pkd"])
+def test_layer_map_arms_change_every_map_and_nothing_else(recipe):
+    arms = stages_of(recipe, "layer_map")
+    stages = RECIPES[recipe].stages_for(get_task("mrpc"))
+    for name, changed in arms.items():
+        assert losses_of(changed) == losses_of(stages)
+        maps = {
+            objective.layer_map
+            for stage in changed
+            for objective in stage.objectives
+            if objective.layer_map
+        }
+        assert maps == {name}
+
+
+def test_pkd_without_patience_is_vanilla_kd():
+    arms = stages_of("pkd", "objectives")
+    vanilla = RECIPES["vanilla_kd"].stages_for(get_task("mrpc"))
+    assert arms["no_patience"] == vanilla
+
+
+def test_arms_that_do_not_exist_name_those_that_do():
+    with pytest.raises(UsageError, match="layer_map.*pkd.*tinybert"):
+        get_ablation("pkd", "stages")
+    with pytest.raises(UsageError, match="none"):
+        get_ablation("vanilla_kd", "objectives")
+
+
+def test_every_arm_and_seed_is_a_run_and_a_row(finished_run, tmp_path, capsys):
+    command = [
+        "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--pretrained", str(finished_run / "teacher_run"),
+        "--num-layers", "2", "--seeds", "0", "1",
+        "--set", "stages.0.epochs=1", "--set", "data.max_train_rows=32",
+        "--set", "data.sequence_length=32", "--set", "jit_compile=false",
+        "--run-dir", str(tmp_path / "arms"),
+    ]  # fmt: skip
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    result = json.loads(output.strip().splitlines()[-1])
+    assert [row["arm"] for row in result["arms"]] == ["skip", "last"]
+    for row in result["arms"]:
+        assert len(row["values"]) == 2
+        assert row["mean"] == pytest.approx(sum(row["values"]) / 2)
+        for seed in (0, 1):
+            path = tmp_path / "arms" / row["arm"] / f"seed_{seed}"
+            config = json.loads((path / "config.json").read_text())
+            assert config["seed"] == seed
+            (objective,) = [
+                o
+                for o in config["stages"][0]["objectives"]
+                if o["loss"] == "patience_mse"
+            ]
+            assert objective["layer_map"] == row["arm"]
+    assert "not printed" in output
+    # Finished arms are not run again.
+    assert main(command) == 0
+    assert capsys.readouterr().out.count("nothing to do") == 4
