@@ -181,7 +181,7 @@ def test_teacher_outputs_carry_no_gradient():
     model = distiller()
     x = batch(ROWS)
     with tf.GradientTape() as tape:
-        outputs = model._run_teacher(x)
+        outputs = model._hidden.teachers(x)
         total = sum(
             tf.reduce_sum(tensor) for tensor in keras.tree.flatten(outputs)
         )

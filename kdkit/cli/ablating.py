@@ -28,18 +28,21 @@ def run_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over)
     settings = distill_settings(options)
     # All of them first, so that a mistake in one is told before the others run.
-    arms = {
-        arm: [
-            dataclasses.replace(
-                settings, stages=arm.change(settings.stages), seed=seed
-            )
-            for seed in dict.fromkeys(options.seeds)
-        ]
+    arms = [
+        (
+            arm,
+            [
+                dataclasses.replace(
+                    settings, stages=arm.change(settings.stages), seed=seed
+                )
+                for seed in dict.fromkeys(options.seeds)
+            ],
+        )
         for arm in ablation.arms
-    }
+    ]
     task = get_task(settings.data.task)
     rows = []
-    for arm, seeds in arms.items():
+    for arm, seeds in arms:
         values = []
         for seeded in seeds:
             path = pathlib.Path(

@@ -100,14 +100,14 @@ def _embeddings_alone(*losses):
     return _on_objectives(change)
 
 
-def _without_embeddings(stages):
-    return _on_objectives(
-        lambda objectives: tuple(
-            dataclasses.replace(objective, include_embeddings=False)
-            for objective in objectives
-            if objective.loss != "embedding_mse"
-        )
-    )(stages)
+def _without_embeddings(objectives):
+    return tuple(
+        dataclasses.replace(entry, include_embeddings=False)
+        if entry.tap == "hidden_states"
+        else entry
+        for entry in objectives
+        if entry.loss != "embedding_mse"
+    )
 
 
 def _labels_for_soft_labels(stages):
@@ -144,7 +144,11 @@ ABLATIONS = {
             _arms(
                 TINYBERT_TASKS,
                 ("full", _unchanged, 82.8, 85.8, 49.7),
-                ("no_embeddings", _without_embeddings, 82.3, 85.0, 46.7),
+                (
+                    "no_embeddings",
+                    _on_objectives(_without_embeddings),
+                    *(82.3, 85.0, 46.7),
+                ),
                 ("no_prediction", _labels_for_soft_labels, 80.5, 84.3, 48.2),
                 (
                     "no_transformer",
