@@ -26,7 +26,10 @@ INSTALL_REQUIRES = [
     "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "rich>=13.7",  # tables in the terminal
 ]
-TESTS_REQUIRE = ["pytest>=8"]
+TESTS_REQUIRE = [
+    "pytest>=8",
+    "pytest-xdist>=3.6",  # test files side by side on two cores
+]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 
 setup(
