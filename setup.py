@@ -23,13 +23,9 @@ INSTALL_REQUIRES = [
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
     "scipy>=1.13",  # Pearson and Spearman correlation
     "matplotlib>=3.9",  # pictures of the report
-    "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "rich>=13.7",  # tables in the terminal
 ]
-TESTS_REQUIRE = [
-    "pytest>=8",
-    "pytest-xdist>=3.6",  # test files side by side on two cores
-]
+TESTS_REQUIRE = ["pytest>=8"]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 
 setup(
