@@ -59,7 +59,7 @@ def _teacher(model, data, epochs, learning_rate):
 
 TEACHER = _teacher(_model(3, 32), _data(256), 1, 1e-3)
 PRETRAINING = PretrainSettings(
-    corpus=CorpusSettings(sequence_length=32, held_out_every=20),
+    corpus=CorpusSettings(sequence_length=32, held_out_every=20, max_texts=800),
     model=_model(3, 32),
     stages=tuple(
         dataclasses.replace(stage, epochs=1, learning_rate=1e-3)

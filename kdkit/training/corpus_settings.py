@@ -1,6 +1,7 @@
 """The settings of running text: files, held-out part, masking."""
 
 import dataclasses
+import itertools
 
 from kdkit.data import Corpus
 from kdkit.data import Masking
@@ -20,6 +21,8 @@ class CorpusSettings:
             hold out texts of `files`.
         held_out_every: int. Then every so many texts, the first one included,
             is held out.
+        max_texts: int or `None`. Only so many of the first texts of `files`.
+            `None` for all of them.
         sequence_length: int. Tokens of the rows that texts are packed to.
         masking: `kdkit.data.Masking`.
     """
@@ -28,6 +31,7 @@ class CorpusSettings:
     column: str | None = None
     held_out: tuple[str, ...] = ()
     held_out_every: int = 100
+    max_texts: int | None = None
     sequence_length: int = 128
     masking: Masking = Masking()
 
@@ -57,6 +61,7 @@ class CorpusSettings:
             texts = Corpus(self.files, self.column).texts()
         else:
             texts = load_sentiment("train").texts[0]
+        texts = itertools.islice(texts, self.max_texts)
         if self.held_out:
             if held_out:
                 texts = Corpus(self.held_out, self.column).texts()
