@@ -25,7 +25,7 @@ demo: $(READY)  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
 
 test: $(READY)  ## the tests, under ten minutes on two cores
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-large: $(READY)  ## also the slow checks on real data and full sizes
 	$(BIN)/python -m pytest --run-large

@@ -22,10 +22,15 @@ INSTALL_REQUIRES = [
     "numpy>=1.26",
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
     "scipy>=1.13",  # Pearson and Spearman correlation
+    "seqeval>=1.2",  # F1 of tagged spans
     "matplotlib>=3.9",  # pictures of the report
+    "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "rich>=13.7",  # tables in the terminal
 ]
-TESTS_REQUIRE = ["pytest>=8"]
+TESTS_REQUIRE = [
+    "pytest>=8",
+    "pytest-xdist>=3.6",  # test files side by side on two cores
+]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 
 setup(

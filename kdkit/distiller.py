@@ -9,6 +9,7 @@ from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
+from kdkit.models.tokens import check_shared_ids
 from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
@@ -66,7 +67,8 @@ class Distiller(keras.Model):
         UsageError: (a `ValueError`) if the objectives do not fit the models:
             unknown tap, layer map out of range, different widths with no
             projection, different head or class counts, clashing names. All
-            problems are in one message.
+            problems are in one message. Or if both models bring a tokenizer,
+            and the same ids are different words to them.
 
     Example:
 
@@ -151,9 +153,12 @@ class Distiller(keras.Model):
                 or a list of as many as it was made for, in their order.
 
         Raises:
-            UsageError: if the sizes differ.
+            UsageError: if the sizes differ, or the token ids where both models
+                bring a tokenizer.
         """
         self._hidden.teachers.attach(teacher, self._hidden.terms.taps)
+        for model in self._hidden.teachers.models:
+            check_shared_ids(model, self.student)
         # A step traced with the old teacher would go on using it.
         self.train_function = None
         self.test_function = None

@@ -25,13 +25,14 @@ FLOORS = (
         "reporting",
         "taps",
     ),
+    ("families",),
     ("errors", "files", "settings", "version"),
 )
 LEAVES = FLOORS[-1]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # These import in functions: to answer quickly, and to need no TFDS.
 MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
-MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps.py"
+MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/"
 MAXIMUM_LINES = 400
 
 
@@ -154,7 +155,7 @@ def test_private_names_of_others_are_touched_by_taps_alone():
     """`x._name` is fine if the module itself defines `_name`."""
     offences = []
     for path, tree in trees():
-        if where(path) == MAY_TOUCH_PRIVATE_NAMES:
+        if where(path).startswith(MAY_TOUCH_PRIVATE_NAMES):
             continue
         own = own_names(tree)
         for node in ast.walk(tree):

@@ -350,3 +350,17 @@ def test_bind_tells_all_problems_at_once():
 def test_bind_refuses_what_is_no_list_of_objectives(objectives):
     with pytest.raises(ValueError, match="at least one objective|in it. Wrap"):
         bind(objectives, 0.0, TEACHER, STUDENT)
+
+
+def test_sample_weights_can_be_left_out():
+    teacher, student = states(TEACHER), states(SAME_WIDTH["student_shape"])
+    objective = kdkit.Objective(
+        losses.HiddenStateMSE(), tap="hidden_states", use_sample_weight=False
+    )
+    weights = np.array([[0, 1, 0, 0]] * BATCH)
+    np.testing.assert_allclose(
+        value(objective, teacher, student, MASK, weights, **SAME_WIDTH),
+        value(objective, teacher, student, MASK, **SAME_WIDTH),
+    )
+    restored = kdkit.Objective.from_config(objective.get_config())
+    assert not restored.use_sample_weight

@@ -367,10 +367,17 @@ def test_tapped_refuses_logits_of_a_backbone():
         taps.tapped(bert_backbone(), ["logits"])
 
 
-def test_tapped_refuses_blocks_that_share_one_layer():
-    albert = keras_hub.models.AlbertBackbone(**SIZES, embedding_dim=4)
-    with pytest.raises(ValueError, match="one TransformerEncoder per block"):
-        taps.tapped(albert, ["hidden_states"])
+def test_tapped_refuses_blocks_that_are_no_encoders():
+    gpt2 = keras_hub.models.GPT2Backbone(**SIZES)
+    with pytest.raises(ValueError, match="families .*'albert'.*logits need"):
+        taps.tapped(gpt2, ["hidden_states"])
+
+
+def test_tapped_refuses_blocks_that_run_in_another_order():
+    backbone = TinyBackbone()
+    backbone.transformer_layers = backbone.transformer_layers[::-1]
+    with pytest.raises(ValueError, match="Expected: .*block_1', 'block_0'"):
+        taps.tapped(backbone, ["hidden_states"])
 
 
 def test_tapped_refuses_what_is_no_model():

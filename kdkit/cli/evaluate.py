@@ -29,7 +29,7 @@ def run(options):
     encoded = opened.encode(options.split)
     shared.require_labels(encoded, options.split)
     logits = predict_logits(opened.predict, encoded)
-    metrics = opened.task.compute_metrics(encoded.labels, logits)
+    metrics = opened.task.compute_metrics(encoded.targets, logits)
     for name, value in metrics.items():
         print(f"{name}: {value:.4f}")
     print(

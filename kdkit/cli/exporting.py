@@ -11,6 +11,7 @@ from kdkit import export
 from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
 from kdkit.errors import UsageError
+from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
 
 VERIFICATION_ROWS = 256
@@ -112,10 +113,10 @@ def _metrics(opened, path, encoded, options):
         loaded = tf.saved_model.load(str(path))  # `serve` does not hold it
 
         def predict(batch):
-            return loaded.serve(batch)
+            return loaded.serve(select_inputs(opened.model, batch))
 
     logits = predict_logits(predict, encoded)
-    return opened.task.compute_metrics(encoded.labels, logits)
+    return opened.task.compute_metrics(encoded.targets, logits)
 
 
 def _print(event):

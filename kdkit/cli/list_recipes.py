@@ -34,14 +34,23 @@ def run(options):
             str(config.intermediate_dim),
             preset.paper,
         )
-    tasks = Table("task", "classes", "chosen by", "tokens", title="Tasks")
+    tasks = Table(
+        "task", "kind", "classes", "chosen by", "tokens", title="Tasks"
+    )
     for task in TASKS.values():
         tasks.add_row(
             task.name,
-            "regression" if task.is_regression else str(task.num_classes),
+            task.kind.title,
+            _classes(task),
             task.primary_metric,
             str(task.sequence_length),
         )
     console = Console()
     for table in (recipes, presets, tasks):
         console.print(table)
+
+
+def _classes(task):
+    if task.is_regression:
+        return ""
+    return "in the data" if task.has_classes_in_data else str(task.num_classes)

@@ -21,6 +21,7 @@ VERBS = {
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
     "pretrain": ("pretrain", "train an encoder on running text"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
+    "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
     "export": ("export", "write verified LiteRT or SavedModel files"),

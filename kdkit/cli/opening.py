@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data
 from kdkit import export
 from kdkit import models
 from kdkit import tasks
@@ -45,7 +44,7 @@ class Opened:
         if max_rows is not None:
             rows = np.random.default_rng(0).permutation(len(examples))
             examples = examples.take(rows[:max_rows])
-        return data.encode(examples, self.tokenizer, self.sequence_length)
+        return self.task.encode(examples, self.tokenizer, self.sequence_length)
 
 
 def open_model(place, options) -> Opened:
@@ -70,6 +69,7 @@ def open_model(place, options) -> Opened:
     data_dir = options.data_dir
     if data_dir is None and same_task:
         data_dir = place.config["data"]["data_dir"]
+    task = task.for_data(data_dir)
     length = place.data_setting("sequence_length", options.sequence_length)
     if place.path.suffix == ".tflite":
         file = export.LiteRTModel(place.path)
@@ -77,7 +77,7 @@ def open_model(place, options) -> Opened:
             task, file, None, _tokenizer(place, options), data_dir,
             length or task.sequence_length,
         )  # fmt: skip
-    loaded = models.load_classifier(place.path, task.num_classes)
+    loaded = models.load_classifier(place.path, task.head)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head, so it cannot "

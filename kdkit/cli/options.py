@@ -10,14 +10,14 @@ def add_task(parser, required=False):
     parser.add_argument(
         "--task",
         required=required,
-        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, or sentiment "
-        "(generated)",
+        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, sentiment "
+        "(generated), race, polyphone and others: see kdkit list",
     )
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help="the folder that holds SST-2/, MRPC/ ... in GLUE's layout; "
-        "without it, TensorFlow Datasets",
+        help="the folder that holds SST-2/, MRPC/, RACE/ ... as the data sets "
+        "come; without it, TensorFlow Datasets, which has GLUE",
     )
 
 

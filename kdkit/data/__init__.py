@@ -4,6 +4,9 @@ from kdkit.data.batching import evaluation_batches
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
+from kdkit.data.choices import Questions
+from kdkit.data.choices import encode_questions
+from kdkit.data.conll import ConllLayout
 from kdkit.data.corpus import Corpus
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
@@ -15,22 +18,37 @@ from kdkit.data.masking import Masking
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
+from kdkit.data.polyphones import PolyphoneLayout
+from kdkit.data.polyphones import character_vocabulary
+from kdkit.data.race import RaceLayout
 from kdkit.data.sentiment import generate_sentiment
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
+from kdkit.data.tokens import EncodedTokens
+from kdkit.data.tokens import TokenExamples
+from kdkit.data.tokens import encode_tokens
 
 __all__ = [
+    "ConllLayout",
     "Corpus",
     "EncodedExamples",
+    "EncodedTokens",
     "Examples",
     "Masker",
     "Masking",
     "PackedCorpus",
+    "PolyphoneLayout",
+    "Questions",
+    "RaceLayout",
     "TableLayout",
+    "TokenExamples",
     "bucket_boundaries",
+    "character_vocabulary",
     "encode",
+    "encode_questions",
+    "encode_tokens",
     "epoch_batches",
     "evaluation_batches",
     "generate_sentiment",

@@ -40,16 +40,21 @@ def training_batches(
         Tuple of a `tf.data.Dataset`, one epoch after the other without end,
         and the number of batches in an epoch. Its elements are `(x, y)`, or
         `x` where there are no labels; `x` is a dict of `int32` tensors of
-        shape `(batch, length)`, `y` of shape `(batch,)`.
+        shape `(batch, length)`, `y` of shape `(batch,)`. Rows of several
+        sequences, as questions with options are, stand one sequence below the
+        other in `x`, of shape `(batch * sequences_per_row, length)`. Where
+        positions have labels, the elements are `(x, y, sample_weight)`, `y`
+        and `sample_weight` of shape `(batch, length)`; weights are 0 where
+        there is no label.
     """
     _check_input_names(input_names)
     boundaries = bucket_boundaries(
-        encoded.lengths, num_buckets, encoded.sequence_length
+        encoded.row_lengths, num_buckets, encoded.sequence_length
     )
 
     def batches_of(epoch):
         batches = epoch_batches(
-            encoded.lengths, boundaries, batch_size, seed, epoch
+            encoded.row_lengths, boundaries, batch_size, seed, epoch
         )
         if drop_remainder:
             batches = [
@@ -94,10 +99,15 @@ def evaluation_batches(
     """
     _check_input_names(input_names)
     boundaries = bucket_boundaries(
-        encoded.lengths, num_buckets, encoded.sequence_length
+        encoded.row_lengths, num_buckets, encoded.sequence_length
     )
     batches = epoch_batches(
-        encoded.lengths, boundaries, batch_size, seed=0, epoch=0, shuffle=False
+        encoded.row_lengths,
+        boundaries,
+        batch_size,
+        seed=0,
+        epoch=0,
+        shuffle=False,
     )
     dataset = _padded_batches(encoded, lambda: iter(batches), input_names)
     row_numbers = np.concatenate([rows for rows, _ in batches])
@@ -113,21 +123,24 @@ def _padded_batches(encoded, generate, input_names):
         name: (tf.RaggedTensor.from_row_lengths(values, lengths), filler)
         for name, (values, filler) in columns.items()
     }
-    labels = None if encoded.labels is None else tf.constant(encoded.labels)
+    pick_labels = _label_picker(encoded, lengths)
 
     def gather(rows, padded_length):
+        sequences = _sequences(rows, encoded.sequences_per_row)
         inputs = {
-            name: tf.gather(values, rows).to_tensor(
+            name: tf.gather(values, sequences).to_tensor(
                 default_value=filler, shape=tf.stack([-1, padded_length])
             )
             for name, (values, filler) in ragged.items()
         }
         if "padding_mask" in input_names:
             inputs["padding_mask"] = tf.sequence_mask(
-                tf.gather(lengths, rows), padded_length, dtype="int32"
+                tf.gather(lengths, sequences), padded_length, dtype="int32"
             )
         inputs = {name: inputs[name] for name in input_names}
-        return inputs if labels is None else (inputs, tf.gather(labels, rows))
+        if encoded.labels is None:
+            return inputs
+        return inputs, *pick_labels(rows, padded_length)
 
     indices = tf.data.Dataset.from_generator(
         generate,
@@ -139,6 +152,32 @@ def _padded_batches(encoded, generate, input_names):
     return indices.map(gather, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
         tf.data.AUTOTUNE
     )
+
+
+def _sequences(rows, sequences_per_row):
+    """The numbers of the sequences of rows, one row after the other."""
+    if sequences_per_row == 1:
+        return rows
+    numbers = tf.range(sequences_per_row, dtype=rows.dtype)
+    return tf.reshape(rows[:, None] * sequences_per_row + numbers, [-1])
+
+
+def _label_picker(encoded, lengths):
+    """A function of rows and length that returns labels and, maybe, weights."""
+    if encoded.labels is None:
+        return None
+    if not encoded.has_label_per_token:
+        labels = tf.constant(encoded.labels)
+        return lambda rows, padded_length: (tf.gather(labels, rows),)
+    ragged = tf.RaggedTensor.from_row_lengths(encoded.labels, lengths)
+
+    def pick(rows, padded_length):
+        labels = tf.gather(ragged, rows).to_tensor(
+            default_value=-1, shape=tf.stack([-1, padded_length])
+        )
+        return tf.maximum(labels, 0), tf.cast(labels >= 0, "float32")
+
+    return pick
 
 
 def _with_cardinality(dataset, cardinality):

@@ -1,6 +1,7 @@
 """Texts to token ids, kept in memory without padding."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras_hub
 import numpy as np
@@ -8,6 +9,7 @@ import tensorflow as tf
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
+from kdkit.families import family_of
 
 ROWS_PER_STEP = 1024  # tokenised together
 
@@ -20,11 +22,15 @@ class EncodedExamples:
         token_ids: `int32` array of shape `(sum(lengths),)`.
         segment_ids: `int32` array of the same shape: 0 for the first sentence
             with `[CLS]` and its `[SEP]`, 1 for the second with its `[SEP]`.
-        lengths: `int32` array of shape `(num_rows,)`: tokens of every row.
+            Models without segments leave them out.
+        lengths: `int32` array of shape `(num_sequences,)`: tokens of every
+            sequence.
         labels: as in `Examples`.
         sequence_length: int. No row is longer; longer ones were cut.
         num_truncated: int. How many rows were cut.
         pad_token_id: int. Id that fills rows of a batch to one length.
+        sequences_per_row: int. How many sequences make a row: the options of
+            a question. Defaults to 1.
     """
 
     token_ids: np.ndarray
@@ -34,35 +40,65 @@ class EncodedExamples:
     sequence_length: int
     num_truncated: int
     pad_token_id: int
+    sequences_per_row: int = 1
+    has_label_per_token: ClassVar[bool] = False
 
     def __len__(self):
-        return len(self.lengths)
+        return len(self.lengths) // self.sequences_per_row
 
     def row(self, number: int) -> np.ndarray:
-        """Returns the token ids of one row."""
+        """Returns the token ids of one sequence."""
         start = int(self.lengths[:number].sum())
         return self.token_ids[start : start + self.lengths[number]]
+
+    @property
+    def row_lengths(self) -> np.ndarray:
+        """Tokens of the longest sequence of every row."""
+        return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
+
+    @property
+    def targets(self):
+        """The labels as `Task.compute_metrics` takes them."""
+        return self.labels
+
+    def answers(self, outputs: np.ndarray, rows: np.ndarray) -> list:
+        """Returns what a model's outputs say of each row.
+
+        Args:
+            outputs: array whose first axis are the rows.
+            rows: int array. The numbers of the rows.
+
+        Returns:
+            List of arrays of shape `(num_labels, num_classes)`.
+        """
+        del rows
+        return list(outputs[:, np.newaxis])
 
 
 def encode(
     examples: Examples, tokenizer, sequence_length: int
 ) -> EncodedExamples:
-    """Tokenises and packs examples as BERT reads them.
+    """Tokenises and packs examples as the tokenizer's family reads them.
 
-    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`. Rows that are too
-    long are cut as keras-hub's preprocessors do: the room is given to the
-    sentences one token at a time in turn, so that the longer one is cut first.
+    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`; for RoBERTa and
+    XLM-RoBERTa `<s> first </s>`, or `<s> first </s></s> second </s>`. Rows
+    that are too long are cut as keras-hub's preprocessors do: the room is
+    given to the sentences one token at a time in turn, so that the longer one
+    is cut first.
 
     Args:
         examples: `Examples`.
-        tokenizer: `keras_hub.models.BertTokenizer`, or another with
-            `start_token_id`, `end_token_id` and `pad_token_id`.
+        tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
+            `start_token_id`, `end_token_id` and `pad_token_id`. Those of no
+            family in `kdkit.families.FAMILIES` are packed as BERT's.
         sequence_length: int. Tokens of a row at most, special ones included.
 
     Returns:
         `EncodedExamples`.
     """
-    num_special = len(examples.texts) + 1
+    family = family_of(tokenizer)
+    num_separators = family.num_separators if family else 1
+    num_special = 2 + num_separators * (len(examples.texts) - 1)
     if sequence_length <= num_special:
         raise UsageError(
             "`sequence_length` must leave room for text beside the "
@@ -73,6 +109,7 @@ def encode(
         sequence_length=sequence_length,
         start_value=tokenizer.start_token_id,
         end_value=tokenizer.end_token_id,
+        sep_value=[tokenizer.end_token_id] * num_separators,
         pad_value=tokenizer.pad_token_id,
         truncate="round_robin",
     )
@@ -112,3 +149,26 @@ def encode(
         num_truncated=int(columns["truncated"].sum()),
         pad_token_id=tokenizer.pad_token_id,
     )
+
+
+def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
+    """Tokenises every different text once.
+
+    Args:
+        texts: iterable of strings.
+        tokenizer: as in `encode`.
+
+    Returns:
+        Dict from text to its token ids, without special ones.
+    """
+    texts = list(dict.fromkeys(texts))
+    dataset = (
+        tf.data.Dataset.from_tensor_slices(texts)
+        .batch(ROWS_PER_STEP)
+        .map(tokenizer, num_parallel_calls=tf.data.AUTOTUNE)
+    )
+    pieces = []
+    for ragged in dataset:
+        ends = ragged.row_splits.numpy()[1:-1]
+        pieces += np.split(ragged.values.numpy().astype("int32"), ends)
+    return dict(zip(texts, pieces, strict=True))

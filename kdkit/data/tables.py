@@ -1,7 +1,6 @@
 """Tab-separated files of sentences and labels, read strictly."""
 
 import dataclasses
-import math
 import pathlib
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -9,9 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from kdkit.data.examples import Examples
+from kdkit.data.labels import label_parser
+from kdkit.data.labels import read_label_words
+from kdkit.data.problems import raise_missing
+from kdkit.data.problems import raise_problems
+from kdkit.data.problems import read_lines
 from kdkit.errors import UsageError
 
-MAX_PROBLEMS = 10  # of one file that are spelled out; the rest are counted
+LABEL_SET = "labels.txt"  # one label a line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +30,10 @@ class TableLayout:
         text_columns: tuple of 1 or 2 columns.
         label_column: heading or index of the column with the label.
         label_words: tuple of the words in the label column, in the order of
-            the class numbers, or `None` where the column holds a score.
+            the class numbers, or `None` where the column holds a score, or
+            where `labels.txt` in the folder holds the words.
+        label_separator: string or `None`. For multi-label tasks, what stands
+            between the words in the label column.
         files: dict from split to the file's name without `.tsv`. Splits whose
             name starts with `"test"` may lack the label column.
         has_header: bool. Whether the first line holds the headings.
@@ -40,6 +47,7 @@ class TableLayout:
     text_columns: tuple[str | int, ...]
     label_column: str | int
     label_words: tuple[str, ...] | None
+    label_separator: str | None = None
     files: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: {"train": "train", "dev": "dev", "test": "test"}
     )
@@ -62,6 +70,26 @@ class TableLayout:
                 "A layout without a header needs `num_columns`. "
                 f"Received: num_columns={self.num_columns}."
             )
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The words in the label column, where they are known."""
+        return self.label_words
+
+    def for_data(self, data_dir) -> "TableLayout":
+        """Returns the layout with the label words that stand in the data."""
+        if self.label_words is not None or self.label_separator is None:
+            return self
+        words = read_label_words(pathlib.Path(data_dir, self.folder, LABEL_SET))
+        return dataclasses.replace(self, label_words=words)
+
+    def require(self, splits: Iterable[str], data_dir) -> None:
+        """Checks that the files of the splits are there."""
+        require_tables(self, splits, data_dir)
+
+    def read(self, split: str, data_dir) -> Examples:
+        """Reads the file of a split."""
+        return read_table(self.path(split, data_dir), self)
 
     def path(self, split: str, data_dir) -> pathlib.Path:
         """Returns where the file of a split is looked for."""
@@ -88,21 +116,13 @@ def require_tables(
     Raises:
         UsageError: with every missing file and the layout looked for.
     """
-    missing = [
-        path
-        for path in (layout.path(split, data_dir) for split in splits)
-        if not path.is_file()
-    ]
-    if not missing:
-        return
-    lines = [
-        "Missing data file:" if len(missing) == 1 else "Missing data files:",
-        *(f"  {path}" for path in missing),
-        "The data directory must be the root of the official GLUE layout:",
-        *(f"  {layout.path(split, 'DATA_DIR')}" for split in layout.files),
-        f"Received: data_dir={str(data_dir)!r}{_hint(layout, data_dir)}",
-    ]
-    raise UsageError("\n".join(lines))
+    paths = [layout.path(split, data_dir) for split in splits]
+    raise_missing(
+        [path for path in paths if not path.is_file()],
+        [layout.path(split, "DATA_DIR") for split in layout.files],
+        data_dir,
+        _hint(layout, data_dir),
+    )
 
 
 def read_table(path, layout: TableLayout) -> Examples:
@@ -134,7 +154,7 @@ def read_table(path, layout: TableLayout) -> Examples:
     problems = []
     texts = tuple([] for _ in texts_at)
     labels = []
-    parse_label = _label_parser(layout)
+    parse_label = label_parser(layout.label_words, layout.label_separator)
     for number, row in rows:
         if len(row) != num_columns:
             problems.append(
@@ -155,7 +175,7 @@ def read_table(path, layout: TableLayout) -> Examples:
                 labels.append(parse_label(row[label_at]))
             except UsageError as error:
                 problems.append(f"line {number}: {error}")
-    _raise_problems(path, problems)
+    raise_problems(path, problems)
     if not texts[0]:
         raise UsageError(
             f"{path} has no rows. Expected at least one row of sentences."
@@ -168,31 +188,12 @@ def read_table(path, layout: TableLayout) -> Examples:
 
 def _numbered_rows(path, layout):
     """Yields line number, from 1, and columns of every line."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read {path}: {error.strerror}. Expected a file of tab-"
-            f"separated columns of {layout.folder}."
-        ) from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = error.object.count(b"\n", 0, error.start) + 1
-        byte = error.object[error.start]
-        raise UsageError(
-            f"{path}, line {number}: expected UTF-8. Received: byte "
-            f"0x{byte:02x}. Convert the file, for example with iconv."
-        ) from error
-    if not text.strip():
-        raise UsageError(
-            f"{path} is empty. Expected "
-            + ("a header and rows." if layout.has_header else "rows.")
-        )
-    # not splitlines: it also breaks at U+0085 and U+2028 within sentences
-    lines = text.removesuffix("\n").split("\n")
+    what = "a header and rows" if layout.has_header else "rows"
+    lines = read_lines(
+        path, f"{what} of tab-separated columns of {layout.folder}"
+    )
     for number, line in enumerate(lines, start=1):
-        yield number, line.removesuffix("\r").split("\t")
+        yield number, line.split("\t")
 
 
 def _column_indices(path, layout, headings, is_test):
@@ -224,43 +225,6 @@ def _joined(rows, num_columns):
                 break
             whole = [*whole[:-1], f"{whole[-1]} {rest[0]}", *rest[1:]]
         yield number, whole
-
-
-def _label_parser(layout):
-    if layout.label_words is None:
-        return _parse_score
-    numbers = {word: number for number, word in enumerate(layout.label_words)}
-
-    def parse_word(word):
-        try:
-            return numbers[word.strip()]
-        except KeyError:
-            raise UsageError(
-                f"unknown label. Expected one of {layout.label_words}. "
-                f"Received: {word!r}"
-            ) from None
-
-    return parse_word
-
-
-def _parse_score(text):
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        raise UsageError(f"expected a number as label. Received: {text!r}")
-    return score
-
-
-def _raise_problems(path, problems):
-    if not problems:
-        return
-    lines = [f"{path}, {problem}" for problem in problems[:MAX_PROBLEMS]]
-    if len(problems) > MAX_PROBLEMS:
-        lines.append(f"and {len(problems) - MAX_PROBLEMS} more lines.")
-    lines.append("Mend or remove these lines, or fetch the file again.")
-    raise UsageError("\n".join(lines))
 
 
 def _hint(layout, data_dir):

@@ -1,12 +1,17 @@
 """What a Keras model takes, read from its layers."""
 
 import dataclasses
+import math
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.families import Family
+from kdkit.families import family_of
+
+MOST_OPTIONS = 16  # of a multiple choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,12 +23,16 @@ class Interface:
         sequence_length: int or `None`. The only length that the model takes,
             `None` where it takes any.
         max_sequence_length: int or `None`. The number of its position
-            embeddings, `None` where it has none.
+            embeddings, or what its backbone says where positions are
+            relative; `None` where there is neither.
         vocabulary_size: int or `None`. The size of its largest embedding
             table, `None` where it has none.
         num_segments: int. The size of its smallest embedding table; 1 where
             there is no second table.
         recurrent: bool. Whether it has recurrent layers.
+        family: `kdkit.families.Family` of its encoder, or `None`.
+        rows_per_output: int. How many rows of the inputs make a row of the
+            logits: 1, or the options of a question.
     """
 
     input_names: tuple[str, ...]
@@ -32,6 +41,8 @@ class Interface:
     vocabulary_size: int | None
     num_segments: int
     recurrent: bool
+    rows_per_output: int
+    family: Family | None = None
 
     def export_length(self, sequence_length: int | None) -> int | None:
         """Returns the length to export with, given the wanted one.
@@ -102,7 +113,19 @@ def interface(model) -> Interface:
         vocabulary_size=tables[-1] if tables else None,
         num_segments=tables[0] if len(tables) > 1 else 1,
         recurrent=any(isinstance(layer, keras.layers.RNN) for layer in layers),
+        family=next(filter(None, map(family_of, layers)), None),
+        rows_per_output=_rows_per_output(model),
     )
+
+
+def _rows_per_output(model):
+    """How many rows make one, counted on a batch that any number divides."""
+    num_rows = math.lcm(*range(1, MOST_OPTIONS + 1))
+    shapes = {
+        name: (num_rows, tensor.shape[1] or 1)
+        for name, tensor in model.input.items()
+    }
+    return num_rows // model.compute_output_shape(shapes)[0]
 
 
 def _nested_layers(layer):
@@ -137,3 +160,5 @@ def _position_counts(layers):
     for layer in layers:
         if isinstance(layer, POSITION_LAYERS):
             yield layer.sequence_length
+        elif getattr(layer, "max_sequence_length", None) is not None:
+            yield layer.max_sequence_length  # of a backbone

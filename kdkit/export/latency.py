@@ -65,7 +65,8 @@ def measure_latency(
         sequence_length: int or `None`. Tokens in a row. `None` takes the
             length of the file, and 128 where that is dynamic. Defaults to
             `None`.
-        batch_size: int. Rows in the batch. Defaults to `1`.
+        batch_size: int. Rows in the batch; for a multiple choice questions,
+            with all their options. Defaults to `1`.
         threads: int. CPU threads. Defaults to `1`.
         warmup: int. Untimed runs at the start. Defaults to `10`.
         runs: int. Timed runs. Defaults to `50`.
@@ -155,8 +156,9 @@ def _time_in_turns(models, runs):
 def _full_rows(model, batch_size, sequence_length, seed):
     """A batch without padding."""
     known = model.metadata and model.metadata.vocabulary_size
+    rows_per_output = model.metadata.rows_per_output if model.metadata else 1
     batch = random_batch(
-        batch_size,
+        batch_size * rows_per_output,
         sequence_length,
         model.input_names,
         vocabulary_size=known or FEWEST_TOKENS,

@@ -38,7 +38,7 @@ def to_litert(
     only 1 if the model has recurrent layers: LiteRT's own operations have no
     loop over a batch of unknown size. A file that is not resized has batch
     size 1. A fixed sequence length is a little faster (about a tenth for a
-    TinyBERT of four layers) than a dynamic one.
+    TinyBERT of four layers) than a dynamic one, and DeBERTa-v3 needs one.
 
     Models in mixed or half precision are exported and compared as float32
     models with the same weights.
@@ -80,6 +80,7 @@ def to_litert(
     _check_arguments(path, precision, overwrite)
     model_interface = interface(model)
     length = model_interface.export_length(sequence_length)
+    _check_length(length, model_interface.family)
     batches = verification_batches(verification_data, model_interface, length)
     model = as_float32(model)
     expected = reference_outputs(model, batches)
@@ -104,6 +105,7 @@ def to_litert(
                 parameters=model.count_params(),
                 vocabulary_size=model_interface.vocabulary_size,
                 kdkit_version=__version__,
+                rows_per_output=model_interface.rows_per_output,
             ),
         )
         comparison = _compare(expected, partial, batches, path, precision)
@@ -143,6 +145,16 @@ def _converter_options(precision):
     if precision != "fp32":
         options["optimizations"] = [tf.lite.Optimize.DEFAULT]
     return options
+
+
+def _check_length(length, family):
+    """Refuses an open length where LiteRT needs a fixed one."""
+    if length is None and family is not None and family.needs_fixed_length:
+        raise UsageError(
+            f"{family.title} cannot be exported to LiteRT for any length: "
+            f"{family.needs_fixed_length}. Expected a fixed one. Received: "
+            "sequence_length=None. Pass for example sequence_length=128."
+        )
 
 
 def _check_arguments(path, precision, overwrite):

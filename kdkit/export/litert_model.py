@@ -37,7 +37,9 @@ class LiteRTModel:
             sequence_length)`. Inputs that the file does not have are ignored.
 
     Returns:
-        A NumPy array, the logits of shape `(batch_size, num_classes)`.
+        A NumPy array, the logits of shape `(batch_size, num_classes)`; with
+        the options of a question as rows, one row per question; for tokens
+        `(batch_size, sequence_length, num_classes)`.
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing or not such a

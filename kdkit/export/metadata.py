@@ -24,12 +24,15 @@ class Metadata:
         parameters: int. `count_params()` of the Keras model.
         vocabulary_size: int or `None`. Number of token ids.
         kdkit_version: string. The version that wrote the file.
+        rows_per_output: int. How many rows of the inputs make a row of the
+            logits: the options of a question. Defaults to 1.
     """
 
     precision: str
     parameters: int
     vocabulary_size: int | None
     kdkit_version: str
+    rows_per_output: int = 1
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:

@@ -88,7 +88,7 @@ def _generate(interface, sequence_length):
     rng = np.random.default_rng(SEED)
     return [
         random_batch(
-            GENERATED_BATCH_SIZE,
+            GENERATED_BATCH_SIZE * interface.rows_per_output,
             length,
             interface.input_names,
             interface.vocabulary_size,

@@ -13,6 +13,7 @@ from kdkit.losses.hidden import HiddenStateMSE
 from kdkit.losses.hidden import PatienceMSE
 from kdkit.losses.logits import LogitKLDivergence
 from kdkit.losses.logits import LogitMSE
+from kdkit.losses.logits import SoftBinaryCrossEntropy
 from kdkit.losses.logits import SoftCrossEntropy
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "LogitMSE",
     "PatienceMSE",
     "RelationKLDivergence",
+    "SoftBinaryCrossEntropy",
     "SoftCrossEntropy",
 ]

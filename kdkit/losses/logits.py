@@ -1,4 +1,4 @@
-"""Losses between logits: soft cross-entropy, KL divergence, squared error."""
+"""Losses between logits: soft labels, KL divergence, squared error."""
 
 import math
 
@@ -91,6 +91,78 @@ class SoftCrossEntropy(DistillationLoss):
             "temperature": self.temperature,
             "scale_by_temperature_squared": self.scale_by_temperature_squared,
             "parity": self.parity,
+        }
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class SoftBinaryCrossEntropy(DistillationLoss):
+    r"""Cross-entropy against the teacher's soft labels, each class by itself.
+
+    For multi-label classification, where a class is there or not whatever the
+    others are, and the logits go through a sigmoid:
+
+    $$\mathcal{L} = -\frac{1}{C} \sum_c \left[ p^T_c \log p^S_c
+        + (1 - p^T_c) \log (1 - p^S_c) \right], \qquad
+        p = \sigma(z / T)$$
+
+    A mean over classes, as Keras' `BinaryCrossentropy` on the labels is, so
+    that the weights of soft and of true labels mean the same. Its gradient is
+    that of the binary KL divergence; its minimum is the teacher's mean binary
+    entropy, not 0.
+
+    Args:
+        temperature: float. The temperature $T$, applied to both sides.
+            Defaults to `1.0`.
+        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, which
+            keeps the size of the gradient as the temperature changes. Defaults
+            to `False`.
+        name: string. Defaults to `"soft_binary_cross_entropy"`.
+
+    Call arguments:
+        teacher: Tensor of shape `(..., num_classes)`. Logits.
+        student: Tensor of the same shape. Logits.
+        sample_weight: Tensor of shape `(...)`.
+
+    Raises:
+        UsageError: if `temperature` is not positive.
+
+    Example:
+
+    >>> loss = kdkit.losses.SoftBinaryCrossEntropy()
+    >>> round(float(loss([[0.0, 0.0]], [[0.0, 0.0]])), 4)
+    0.6931
+
+    References:
+     - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
+     - [Yang et al., 2023](https://arxiv.org/abs/2308.06453), who sum over the
+       classes
+    """
+
+    def __init__(
+        self,
+        temperature=1.0,
+        scale_by_temperature_squared=False,
+        name="soft_binary_cross_entropy",
+    ):
+        super().__init__(name=name)
+        check_temperature(temperature)
+        self.temperature = temperature
+        self.scale_by_temperature_squared = scale_by_temperature_squared
+
+    def call(self, teacher, student):
+        soft_labels = ops.sigmoid(teacher / self.temperature)
+        logits = student / self.temperature
+        # -p log σ(z) - (1 - p) log(1 - σ(z)) = softplus(z) - p z
+        values = ops.mean(ops.softplus(logits) - soft_labels * logits, axis=-1)
+        if self.scale_by_temperature_squared:
+            values *= self.temperature**2
+        return values
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "temperature": self.temperature,
+            "scale_by_temperature_squared": self.scale_by_temperature_squared,
         }
 
 

@@ -2,12 +2,15 @@
 
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
+from kdkit.models.heads import HEADS
+from kdkit.models.heads import Head
+from kdkit.models.heads import add_head
+from kdkit.models.heads import backbone_of
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
-from kdkit.models.loading import save_preset
 from kdkit.models.masked_lm import frozen_pooler
 from kdkit.models.masked_lm import load_masked_lm
 from kdkit.models.masked_lm import masked_lm
@@ -15,15 +18,24 @@ from kdkit.models.masked_lm import save_masked_lm
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import Preset
+from kdkit.models.saving import save_preset
 from kdkit.models.students import student
 from kdkit.models.students import student_config
+from kdkit.models.tokens import check_same_ids
+from kdkit.models.tokens import family_tokenizer
 
 __all__ = [
+    "HEADS",
     "PRESETS",
     "BertConfig",
+    "Head",
     "LoadedModel",
     "Preset",
+    "add_head",
+    "backbone_of",
+    "check_same_ids",
     "choose_blocks",
+    "family_tokenizer",
     "frozen_pooler",
     "initialize_from_teacher",
     "load_classifier",

@@ -1,8 +1,9 @@
 """Students that are made of an encoder's own blocks."""
 
-import keras_hub
-
 from kdkit.errors import UsageError
+from kdkit.models.heads import Head
+from kdkit.models.heads import add_head
+from kdkit.models.heads import backbone_of
 from kdkit.models.initialization import initialize_from_teacher
 
 RULES = ("first", "spread")
@@ -60,15 +61,15 @@ def student_of_blocks(encoder, layers, num_classes=None):
     All sizes but the depth are the encoder's. A head, if wanted, is random.
 
     Args:
-        encoder: `keras_hub.models.BertBackbone` or a task model around one.
+        encoder: a backbone of a family in `kdkit.families.FAMILIES`, or a task
+            model around one.
         layers: sequence of ints. The encoder's blocks, counted from 1, in the
             order of the student's.
         num_classes: int or `None`. Width of the logits; `None` for the encoder
             alone. Defaults to `None`.
 
     Returns:
-        A `keras_hub.models.BertTextClassifier` without preprocessor, or a
-        `keras_hub.models.BertBackbone`.
+        The family's classifier without preprocessor, or its backbone.
 
     Raises:
         UsageError: (a `ValueError`) if a layer is out of range.
@@ -77,7 +78,7 @@ def student_of_blocks(encoder, layers, num_classes=None):
      - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), section 4.2
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 3
     """
-    source = getattr(encoder, "backbone", encoder)
+    source = backbone_of(encoder)
     config = source.get_config()
     for name in ("name", "trainable"):
         config.pop(name, None)
@@ -85,6 +86,4 @@ def student_of_blocks(encoder, layers, num_classes=None):
     initialize_from_teacher(backbone, source, layers)
     if num_classes is None:
         return backbone
-    return keras_hub.models.BertTextClassifier(
-        backbone, num_classes=num_classes, dropout=config["dropout"]
-    )
+    return add_head(backbone, Head("sequence", num_classes))

@@ -8,6 +8,16 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import family_of
+from kdkit.models.heads import Head
+from kdkit.models.heads import add_head
+from kdkit.models.heads import head_kind_of
+from kdkit.models.heads import join
+from kdkit.models.plain_encoder import holds_plain_encoder
+from kdkit.models.plain_encoder import without_plain_encoder
+from kdkit.models.saving import HEAD_FILE
+from kdkit.models.saving import LABELS_FILE
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
@@ -36,27 +46,39 @@ class LoadedModel:
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
-    """Loads a text classifier, or puts a new head on an encoder.
+    """Loads a classifier, or puts a new head on an encoder.
+
+    The encoder is of one of the families in `kdkit.families.FAMILIES`. Hugging
+    Face checkpoints are converted by keras-hub, which cannot do those of
+    ELECTRA and DeBERTa.
 
     Args:
         source: string or path. A kdkit run directory (its `student/`, or of a
             teacher's run its `teacher/`), a keras-hub preset directory, a
             Hugging Face checkpoint directory, a `.keras` file, or the name of
             a keras-hub preset, which is then downloaded.
-        num_classes: int. Width of the logits that the task needs.
+        num_classes: int, width of the logits of a text classifier; or the
+            `Head` that the task needs.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there, it is no text
-            classifier, or it has another number of classes.
+        UsageError: (a `ValueError`) if nothing is found there, its encoder's
+            family is unknown, or its head is another: in kind, number of
+            classes or their names.
     """
+    head = num_classes
+    if not isinstance(head, Head):
+        head = Head("sequence", num_classes)
     path = pathlib.Path(source)
     if path.suffix == ".keras":
         loaded = _load_keras_file(path)
     elif path.exists():
-        loaded = _load_directory(find_preset_directory(path), num_classes)
+        path = find_preset_directory(path)
+        loaded = _load_directory(path, head)
     else:
-        loaded = _load_named_preset(str(source), num_classes)
-    _check_num_classes(loaded.model, num_classes, source)
+        loaded = _load_named_preset(str(source), head)
+    _check_head(loaded.model, head, source)
+    if loaded.has_trained_head:
+        _check_class_names(path / LABELS_FILE, head)
     return loaded
 
 
@@ -69,23 +91,31 @@ def load_encoder(source, load_weights=True):
             Defaults to `True`.
 
     Returns:
-        A `keras_hub.models.BertBackbone` and its tokenizer.
+        A backbone of a family in `kdkit.families.FAMILIES`, and its tokenizer.
 
     Raises:
         UsageError: (a `ValueError`) if nothing is found there.
     """
     path = pathlib.Path(source)
-    place = str(find_preset_directory(path)) if path.exists() else str(source)
+    place = str(source)
+    if path.exists():
+        directory = find_preset_directory(path)
+        if holds_plain_encoder(directory):
+            classifier = _load_task(str(directory))
+            return classifier.model.backbone, classifier.tokenizer
+        _check_convertible(directory)
+        place = str(directory)
     try:
         backbone = keras_hub.models.Backbone.from_preset(
             place, load_weights=load_weights
         )
-        tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(place)
+        tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(place)
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
             f"No encoder could be loaded from {source!r}: {error}. Expected "
             f"{WHERE}."
         ) from error
+    _check_family(backbone, source)
     return backbone, tokenizer
 
 
@@ -103,7 +133,13 @@ def load_tokenizer(source):
     if path.suffix == ".txt" and path.is_file():
         return _wordpiece_tokenizer(path)
     path = find_preset_directory(path)
-    return keras_hub.tokenizers.BertTokenizer.from_preset(str(path))
+    if holds_plain_encoder(path):
+        classifier = keras_hub.models.TextClassifier.from_preset(
+            str(path), load_weights=False
+        )
+        return classifier.preprocessor.tokenizer
+    _check_convertible(path)
+    return keras_hub.tokenizers.Tokenizer.from_preset(str(path))
 
 
 def _wordpiece_tokenizer(path):
@@ -160,15 +196,30 @@ def _load_keras_file(path):
     return LoadedModel(model, getattr(preprocessor, "tokenizer", None), True)
 
 
-def _load_directory(path, num_classes):
+def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
-    has_head = task_class(path).endswith("TextClassifier")
-    return _from_preset(str(path), None if has_head else num_classes)
-
-
-def _load_named_preset(name, num_classes):
+    if task_class(path).endswith("TextClassifier"):
+        return _load_task(str(path))
+    _check_convertible(path)
+    if (path / HEAD_FILE).is_file():
+        backbone, tokenizer = _load_backbone(str(path))
+        head_model = keras.models.load_model(path / HEAD_FILE, compile=False)
+        return LoadedModel(join(backbone, head_model), tokenizer, True)
     try:
-        return _from_preset(name, num_classes)
+        return _put_head_on(str(path), head)
+    except UsageError:
+        raise
+    except Exception as error:  # keras-hub raises many kinds
+        raise UsageError(
+            f"keras-hub could not load the encoder in {path} with its "
+            f"tokenizer: {error}. Expected {WHERE}. Received a directory "
+            f"with: {sorted(item.name for item in path.iterdir())}."
+        ) from error
+
+
+def _load_named_preset(name, head):
+    try:
+        return _put_head_on(name, head)
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
@@ -179,52 +230,90 @@ def _load_named_preset(name, num_classes):
         ) from error
 
 
-def _from_preset(source, num_classes):
-    """Loads a classifier; `num_classes` is `None` if its head is saved."""
-    if num_classes is None:
-        model = keras_hub.models.TextClassifier.from_preset(source)
-    else:
-        backbone = keras_hub.models.Backbone.from_preset(source)
-        if not isinstance(backbone, keras_hub.models.BertBackbone):
-            raise UsageError(
-                f"The encoder in {source} is a {type(backbone).__name__}. "
-                "Expected a BertBackbone."
-            )
-        tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(source)
-        model = keras_hub.models.BertTextClassifier(
-            backbone, num_classes=num_classes
-        )
-        return LoadedModel(model, tokenizer, has_trained_head=False)
-    tokenizer = model.preprocessor.tokenizer
+def _load_task(source):
+    """Loads a keras-hub task model with its head."""
+    model = keras_hub.models.TextClassifier.from_preset(source)
+    tokenizer = getattr(model.preprocessor, "tokenizer", None)
     model.preprocessor = None
+    model = without_plain_encoder(model)
+    _check_family(model.backbone, source)
     return LoadedModel(model, tokenizer, has_trained_head=True)
 
 
-def _check_num_classes(model, num_classes, source):
-    received = model.output_shape[-1]
-    if received != num_classes:
+def _put_head_on(source, head):
+    """Loads an encoder and puts a new head on it."""
+    backbone, tokenizer = _load_backbone(source)
+    model = add_head(backbone, head, tokenizer)
+    return LoadedModel(model, tokenizer, has_trained_head=False)
+
+
+def _load_backbone(source):
+    backbone = keras_hub.models.Backbone.from_preset(source)
+    _check_family(backbone, source)
+    tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
+    return backbone, tokenizer
+
+
+def _check_family(backbone, source):
+    if family_of(backbone) is None:
         raise UsageError(
-            f"The model in {source} has {received} classes and the task has "
-            f"{num_classes}. Use a model that was fine-tuned on this task."
+            f"The encoder in {source} is a {type(backbone).__name__}. "
+            "Expected one of "
+            f"{[family.backbone.__name__ for family in FAMILIES.values()]}."
         )
 
 
-def save_preset(model, tokenizer, path, sequence_length):
-    """Writes a classifier as a keras-hub preset directory.
+def _check_convertible(path):
+    """Refuses Hugging Face checkpoints that keras-hub cannot convert."""
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    if "registered_name" in config or "model_type" not in config:
+        return
+    expected = {
+        family.hugging_face_type: family
+        for family in FAMILIES.values()
+        if family.hugging_face_type
+    }
+    if config["model_type"] not in expected:
+        raise UsageError(
+            f"{path} holds a Hugging Face checkpoint of type "
+            f"{config['model_type']!r}, which keras-hub does not convert to "
+            f"an encoder of a known family. Expected one of "
+            f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
+            "one."
+        )
 
-    The directory loads with `keras_hub.models.TextClassifier.from_preset`,
-    tokenizer included, where kdkit is not installed.
 
-    Args:
-        model: `keras_hub.models.BertTextClassifier`.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
-        path: string or path of the directory.
-        sequence_length: int. Length that the preprocessor pads and cuts to.
-    """
-    # A copy, since what is saved of a compiled model includes its optimiser.
-    copy = type(model).from_config(model.get_config())
-    copy.set_weights(model.get_weights())
-    copy.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
-        tokenizer, sequence_length=sequence_length
-    )
-    copy.save_to_preset(str(path))
+def _check_head(model, head, source):
+    kind = head_kind_of(model)
+    if kind != head.kind:
+        raise UsageError(
+            f"The model in {source} has a head of kind {kind!r} and the task "
+            f"needs {head.kind!r}. Use a model that was fine-tuned on this "
+            "task, or an encoder without a head."
+        )
+    received = model.output_shape[-1]
+    if received != head.num_classes:
+        raise UsageError(
+            f"The model in {source} has {received} classes and the task has "
+            f"{head.num_classes}. Use a model that was fine-tuned on this task."
+        )
+
+
+def _check_class_names(file, head):
+    """Refuses a model whose logits stand for something else."""
+    if head.class_names is None or not file.is_file():
+        return
+    received = json.loads(file.read_text(encoding="utf-8"))["classes"]
+    if received != list(head.class_names):
+        different = [
+            f"{number}: {theirs!r}, here {ours!r}"
+            for number, (theirs, ours) in enumerate(
+                zip(received, head.class_names, strict=False)
+            )
+            if theirs != ours
+        ]
+        raise UsageError(
+            f"The classes in {file} are not the task's: "
+            f"{'; '.join(different[:5])}. Use the data that the model was "
+            "trained on, or a model of this task."
+        )

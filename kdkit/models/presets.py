@@ -11,7 +11,7 @@ BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The sizes of a BERT encoder.
+    """The sizes of a BERT, or of an encoder of another family.
 
     Args:
         num_layers: int. Number of transformer blocks (L, TinyBERT's M).
@@ -22,6 +22,12 @@ class BertConfig:
         max_sequence_length: int. Number of position embeddings. Defaults to
             `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
+        family: string. A key of `kdkit.families.FAMILIES`: `"bert"`,
+            `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
+            `"electra"` or `"deberta_v3"`. Defaults to `"bert"`.
+        embedding_dim: int or `None`. Width of the embeddings of ALBERT and
+            ELECTRA, which project them to `hidden_dim`. `None` for
+            `hidden_dim`, and for the other families. Defaults to `None`.
     """
 
     num_layers: int
@@ -31,6 +37,8 @@ class BertConfig:
     vocabulary_size: int = BERT_VOCABULARY_SIZE
     max_sequence_length: int = 512
     dropout: float = 0.1
+    family: str = "bert"
+    embedding_dim: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Mapping
 
-import keras_hub
-
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.models.heads import Head
+from kdkit.models.heads import add_head
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 
@@ -19,11 +20,14 @@ def student(preset_or_config, num_classes=None, **settings):
         num_classes: int or `None`. Width of the logits (1 for regression).
             `None` for the encoder alone. Defaults to `None`.
         **settings: fields of `BertConfig` that replace the preset's, such as
-            `vocabulary_size=1000`; and `dtype`, the Keras dtype policy.
+            `vocabulary_size=1000` or `family="distil_bert"`; and `dtype`, the
+            Keras dtype policy.
 
     Returns:
-        A `keras_hub.models.BertTextClassifier` without preprocessor whose
-        output are logits, or a `keras_hub.models.BertBackbone`.
+        The family's keras-hub classifier without preprocessor, such as a
+        `keras_hub.models.BertTextClassifier`, whose output are logits; or its
+        backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
+        classifier for ELECTRA: it gets BERT's.
 
     Raises:
         UsageError: (a `ValueError`) if the preset or a setting is unknown, or
@@ -39,14 +43,11 @@ def student(preset_or_config, num_classes=None, **settings):
     """
     dtype = settings.pop("dtype", None)
     config = student_config(preset_or_config, **settings)
-    backbone = keras_hub.models.BertBackbone(
-        **dataclasses.asdict(config), dtype=dtype
-    )
+    family = FAMILIES[config.family]
+    backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:
         return backbone
-    return keras_hub.models.BertTextClassifier(
-        backbone, num_classes=num_classes, dropout=config.dropout
-    )
+    return add_head(backbone, Head("sequence", num_classes))
 
 
 def student_config(preset_or_config, **settings) -> BertConfig:
@@ -89,11 +90,38 @@ def student_config(preset_or_config, **settings) -> BertConfig:
     return config
 
 
+def _constructor_sizes(config):
+    """The sizes as the constructor of the family's backbone names them."""
+    family = FAMILIES[config.family]
+    sizes = dataclasses.asdict(config)
+    del sizes["family"]
+    if not family.has_embedding_dim:
+        del sizes["embedding_dim"]
+    elif config.embedding_dim is None:
+        sizes["embedding_dim"] = config.hidden_dim
+    return {
+        family.renamed_sizes.get(name, name): size
+        for name, size in sizes.items()
+    }
+
+
 def _impossible_sizes(config):
-    """What no BERT can be, one text each."""
+    """What no encoder can be, one text each."""
+    if config.family not in FAMILIES:
+        return [
+            f"family must be one of {sorted(FAMILIES)}, received "
+            f"{config.family!r}"
+        ]
+    family = FAMILIES[config.family]
+    if config.embedding_dim is not None and not family.has_embedding_dim:
+        return [
+            f"embedding_dim is not of family {config.family!r}, whose "
+            f"embeddings are as wide as its states, received "
+            f"{config.embedding_dim!r}"
+        ]
     problems = [
         f"{name} must be an integer above 0, received {value!r}"
-        for name, value in dataclasses.asdict(config).items()
+        for name, value in _constructor_sizes(config).items()
         if name != "dropout" and not (isinstance(value, int) and value > 0)
     ]
     if not 0 <= config.dropout < 1:

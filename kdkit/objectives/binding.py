@@ -152,6 +152,8 @@ class BoundObjective:
         """
         tap = self.objective.tap
         loss = self.objective.loss
+        if not self.objective.use_sample_weight:
+            sample_weight = None
         numerators = []
         for student_index, teacher_index in self.pairs:
             teacher = _read(teacher_taps[tap], tap, teacher_index)

@@ -16,6 +16,7 @@ from kdkit.losses import LogitKLDivergence
 from kdkit.losses import LogitMSE
 from kdkit.losses import PatienceMSE
 from kdkit.losses import RelationKLDivergence
+from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.losses import SoftCrossEntropy
 from kdkit.projections import get_projection
 from kdkit.taps import ATTENTION_TAPS
@@ -36,6 +37,7 @@ PAIR_REDUCTIONS = ("sum", "mean")
 LOSS_TAPS = {
     AttentionMSE: ATTENTION_TAPS,
     RelationKLDivergence: VECTOR_TAPS,
+    SoftBinaryCrossEntropy: ("logits",),
     SoftCrossEntropy: ("logits",),
     LogitKLDivergence: ("logits",),
     LogitMSE: ("logits",),
@@ -71,6 +73,9 @@ class Objective:
         pair_reduction: string. `"sum"`, as the papers have it, or `"mean"` for
             a value whose size does not depend on the number of pairs, as the
             authors' code of Patient KD has it. Defaults to `"sum"`.
+        use_sample_weight: bool. Whether the data's sample weights count. Pass
+            `False` for states and attention in token classification, where
+            the weights say which positions have labels. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if an argument is invalid on its own. What
@@ -98,6 +103,7 @@ class Objective:
         include_embeddings=True,
         name=None,
         pair_reduction="sum",
+        use_sample_weight=True,
     ):
         _check_arguments(
             loss, tap, layer_map, weight, projection, pair_reduction
@@ -112,6 +118,7 @@ class Objective:
         self.include_embeddings = include_embeddings
         self.name = name or loss.name
         self.pair_reduction = pair_reduction
+        self.use_sample_weight = use_sample_weight
 
     def get_config(self):
         projection = self.projection
@@ -127,6 +134,7 @@ class Objective:
             "include_embeddings": self.include_embeddings,
             "name": self.name,
             "pair_reduction": self.pair_reduction,
+            "use_sample_weight": self.use_sample_weight,
         }
 
     @classmethod

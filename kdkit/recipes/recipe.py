@@ -6,6 +6,8 @@ from kdkit.errors import UsageError
 from kdkit.tasks import Task
 from kdkit.training.stages import Stage
 
+SOFT_LABELS = ("soft_cross_entropy", "logit_kl_divergence")
+
 
 @dataclasses.dataclass(frozen=True)
 class CopiedBlocks:
@@ -61,8 +63,12 @@ class Recipe:
     def stages_for(self, task: Task, parity: str | None = None):
         """Returns the stages as they are for a task.
 
-        The epochs are the paper's for it. For regression, whose single logit
-        is the score, soft labels become the squared error between scores.
+        The epochs are the paper's for it. Where soft labels over all classes
+        mean nothing, they become what the task's kind has for them: for
+        regression, whose single logit is the score, the squared error between
+        scores; for multi-label tasks, soft labels of each class by itself.
+        Where positions have labels, states and attention are still compared
+        everywhere.
 
         Args:
             task: `kdkit.tasks.Task`.
@@ -84,8 +90,8 @@ class Recipe:
                     task.name, stage.epochs
                 ),
                 objectives=tuple(
-                    _for_regression(objective)
-                    if task.is_regression and stage.data == "task"
+                    _for_kind(objective, task.kind)
+                    if stage.data == "task"
                     else objective
                     for objective in stage.objectives
                 ),
@@ -94,10 +100,28 @@ class Recipe:
         )
 
 
-def _for_regression(objective):
-    """The squared error between scores in place of soft labels."""
-    if objective.loss not in ("soft_cross_entropy", "logit_kl_divergence"):
+def _for_kind(objective, kind):
+    """The objective as it is for tasks of a kind."""
+    if objective.tap != "logits":
+        return dataclasses.replace(
+            objective, use_sample_weight=not kind.has_label_per_token
+        )
+    if kind.soft_label_loss is None or objective.loss not in SOFT_LABELS:
         return objective
+    settings = {}
+    if kind.soft_label_loss == "soft_binary_cross_entropy":
+        settings = {
+            "temperature": objective.loss_settings.get("temperature", 1.0),
+            "scale_by_temperature_squared": (
+                objective.loss == "logit_kl_divergence"
+                or objective.loss_settings.get(
+                    "scale_by_temperature_squared", False
+                )
+            ),
+        }
     return dataclasses.replace(
-        objective, name="logit_mse", loss="logit_mse", loss_settings={}
+        objective,
+        name=kind.soft_label_loss,
+        loss=kind.soft_label_loss,
+        loss_settings=settings,
     )

@@ -6,7 +6,15 @@ NOT_RUN = "not run"
 DOES_NOT_APPLY = "–"
 
 # Shown in percent; other metrics are shown as they are.
-_PERCENT_METRICS = ("accuracy", "f1", "exact_match", "same_top_class")
+_PERCENT_METRICS = (
+    "accuracy",
+    "f1",
+    "precision",
+    "recall",
+    "exact_match",
+    "same_top_class",
+    "same_decisions",
+)
 _CAPITALS = {"f1": "F1", "kl": "KL", "mse": "MSE", "bleu": "BLEU"}
 _LOWER_IS_BETTER = ("perplexity", "loss", "error", "divergence", "difference")
 

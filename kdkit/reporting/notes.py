@@ -2,9 +2,11 @@
 
 import math
 
+from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import other_splits
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import common_setting
 from kdkit.reporting.tables import latency_settings
@@ -21,6 +23,7 @@ def run_notes(records: RunRecords) -> list[str]:
         *records.remarks,
         *_notes_on_the_run(records),
         *_notes_on_precision(records),
+        *_notes_on_other_splits(records),
         *_notes_on_files(records),
         *_notes_on_latency(rows),
     ]
@@ -58,6 +61,23 @@ def _notes_on_precision(records):
                 f"{evaluation.split}: one standard error of the {arm}'s "
                 f"accuracy is {100 * error:.1f} points."
             )
+    return found
+
+
+def _notes_on_other_splits(records):
+    found = []
+    for split, arms in other_splits(records).items():
+        values = (
+            f"{arm} "
+            + " and ".join(
+                f"{metric_format(name).text(value)} {metric_format(name).title}"
+                for name, value in metrics.items()
+            )
+            for arm, metrics in arms.items()
+        )
+        found.append(
+            f"On {split}, which nothing was chosen on: {', '.join(values)}."
+        )
     return found
 
 

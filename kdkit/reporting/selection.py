@@ -144,8 +144,7 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
     epoch that was repeated after a stop counts once, with its last numbers.
     """
     events = records.events_of("evaluation")
-    splits = [event.get("split") for event in events]
-    split = "dev" if "dev" in splits or not splits else splits[-1]
+    split = shown_split(records)
     latest = {}
     for event in events:
         if event.get("arm") != arm or event.get("split") != split:
@@ -161,6 +160,27 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
             examples=event.get("examples"),
         )
     return list(latest.values())
+
+
+def shown_split(records: RunRecords) -> str:
+    """Returns the split that models were chosen on and that tables show."""
+    splits = [event.get("split") for event in records.events_of("evaluation")]
+    return "dev" if "dev" in splits or not splits else splits[-1]
+
+
+def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
+    """Returns what was measured on splits that tables do not show.
+
+    Returns:
+        A dict from split to a dict from arm to its last metrics.
+    """
+    found = {}
+    for event in records.events_of("evaluation"):
+        split = event.get("split")
+        if split != shown_split(records):
+            metrics = finite_numbers(event.get("metrics"))
+            found.setdefault(split, {})[event.get("arm")] = metrics
+    return found
 
 
 def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:

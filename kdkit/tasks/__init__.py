@@ -1,8 +1,29 @@
-"""Tasks: data, labels and metrics of GLUE and of generated sentiment."""
+"""Tasks: data, heads, labels and metrics by kind."""
 
 from kdkit.tasks.agreement import agreement
+from kdkit.tasks.kinds import Kind
+from kdkit.tasks.kinds import Regression
+from kdkit.tasks.kinds import SingleLabel
+from kdkit.tasks.multi_label import MultiLabel
+from kdkit.tasks.multiple_choice import MultipleChoice
 from kdkit.tasks.registry import TASKS
 from kdkit.tasks.registry import get_task
+from kdkit.tasks.tagging import Polyphones
+from kdkit.tasks.tagging import Tagging
+from kdkit.tasks.tagging import majority_accuracy
 from kdkit.tasks.task import Task
 
-__all__ = ["TASKS", "Task", "agreement", "get_task"]
+__all__ = [
+    "TASKS",
+    "Kind",
+    "MultiLabel",
+    "MultipleChoice",
+    "Polyphones",
+    "Regression",
+    "SingleLabel",
+    "Tagging",
+    "Task",
+    "agreement",
+    "get_task",
+    "majority_accuracy",
+]

@@ -24,14 +24,7 @@ def agreement(teacher_logits, student_logits) -> dict[str, float]:
     ... ]
     0.5
     """
-    teacher = np.asarray(teacher_logits, "float64")
-    student = np.asarray(student_logits, "float64")
-    if teacher.shape != student.shape or teacher.ndim != 2 or not teacher.size:
-        raise UsageError(
-            "Agreement needs two arrays of the same shape (num_rows, "
-            f"num_classes). Received: teacher_logits of shape {teacher.shape}, "
-            f"student_logits of shape {student.shape}."
-        )
+    teacher, student = check_pair(teacher_logits, student_logits)
     if teacher.shape[1] == 1:
         difference = float(np.mean(np.square(teacher - student)))
         return {"mean_squared_difference": difference}
@@ -46,3 +39,20 @@ def agreement(teacher_logits, student_logits) -> dict[str, float]:
         "same_top_class": float(same.mean()),
         "kl_divergence": float(divergences.mean()),
     }
+
+
+def check_pair(teacher_logits, student_logits):
+    """Returns both as float64 arrays of one shape.
+
+    Raises:
+        UsageError: if the shapes differ, or there are no rows.
+    """
+    teacher = np.asarray(teacher_logits, "float64")
+    student = np.asarray(student_logits, "float64")
+    if teacher.shape != student.shape or teacher.ndim != 2 or not teacher.size:
+        raise UsageError(
+            "Agreement needs two arrays of the same shape (num_rows, "
+            f"num_classes). Received: teacher_logits of shape {teacher.shape}, "
+            f"student_logits of shape {student.shape}."
+        )
+    return teacher, student

@@ -1,7 +1,8 @@
-"""The official GLUE metrics, by name."""
+"""The metrics of all tasks, by name."""
 
 import numpy as np
 import scipy.stats
+import seqeval.metrics
 import sklearn.metrics
 
 from kdkit.errors import RunError
@@ -34,43 +35,89 @@ def spearman(labels, predictions) -> float:
     return _correlation(scipy.stats.spearmanr, labels, predictions)
 
 
+def micro_f1(labels, predictions) -> float:
+    """F1 over all rows and classes at once; 0 where no class is right."""
+    return _multi_label_f1(labels, predictions, "micro")
+
+
+def macro_f1(labels, predictions) -> float:
+    """Mean over classes of their F1; 0 for a class that is never right."""
+    return _multi_label_f1(labels, predictions, "macro")
+
+
+def subset_accuracy(labels, predictions) -> float:
+    """Share of rows of which every class is right."""
+    return float(sklearn.metrics.accuracy_score(labels, predictions))
+
+
+def span_f1(labels, predictions) -> float:
+    """F1 of whole spans, from lists of tags; 0 where no span is right."""
+    return float(seqeval.metrics.f1_score(labels, predictions, zero_division=0))
+
+
+def span_precision(labels, predictions) -> float:
+    """Share of the predicted spans that are right in kind, start and end."""
+    return float(
+        seqeval.metrics.precision_score(labels, predictions, zero_division=0)
+    )
+
+
+def span_recall(labels, predictions) -> float:
+    """Share of the spans that were found."""
+    return float(
+        seqeval.metrics.recall_score(labels, predictions, zero_division=0)
+    )
+
+
 METRICS = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews_correlation": matthews_correlation,
     "pearson": pearson,
     "spearman": spearman,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+    "subset_accuracy": subset_accuracy,
+    "span_f1": span_f1,
+    "span_precision": span_precision,
+    "span_recall": span_recall,
 }
 
 
-def compute_metrics(names, labels, logits, num_classes) -> dict[str, float]:
-    """Returns the named metrics of logits.
+def check_logits(logits, num_rows, num_classes) -> np.ndarray:
+    """Returns logits as an array, if metrics can be taken of them.
 
     Args:
-        names: keys of `METRICS`.
-        labels: int or float array of shape `(num_rows,)`.
         logits: float array of shape `(num_rows, num_classes)`.
-        num_classes: int. 1 for scores.
+        num_rows: int. Number of labels.
+        num_classes: int. Width of the logits; 1 for scores.
 
     Raises:
-        UsageError: if the shapes do not fit.
+        UsageError: if there are no rows or the shape does not fit.
         RunError: if a logit is not finite.
     """
-    labels, logits = np.asarray(labels), np.asarray(logits)
-    if not len(labels) or logits.shape != (len(labels), num_classes):
+    logits = np.asarray(logits)
+    if not num_rows or logits.shape != (num_rows, num_classes):
         raise UsageError(
             f"Metrics need logits of shape (num_rows, {num_classes}) and one "
-            f"label a row. Received: logits of shape {logits.shape}, labels "
-            f"of shape {labels.shape}."
+            f"label a row. Received: logits of shape {logits.shape}, "
+            f"{num_rows} labels."
         )
     if not np.isfinite(logits).all():
-        num_rows = int((~np.isfinite(logits)).any(axis=1).sum())
+        num_broken = int((~np.isfinite(logits)).any(axis=1).sum())
         raise RunError(
-            f"The logits of {num_rows} of {len(logits)} rows are not finite: "
-            "the model has diverged."
+            f"The logits of {num_broken} of {len(logits)} rows are not "
+            "finite: the model has diverged."
         )
-    predictions = logits[:, 0] if num_classes == 1 else logits.argmax(axis=1)
-    return {name: METRICS[name](labels, predictions) for name in names}
+    return logits
+
+
+def _multi_label_f1(labels, predictions, average):
+    return float(
+        sklearn.metrics.f1_score(
+            labels, predictions, average=average, zero_division=0.0
+        )
+    )
 
 
 def _correlation(function, labels, predictions):

@@ -1,10 +1,20 @@
-"""The tasks: GLUE in its official layout, and generated sentiment."""
+"""The tasks by name: GLUE, generated sentiment, and other kinds."""
 
+from kdkit.data.conll import ConllLayout
+from kdkit.data.polyphones import PolyphoneLayout
+from kdkit.data.race import LETTERS
+from kdkit.data.race import RaceLayout
 from kdkit.data.sentiment import SENTIMENT_SPLITS
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.tables import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.errors import UsageError
+from kdkit.tasks.kinds import Regression
+from kdkit.tasks.kinds import SingleLabel
+from kdkit.tasks.multi_label import MultiLabel
+from kdkit.tasks.multiple_choice import MultipleChoice
+from kdkit.tasks.tagging import Polyphones
+from kdkit.tasks.tagging import Tagging
 from kdkit.tasks.task import Task
 
 MNLI_FILES = {
@@ -22,12 +32,27 @@ MNLI_TFDS_SPLITS = {
     "test_mismatched": "test_mismatched",
 }
 
+RACE_LEVELS = {
+    "race_middle": ("middle",),
+    "race_high": ("high",),
+    "race": ("middle", "high"),
+}
+
+# in the order of the data set's emotions.txt
+GOEMOTIONS = (
+    "admiration", "amusement", "anger", "annoyance", "approval", "caring",
+    "confusion", "curiosity", "desire", "disappointment", "disapproval",
+    "disgust", "embarrassment", "excitement", "fear", "gratitude", "grief",
+    "joy", "love", "nervousness", "optimism", "pride", "realization", "relief",
+    "remorse", "sadness", "surprise", "neutral",
+)  # fmt: skip
+
 # class numbers are those of TensorFlow Datasets
 TASKS = {
     "cola": Task(
         name="cola",
         num_texts=1,
-        class_names=("unacceptable", "acceptable"),
+        kind=SingleLabel(("unacceptable", "acceptable")),
         metrics=("matthews_correlation",),
         primary_metric="matthews_correlation",
         layout=TableLayout(
@@ -49,7 +74,7 @@ TASKS = {
     "sst2": Task(
         name="sst2",
         num_texts=1,
-        class_names=("negative", "positive"),
+        kind=SingleLabel(("negative", "positive")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -63,7 +88,7 @@ TASKS = {
     "mrpc": Task(
         name="mrpc",
         num_texts=2,
-        class_names=("not_equivalent", "equivalent"),
+        kind=SingleLabel(("not_equivalent", "equivalent")),
         metrics=("accuracy", "f1"),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -77,7 +102,7 @@ TASKS = {
     "stsb": Task(
         name="stsb",
         num_texts=2,
-        class_names=None,
+        kind=Regression(),
         metrics=("pearson", "spearman"),
         primary_metric="pearson",
         layout=TableLayout(
@@ -91,7 +116,7 @@ TASKS = {
     "qqp": Task(
         name="qqp",
         num_texts=2,
-        class_names=("not_duplicate", "duplicate"),
+        kind=SingleLabel(("not_duplicate", "duplicate")),
         metrics=("accuracy", "f1"),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -107,7 +132,7 @@ TASKS = {
     "mnli": Task(
         name="mnli",
         num_texts=2,
-        class_names=("entailment", "neutral", "contradiction"),
+        kind=SingleLabel(("entailment", "neutral", "contradiction")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -120,11 +145,12 @@ TASKS = {
         tfds=TfdsLayout(
             "glue/mnli", ("premise", "hypothesis"), MNLI_TFDS_SPLITS
         ),
+        other_dev_splits=("dev_mismatched",),
     ),
     "qnli": Task(
         name="qnli",
         num_texts=2,
-        class_names=("entailment", "not_entailment"),
+        kind=SingleLabel(("entailment", "not_entailment")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -138,7 +164,7 @@ TASKS = {
     "rte": Task(
         name="rte",
         num_texts=2,
-        class_names=("entailment", "not_entailment"),
+        kind=SingleLabel(("entailment", "not_entailment")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -152,7 +178,7 @@ TASKS = {
     "wnli": Task(
         name="wnli",
         num_texts=2,
-        class_names=("not_entailment", "entailment"),
+        kind=SingleLabel(("not_entailment", "entailment")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         layout=TableLayout(
@@ -166,11 +192,66 @@ TASKS = {
     "sentiment": Task(
         name="sentiment",
         num_texts=1,
-        class_names=("negative", "positive"),
+        kind=SingleLabel(("negative", "positive")),
         metrics=("accuracy",),
         primary_metric="accuracy",
         generate=load_sentiment,
         generated_splits=SENTIMENT_SPLITS,
+    ),
+    "goemotions": Task(
+        name="goemotions",
+        kind=MultiLabel(GOEMOTIONS),
+        metrics=("micro_f1", "macro_f1", "subset_accuracy"),
+        primary_metric="macro_f1",
+        layout=TableLayout(
+            folder="goemotions",
+            text_columns=(0,),
+            label_column=1,
+            label_words=tuple(map(str, range(len(GOEMOTIONS)))),
+            label_separator=",",
+            has_header=False,
+            num_columns=3,
+        ),
+    ),
+    "multi_label": Task(
+        name="multi_label",
+        kind=MultiLabel(),
+        metrics=("micro_f1", "macro_f1", "subset_accuracy"),
+        primary_metric="micro_f1",
+        layout=TableLayout(
+            folder="multi_label",
+            text_columns=("text",),
+            label_column="labels",
+            label_words=None,
+            label_separator=",",
+        ),
+    ),
+    **{
+        name: Task(
+            name=name,
+            kind=MultipleChoice(tuple(LETTERS)),
+            metrics=("accuracy",),
+            primary_metric="accuracy",
+            num_texts=2,
+            longest=512,
+            layout=RaceLayout(levels),
+        )
+        for name, levels in RACE_LEVELS.items()
+    },
+    "polyphone": Task(
+        name="polyphone",
+        kind=Polyphones(),
+        metrics=("accuracy",),
+        primary_metric="accuracy",
+        layout=PolyphoneLayout(),
+    ),
+    "conll": Task(
+        name="conll",
+        kind=Tagging(),
+        metrics=("span_f1", "span_precision", "span_recall"),
+        primary_metric="span_f1",
+        longest=128,
+        layout=ConllLayout("conll"),
     ),
 }
 

@@ -3,64 +3,125 @@
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Protocol
 
+from kdkit import models
 from kdkit.data.examples import Examples
-from kdkit.data.tables import TableLayout
-from kdkit.data.tables import read_table
-from kdkit.data.tables import require_tables
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.tfds import read_tfds
 from kdkit.errors import UsageError
-from kdkit.tasks import metrics
+from kdkit.tasks.kinds import Kind
+from kdkit.tasks.kinds import Regression
+
+
+class Layout(Protocol):
+    """How the files of a task look.
+
+    Attributes:
+        files: mapping whose keys are the names of the splits.
+        class_names: tuple of strings in the order of the class numbers, or
+            `None` where there are none, or where they stand in the data.
+    """
+
+    files: Mapping[str, object]
+    class_names: tuple[str, ...] | None
+
+    def for_data(self, data_dir) -> "Layout":
+        """Returns the layout with the classes that stand in the data."""
+
+    def require(self, splits: Iterable[str], data_dir) -> None:
+        """Raises a `UsageError` with all files of the splits that miss."""
+
+    def read(self, split: str, data_dir) -> Examples:
+        """Reads a split."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A classification or regression of sentences or pairs.
+    """What a model is to do, on which data, and how well it does it.
 
     Args:
         name: string. Name on the command line.
-        num_texts: int. 1 for sentences, 2 for pairs.
-        class_names: tuple of strings in the order of the class numbers, or
-            `None` for regression.
+        kind: `Kind`. What labels and logits are.
         metrics: tuple of keys of `kdkit.tasks.metrics.METRICS`.
         primary_metric: string. The one by which models are chosen; larger is
             better.
-        layout: `TableLayout` of the official files.
+        num_texts: int. 1 for sentences, 2 for pairs. Defaults to 1.
+        longest: int or `None`. The usual length in tokens that rows are cut
+            to. `None` for TinyBERT's: 64 for sentences, 128 for pairs.
+        layout: `Layout` of the official files.
         tfds: `TfdsLayout`. Name in TensorFlow Datasets.
         generate: callable from split to `Examples`, for a task without files.
         generated_splits: tuple of the splits that `generate` knows.
+        other_dev_splits: tuple of the dev splits beside the one by which models
+            are chosen. A run measures its final models on them.
     """
 
     name: str
-    num_texts: int
-    class_names: tuple[str, ...] | None
+    kind: Kind
     metrics: tuple[str, ...]
     primary_metric: str
-    layout: TableLayout | None = None
+    num_texts: int = 1
+    longest: int | None = None
+    layout: Layout | None = None
     tfds: TfdsLayout | None = None
     generate: Callable[[str], Examples] | None = None
     generated_splits: tuple[str, ...] = ()
+    other_dev_splits: tuple[str, ...] = ()
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names in the order of the class numbers, `None` without classes."""
+        return self.kind.class_names
 
     @property
     def is_regression(self) -> bool:
         """Whether the labels are scores."""
-        return self.class_names is None
+        return isinstance(self.kind, Regression)
 
     @property
     def num_classes(self) -> int:
         """Number of logits; 1 for regression."""
-        return 1 if self.is_regression else len(self.class_names)
+        return self.kind.num_classes
+
+    @property
+    def has_classes_in_data(self) -> bool:
+        """Whether the classes are only known with the data, and are not yet."""
+        return self.kind.needs_class_names and self.class_names is None
+
+    @property
+    def head(self) -> models.Head:
+        """The head that a model needs."""
+        return self.kind.head
 
     @property
     def sequence_length(self) -> int:
-        """TinyBERT's maximum length: 64 for sentences, 128 for pairs."""
-        return 64 if self.num_texts == 1 else 128
+        """The usual length in tokens that rows are cut to."""
+        return self.longest or (64 if self.num_texts == 1 else 128)
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the splits."""
         return self.generated_splits or tuple(self.layout.files)
+
+    def for_data(self, data_dir) -> "Task":
+        """Returns the task with the classes that stand in its data.
+
+        Most tasks have theirs in any case, and are returned as they are.
+
+        Args:
+            data_dir: path of the data directory, or `None`.
+
+        Raises:
+            UsageError: if the classes stand in data that are not there.
+        """
+        if not self.has_classes_in_data:
+            return self
+        self._require_data_dir(data_dir)
+        layout = self.layout.for_data(data_dir)
+        kind = self.kind.for_layout(layout)
+        return dataclasses.replace(self, layout=layout, kind=kind)
 
     def check_data(self, splits: Iterable[str], data_dir=None) -> None:
         """Checks without reading that the splits can be loaded.
@@ -75,13 +136,14 @@ class Task:
                 f"{self.splits}. Received: {', '.join(map(repr, unknown))}."
             )
         if data_dir is None:
+            self._require_data_dir(data_dir)
             return
         if self.generate is not None:
             raise UsageError(
                 f"Task {self.name!r} is generated and reads no files. "
                 f"Received: data_dir={str(data_dir)!r}. Leave it out."
             )
-        require_tables(self.layout, splits, data_dir)
+        self.layout.require(splits, data_dir)
 
     def load(self, split: str, data_dir=None) -> Examples:
         """Reads one split.
@@ -92,7 +154,8 @@ class Task:
                 on, or `None` to use TensorFlow Datasets.
 
         Returns:
-            `Examples`; test splits have no labels.
+            `Examples`, or what the task's kind has in their place; GLUE's test
+            splits have no labels.
 
         Raises:
             UsageError: if the split is unknown, or its data missing or
@@ -103,15 +166,35 @@ class Task:
             return self.generate(split)
         if data_dir is None:
             return read_tfds(self.tfds, split)
-        return read_table(self.layout.path(split, data_dir), self.layout)
+        return self.for_data(data_dir).layout.read(split, data_dir)
+
+    def encode(self, examples, tokenizer, sequence_length: int):
+        """Tokenises rows for a model of the task.
+
+        Args:
+            examples: what `load` returned.
+            tokenizer: `keras_hub.models.BertTokenizer`.
+            sequence_length: int. Tokens of a sequence at most.
+
+        Returns:
+            `kdkit.data.EncodedExamples`.
+        """
+        return self.kind.encode(examples, tokenizer, sequence_length)
 
     def compute_metrics(self, labels, logits) -> dict[str, float]:
         """Returns the task's metrics.
 
         Args:
-            labels: int or float array of shape `(num_rows,)`.
-            logits: float array of shape `(num_rows, num_classes)`.
+            labels: int or float array of shape `(num_rows,)`; `(num_rows,
+                num_classes)` for multi-label tasks; for tasks with a label per
+                token a list of int arrays, one per row.
+            logits: float array of shape `(num_labels, num_classes)`.
         """
-        return metrics.compute_metrics(
-            self.metrics, labels, logits, self.num_classes
-        )
+        return self.kind.compute_metrics(self.metrics, labels, logits)
+
+    def _require_data_dir(self, data_dir):
+        if data_dir is None and self.generate is None and self.tfds is None:
+            raise UsageError(
+                f"Task {self.name!r} reads local files only. Received: no data "
+                "directory. Pass --data-dir DIR (Python: data_dir=)."
+            )

@@ -44,13 +44,13 @@ class CorpusStages:
             return
         arm = Arm(
             name=arm_name,
-            model=models.masked_lm(model.backbone),
+            model=models.masked_lm(models.backbone_of(model)),
             teacher=self.teacher.model if self.teacher else None,
             material=self.material,
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
         )
-        with models.frozen_pooler(model.backbone):
+        with models.frozen_pooler(models.backbone_of(model)):
             arm.run(run, self.stages[arm_name])
 
 
@@ -79,7 +79,7 @@ def prepare_corpus_stages(
             with check():
                 settings.corpus.check()
             with check():
-                check_length(settings.corpus, student.backbone)
+                check_length(settings.corpus, models.backbone_of(student))
             if any(stage.objectives for stage in stages["student"]):
                 with check():
                     teacher = _load_teacher(pretrained, tokenizer)
@@ -128,7 +128,7 @@ def _check_fit(teacher, model, stages) -> None:
                 with check():
                     Distiller(
                         teacher.model,
-                        models.masked_lm(model.backbone),
+                        models.masked_lm(models.backbone_of(model)),
                         stage.build_objectives(),
                         stage.label_weight,
                     )

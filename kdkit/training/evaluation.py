@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from kdkit.data import evaluation_batches
+from kdkit.taps import select_inputs
 from kdkit.tasks import Task
-from kdkit.tasks.agreement import agreement
 
 BATCH_SIZE = 64
 NUM_BUCKETS = 3  # few lengths, since each may be compiled once more
@@ -21,7 +21,7 @@ class Evaluator:
         task: `kdkit.tasks.Task`.
         encoded: `kdkit.data.EncodedExamples` of the split, with labels.
         split: string. Name of the split.
-        teacher_logits: array of shape `(num_rows, num_classes)`, or `None`
+        teacher_logits: array as `predict_logits` returns it, or `None`
             where there is no teacher.
     """
 
@@ -39,11 +39,11 @@ class Evaluator:
         logits = predict_logits(predict, self.encoded)
         agrees = None
         if self.teacher_logits is not None:
-            agrees = agreement(self.teacher_logits, logits)
+            agrees = self.task.kind.agreement(self.teacher_logits, logits)
         return {
             "split": self.split,
             "examples": len(self.encoded),
-            "metrics": self.task.compute_metrics(self.encoded.labels, logits),
+            "metrics": self.task.compute_metrics(self.encoded.targets, logits),
             "agreement": agrees,
         }
 
@@ -55,7 +55,8 @@ def make_forward(model):
         model: `keras.Model`, a classifier.
     """
     return tf.function(
-        lambda batch: model(batch, training=False), reduce_retracing=True
+        lambda batch: model(select_inputs(model, batch), training=False),
+        reduce_retracing=True,
     )
 
 
@@ -67,16 +68,17 @@ def predict_logits(predict, encoded):
         encoded: `kdkit.data.EncodedExamples`.
 
     Returns:
-        NumPy array of shape `(num_rows, num_classes)`, in row order.
+        NumPy array of shape `(num_rows, num_classes)`, in row order; where
+        positions have labels, `(num_labels, num_classes)`.
     """
     dataset, order = evaluation_batches(
         encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS
     )
-    parts = [
-        np.asarray(predict(batch[0] if isinstance(batch, tuple) else batch))
-        for batch in dataset
-    ]
-    logits = np.concatenate(parts)
-    in_order = np.empty_like(logits)
-    in_order[order] = logits
-    return in_order
+    by_row = {}
+    for batch in dataset:
+        inputs = batch[0] if isinstance(batch, tuple) else batch
+        num_rows = len(inputs["token_ids"]) // encoded.sequences_per_row
+        rows = order[len(by_row) : len(by_row) + num_rows]
+        answers = encoded.answers(np.asarray(predict(inputs)), rows)
+        by_row.update(zip(rows, answers, strict=True))
+    return np.concatenate([by_row[row] for row in range(len(encoded))])

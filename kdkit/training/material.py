@@ -63,9 +63,7 @@ class TaskMaterial:
 
     @property
     def label_loss(self):
-        if self.evaluator.task.is_regression:
-            return keras.losses.MeanSquaredError()
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return self.evaluator.task.kind.label_loss()
 
     def training_batches(self, batch_size, seed, first_epoch):
         return training_batches(

@@ -2,6 +2,8 @@
 
 import pathlib
 
+from kdkit.families import family_of
+from kdkit.models import backbone_of
 from kdkit.training.run_directory import RunDirectory
 
 
@@ -23,8 +25,9 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
     """
     if [event for event in run.events("model") if event["arm"] == arm]:
         return
-    backbone = model.backbone
-    name = f"BERT {backbone.num_layers}×{backbone.hidden_dim}"
+    backbone = backbone_of(model)
+    title = family_of(backbone).title
+    name = f"{title} {backbone.num_layers}×{backbone.hidden_dim}"
     if settings is not None and settings.checkpoint is not None:
         name = pathlib.Path(settings.checkpoint).name
     run.log(

@@ -23,8 +23,9 @@ class ModelSettings:
         copy_layers: tuple of ints. The blocks that are copied, counted from 1,
             one per block of the model.
         num_layers, hidden_dim, num_heads, intermediate_dim,
-            max_sequence_length, dropout: sizes of a model with random weights,
-            as in `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
+            max_sequence_length, dropout, family, embedding_dim: sizes and kind
+            of a model with random weights, as in `kdkit.models.BertConfig`.
+            The vocabulary is the tokenizer's.
 
     Raises:
         UsageError: unless exactly one of the three is given, whole.
@@ -39,6 +40,8 @@ class ModelSettings:
     intermediate_dim: int | None = None
     max_sequence_length: int = 512
     dropout: float = 0.1
+    family: str = "bert"
+    embedding_dim: int | None = None
 
     def __post_init__(self):
         sizes = {name: getattr(self, name) for name in SIZES}
@@ -70,7 +73,9 @@ class ModelSettings:
 
     def sizes(self) -> dict:
         """The sizes, as arguments of `kdkit.models.student_config`."""
-        names = (*SIZES, "max_sequence_length", "dropout")
+        names = (
+            *SIZES, "max_sequence_length", "dropout", "family", "embedding_dim"
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 
@@ -96,6 +101,11 @@ class DataSettings:
             seed. `None` for all of them.
         num_buckets: int. Number of different lengths that batches are padded
             to, each of which XLA compiles once.
+        dev_split: string. The split by which epochs are chosen.
+
+    Raises:
+        UsageError: (a `ValueError`) if `dev_split` is a test split or the
+            training data.
     """
 
     task: str
@@ -103,6 +113,15 @@ class DataSettings:
     sequence_length: int
     max_train_rows: int | None = None
     num_buckets: int = 8
+    dev_split: str = "dev"
+
+    def __post_init__(self):
+        if self.dev_split.startswith(("test", "train")):
+            raise UsageError(
+                "Models are chosen on a dev split, never on test or training "
+                f"data. Received: dev_split={self.dev_split!r}. Use "
+                "dev_split=dev, and kdkit evaluate --split for the others."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,14 +44,14 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    task = tasks.get_task(settings.data.task)
+    task = _open_task(settings.data)
     with open_run(run_dir, to_dict(settings)) as run:
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                task.check_data(("train", "dev"), settings.data.data_dir)
+                _check_data(task, settings.data)
             with check():
                 model, tokenizer = _make_model(settings.model, task)
         train, dev = _load_data(task, settings.data, tokenizer, settings.seed)
@@ -61,14 +61,19 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             model=model,
             teacher=None,
             material=TaskMaterial(
-                train, Evaluator(task, dev), settings.data.num_buckets
+                train,
+                Evaluator(task, dev, settings.data.dev_split),
+                settings.data.num_buckets,
             ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
         log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
-        _save(model, tokenizer, run.path / "teacher", settings.data)
+        others = _other_dev_splits(task, settings.data, tokenizer)
+        for split, rows in others.items():
+            _evaluate_other(run, arm, best, Evaluator(task, rows, split))
+        _save(model, tokenizer, run.path / "teacher", settings.data, task)
         finish(run, {"teacher": best})
 
 
@@ -89,14 +94,14 @@ def distill(settings: DistillSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    task = tasks.get_task(settings.data.task)
+    task = _open_task(settings.data)
     with open_run(run_dir, to_dict(settings)) as run:
         if says_finished(run):
             return
         teacher_place, pretrained = _make_teachers(settings, run)
         with all_mistakes() as check:
             with check():
-                task.check_data(("train", "dev"), settings.data.data_dir)
+                _check_data(task, settings.data)
             with check():
                 teacher = _load_teacher(teacher_place, task)
                 corpus = _check_fit(
@@ -108,9 +113,17 @@ def distill(settings: DistillSettings, run_dir) -> None:
         run.write_config(to_dict(settings), provenance())
         material = TaskMaterial(
             train,
-            _evaluate_teacher(run, task, teacher.model, dev),
+            _evaluate_teacher(
+                run, task, teacher.model, dev, settings.data.dev_split
+            ),
             settings.data.num_buckets,
         )
+        others = [
+            _evaluate_teacher(run, task, teacher.model, rows, split)
+            for split, rows in _other_dev_splits(
+                task, settings.data, teacher.tokenizer
+            ).items()
+        ]
         best = {}
         arms = {
             name: tuple(stage for stage in stages if stage.data == "task")
@@ -133,14 +146,28 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 jit_compile=settings.jit_compile,
             )
             best[name] = arm.run(run, stages)
-            _save(model, teacher.tokenizer, run.path / name, settings.data)
+            for evaluator in others:
+                _evaluate_other(run, arm, best[name], evaluator)
+            _save(
+                model, teacher.tokenizer, run.path / name, settings.data, task
+            )
         finish(run, best)
 
 
 def load_split(task, data_settings, tokenizer, split):
     """Returns a split of a task, encoded for a tokenizer."""
     examples = task.load(split, data_settings.data_dir)
-    return data.encode(examples, tokenizer, data_settings.sequence_length)
+    return task.encode(examples, tokenizer, data_settings.sequence_length)
+
+
+def _open_task(settings):
+    """The task, with the classes that stand in its data."""
+    return tasks.get_task(settings.task).for_data(settings.data_dir)
+
+
+def _check_data(task, settings):
+    splits = ("train", settings.dev_split, *task.other_dev_splits)
+    task.check_data(dict.fromkeys(splits), settings.data_dir)
 
 
 def _make_teachers(settings, run):
@@ -160,7 +187,7 @@ def _make_teachers(settings, run):
 
 
 def _load_teacher(source, task):
-    teacher = models.load_classifier(source, task.num_classes)
+    teacher = models.load_classifier(source, task.head)
     if not teacher.has_trained_head:
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
@@ -201,7 +228,7 @@ def _check_fit(settings, task, teacher, pretrained, corpus_directory):
 def _make_model(settings, task, teacher=None, pretrained=None):
     """Builds or loads the model to train; returns it and its tokenizer."""
     if settings.checkpoint is not None:
-        loaded = models.load_classifier(settings.checkpoint, task.num_classes)
+        loaded = models.load_classifier(settings.checkpoint, task.head)
         tokenizer = loaded.tokenizer
         if teacher is not None:
             _check_vocabularies(tokenizer, teacher.tokenizer, settings)
@@ -209,12 +236,12 @@ def _make_model(settings, task, teacher=None, pretrained=None):
     if settings.copy_from is not None:
         return _copy_blocks(settings, task, teacher, pretrained)
     tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
-    model = models.student(
-        settings.sizes(),
-        num_classes=task.num_classes,
-        vocabulary_size=tokenizer.vocabulary_size(),
+    encoder = models.student(
+        settings.sizes(), vocabulary_size=tokenizer.vocabulary_size()
     )
-    return model, tokenizer
+    # Refuses what none can read.
+    tokenizer = models.family_tokenizer(encoder, tokenizer)
+    return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
 def _copy_blocks(settings, task, teacher, pretrained):
@@ -233,14 +260,16 @@ def _copy_blocks(settings, task, teacher, pretrained):
         )
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
-    model = models.student_of_blocks(
-        encoder, settings.copy_layers, task.num_classes
-    )
-    return model, tokenizer
+    encoder = models.student_of_blocks(encoder, settings.copy_layers)
+    return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
 def _make_tokenizer(task):
-    """The tokenizer of generated sentences; other tasks have none."""
+    """The tokenizer that a task's data make; most tasks have none."""
+    if task.kind.vocabulary is not None:
+        return keras_hub.tokenizers.BertTokenizer(
+            list(task.kind.vocabulary), lowercase=False
+        )
     if task.generate is None:
         raise UsageError(
             f"A model with random weights has no tokenizer for task "
@@ -271,10 +300,11 @@ def _load_data(task, settings, tokenizer, seed):
     if settings.max_train_rows and settings.max_train_rows < len(train):
         rows = np.random.default_rng(seed).permutation(len(train))
         train = train.take(np.sort(rows[: settings.max_train_rows]))
-    train = data.encode(train, tokenizer, settings.sequence_length)
-    dev = load_split(task, settings, tokenizer, "dev")
+    train = task.encode(train, tokenizer, settings.sequence_length)
+    dev = load_split(task, settings, tokenizer, settings.dev_split)
     print(
-        f"{task.name}: {len(train)} rows to train on, {len(dev)} in dev; "
+        f"{task.name}: {len(train)} rows to train on, {len(dev)} in "
+        f"{settings.dev_split}; "
         f"{train.num_truncated} and {dev.num_truncated} cut to "
         f"{settings.sequence_length} tokens.",
         flush=True,
@@ -282,29 +312,66 @@ def _load_data(task, settings, tokenizer, seed):
     return train, dev
 
 
-def _evaluate_teacher(run, task, model, dev):
-    """Evaluates the teacher once and logs it; returns the dev evaluator."""
+def _evaluate_teacher(run, task, model, dev, split):
+    """Evaluates the teacher once and logs it; returns the evaluator."""
     logits = predict_logits(make_forward(model), dev)
-    metrics = task.compute_metrics(dev.labels, logits)
-    if not [e for e in run.events("evaluation") if e["arm"] == "teacher"]:
+    metrics = task.compute_metrics(dev.targets, logits)
+    if not _evaluated(run, "teacher", split):
         run.log(
             "evaluation",
             arm="teacher",
             stage=None,
             epoch=None,
-            split="dev",
+            split=split,
             examples=len(dev),
             metrics=metrics,
             agreement=None,
         )
         log_model(run, "teacher", model)
-    print(f"teacher: {format_metrics(metrics)} on dev.", flush=True)
-    return Evaluator(task, dev, teacher_logits=logits)
+    print(f"teacher: {format_metrics(metrics)} on {split}.", flush=True)
+    return Evaluator(task, dev, split, teacher_logits=logits)
 
 
-def _save(model, tokenizer, path: pathlib.Path, settings):
+def _other_dev_splits(task, settings, tokenizer):
+    """The dev splits that models are not chosen on, encoded, by name."""
+    return {
+        split: load_split(task, settings, tokenizer, split)
+        for split in task.other_dev_splits
+        if split != settings.dev_split
+    }
+
+
+def _evaluate_other(run, arm, best, evaluator):
+    """Measures the weights with which an arm ended on another dev split."""
+    if _evaluated(run, arm.name, evaluator.split):
+        return
+    evaluation = evaluator(arm.forward)
+    run.log(
+        "evaluation",
+        arm=arm.name,
+        stage=best["stage"],
+        epoch=best["epoch"],
+        **evaluation,
+    )
+    print(
+        f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
+        f"{evaluator.split}.",
+        flush=True,
+    )
+
+
+def _evaluated(run, arm, split):
+    return any(
+        (event["arm"], event["split"]) == (arm, split)
+        for event in run.events("evaluation")
+    )
+
+
+def _save(model, tokenizer, path: pathlib.Path, settings, task):
     """Writes a preset directory beside its final name and renames it."""
     if path.exists():
         return
     with staged(path) as partial:
-        models.save_preset(model, tokenizer, partial, settings.sequence_length)
+        models.save_preset(
+            model, tokenizer, partial, settings.sequence_length, task.head
+        )

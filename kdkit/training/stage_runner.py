@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from kdkit.distiller import Distiller
+from kdkit.taps import select_inputs
 from kdkit.training.callbacks import EpochEnd
 from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import StopAtNonFinite
@@ -53,7 +54,8 @@ class Arm:
             StageRun(run, self, stage).run()
         state = StageRun(run, self, stages[-1]).checkpoints.state
         epoch = state.best_epoch if stages[-1].keep_best else state.epoch
-        (evaluation,) = (
+        # The first of them: other dev splits are measured after it.
+        evaluation = next(
             event
             for event in run.events("evaluation")
             if event["arm"] == self.name
@@ -127,11 +129,13 @@ class StageRun:
         # Undone on the way out, also where TensorBoard's callback is not.
         with tf.summary.record_if(True):
             trainer.fit(
-                batches,
+                self._for_trainer(batches),
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
-                validation_data=self.arm.material.validation_batches(),
+                validation_data=self._for_trainer(
+                    self.arm.material.validation_batches()
+                ),
                 shuffle=False,  # training_batches does that
                 verbose=0,
                 callbacks=[
@@ -148,6 +152,14 @@ class StageRun:
                 ],
             )
 
+    def _for_trainer(self, batches):
+        """Leaves out what the model takes not; a distiller does it itself."""
+        if self.stage.objectives:
+            return batches
+        return batches.map(
+            lambda x, *labels: (select_inputs(self.arm.model, x), *labels)
+        )
+
     def _make_trainer(self, steps_per_epoch):
         """A compiled `Distiller`, or the model itself without objectives."""
         arm, stage = self.arm, self.stage
@@ -163,7 +175,9 @@ class StageRun:
         trainer.compile(
             optimizer=optimizer,
             loss=arm.material.label_loss,
-            metrics=None,  # the material's are the official ones
+            # The material's are the official ones. A keras-hub task model has
+            # the accuracy of single labels until it is given others.
+            metrics=None if stage.objectives else [],
             jit_compile=arm.jit_compile,
         )
         optimizer.build(trainer.trainable_variables)

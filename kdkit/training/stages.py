@@ -21,6 +21,7 @@ LOSSES = {
     "logit_mse": losses.LogitMSE,
     "patience_mse": losses.PatienceMSE,
     "relation_kl_divergence": losses.RelationKLDivergence,
+    "soft_binary_cross_entropy": losses.SoftBinaryCrossEntropy,
     "soft_cross_entropy": losses.SoftCrossEntropy,
 }
 
@@ -40,6 +41,7 @@ class ObjectiveSettings:
         projection_bias: bool. Whether the projection has a bias.
         include_embeddings: bool. Whether `"hidden_states"` has the pair 0→0.
         pair_reduction: string. `"sum"` or `"mean"` over the pairs of layers.
+        use_sample_weight: bool. Whether the data's sample weights count.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ObjectiveSettings:
     projection_bias: bool = True
     include_embeddings: bool = True
     pair_reduction: str = "sum"
+    use_sample_weight: bool = True
 
     def __post_init__(self):
         self.build()
@@ -85,6 +88,7 @@ class ObjectiveSettings:
             include_embeddings=self.include_embeddings,
             name=self.name,
             pair_reduction=self.pair_reduction,
+            use_sample_weight=self.use_sample_weight,
         )
 
 

@@ -41,6 +41,8 @@ MATRICES = (BATCH, 2, LENGTH, LENGTH)
 CASES = [
     Case(losses.SoftCrossEntropy(temperature=2.0), LOGITS),
     Case(losses.SoftCrossEntropy(parity="tinybert"), TOKEN_LOGITS, 1),
+    Case(losses.SoftBinaryCrossEntropy(temperature=2.0), LOGITS),
+    Case(losses.SoftBinaryCrossEntropy(), TOKEN_LOGITS, 1),
     Case(losses.LogitKLDivergence(temperature=2.0), LOGITS),
     Case(losses.LogitKLDivergence(parity="pkd"), TOKEN_LOGITS, 1),
     Case(losses.LogitMSE(), TOKEN_LOGITS, 1),
@@ -105,6 +107,11 @@ def test_loss_of_equal_tensors_is_its_minimum(case):
         if case.loss.parity == "tinybert":
             entropies = entropies / teacher.shape[-1]
         minimum = entropies.mean()
+    if isinstance(case.loss, losses.SoftBinaryCrossEntropy):
+        present = 1 / (1 + np.exp(-teacher / case.loss.temperature))
+        minimum = -np.mean(
+            present * np.log(present) + (1 - present) * np.log(1 - present)
+        )
     np.testing.assert_allclose(case.loss(teacher, teacher), minimum, atol=1e-6)
     assert float(case.loss(teacher, student)) > minimum + 1e-3
 

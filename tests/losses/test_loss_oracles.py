@@ -1,5 +1,6 @@
 """Every loss against its equation in NumPy, and each reading of the code."""
 
+import keras
 import numpy as np
 import pytest
 from helpers import log_softmax
@@ -50,6 +51,37 @@ def test_soft_cross_entropy_matches_numpy(temperature, scale, parity):
     np.testing.assert_allclose(
         loss(teacher, student, WEIGHTS),
         weighted_mean(values, WEIGHTS),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+@pytest.mark.parametrize("scale", [False, True])
+def test_soft_binary_cross_entropy_matches_numpy(temperature, scale):
+    teacher, student = tensors(BATCH, LENGTH, CLASSES)
+    of_teacher, of_student = (
+        1 / (1 + np.exp(-logits / temperature)) for logits in (teacher, student)
+    )
+    values = -np.mean(
+        of_teacher * np.log(of_student)
+        + (1 - of_teacher) * np.log(1 - of_student),
+        axis=-1,
+    )
+    if scale:
+        values = values * temperature**2
+    loss = losses.SoftBinaryCrossEntropy(temperature, scale)
+    np.testing.assert_allclose(loss(teacher, student), values.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK), weighted_mean(values, MASK), rtol=1e-5
+    )
+
+
+def test_soft_binary_cross_entropy_of_a_sure_teacher_is_that_of_labels():
+    labels = GENERATOR.integers(2, size=(BATCH, CLASSES))
+    student = GENERATOR.normal(size=(BATCH, CLASSES))
+    np.testing.assert_allclose(
+        losses.SoftBinaryCrossEntropy()(200.0 * labels - 100.0, student),
+        keras.losses.BinaryCrossentropy(from_logits=True)(labels, student),
         rtol=1e-5,
     )
 
@@ -224,7 +256,12 @@ def test_relation_kl_divergence_matches_numpy():
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan])
 @pytest.mark.parametrize(
-    "loss", [losses.SoftCrossEntropy, losses.LogitKLDivergence]
+    "loss",
+    [
+        losses.SoftBinaryCrossEntropy,
+        losses.SoftCrossEntropy,
+        losses.LogitKLDivergence,
+    ],
 )
 def test_temperature_must_be_finite_and_positive(loss, temperature):
     with pytest.raises(ValueError, match="Expected a number above 0"):

@@ -7,7 +7,6 @@ import sys
 import keras_hub
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
@@ -117,71 +116,3 @@ def test_missing_places_say_what_is_expected(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("")
     with pytest.raises(UsageError, match="has no model yet"):
         load_classifier(tmp_path, 2)
-
-
-def test_encoder_of_a_hugging_face_directory_gets_a_new_head(tmp_path):
-    write_hugging_face_bert(tmp_path, hidden_dim=8, num_layers=2)
-    loaded = load_classifier(tmp_path, num_classes=3)
-    assert not loaded.has_trained_head
-    assert loaded.model.output_shape == (None, 3)
-    assert list(loaded.tokenizer(["bad"])[0]) == [6]
-    table = safetensors.numpy.load_file(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(
-        loaded.model.backbone.token_embedding.get_weights()[0],
-        table["embeddings.word_embeddings.weight"],
-    )
-
-
-def write_hugging_face_bert(path, hidden_dim, num_layers):
-    """A checkpoint directory as Hugging Face lays it out, random weights."""
-    generator = np.random.default_rng(0)
-    inner, positions = 2 * hidden_dim, 12
-    config = {
-        "model_type": "bert",
-        "architectures": ["BertModel"],
-        "vocab_size": len(VOCABULARY),
-        "num_hidden_layers": num_layers,
-        "num_attention_heads": 2,
-        "hidden_size": hidden_dim,
-        "intermediate_size": inner,
-        "hidden_dropout_prob": 0.1,
-        "max_position_embeddings": positions,
-        "type_vocab_size": 2,
-    }
-    shapes = {
-        "embeddings.word_embeddings.weight": (len(VOCABULARY), hidden_dim),
-        "embeddings.position_embeddings.weight": (positions, hidden_dim),
-        "embeddings.token_type_embeddings.weight": (2, hidden_dim),
-        "embeddings.LayerNorm.weight": (hidden_dim,),
-        "embeddings.LayerNorm.bias": (hidden_dim,),
-        "pooler.dense.weight": (hidden_dim, hidden_dim),
-        "pooler.dense.bias": (hidden_dim,),
-    }
-    dense = {
-        "attention.self.query": (hidden_dim, hidden_dim),
-        "attention.self.key": (hidden_dim, hidden_dim),
-        "attention.self.value": (hidden_dim, hidden_dim),
-        "attention.output.dense": (hidden_dim, hidden_dim),
-        "intermediate.dense": (inner, hidden_dim),
-        "output.dense": (hidden_dim, inner),
-    }
-    for layer in range(num_layers):
-        prefix = f"encoder.layer.{layer}"
-        for name, shape in dense.items():
-            shapes[f"{prefix}.{name}.weight"] = shape
-            shapes[f"{prefix}.{name}.bias"] = shape[:1]
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes[f"{prefix}.{name}.weight"] = (hidden_dim,)
-            shapes[f"{prefix}.{name}.bias"] = (hidden_dim,)
-    tensors = {
-        name: generator.normal(size=shape).astype("float32")
-        for name, shape in shapes.items()
-    }
-    safetensors.numpy.save_file(
-        tensors, path / "model.safetensors", metadata={"format": "pt"}
-    )
-    (path / "config.json").write_text(json.dumps(config))
-    (path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (path / "tokenizer_config.json").write_text(
-        json.dumps({"do_lower_case": True})
-    )

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers import TinyBackbone
 
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import blocks_of
 from kdkit.models import BertConfig
 from kdkit.models import initialize_from_teacher
 from kdkit.models import student
@@ -123,3 +126,98 @@ def test_what_does_not_fit_is_told_at_once_and_nothing_copied(deep_teacher):
 
 def test_config_is_data():
     assert BertConfig(2, 8, 2, 16).vocabulary_size == 30522
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_student_of_a_family_has_its_class_and_sizes(family):
+    model = student(TINY, family=family, num_classes=3, dropout=0.3)
+    assert type(model) is FAMILIES[family].classifier
+    assert type(model.backbone) is FAMILIES[family].backbone
+    assert model.dropout == model.backbone.dropout == 0.3
+    for name, size in TINY.items():
+        assert FAMILIES[family].size(model.backbone, name) == size
+
+
+def test_width_of_the_embeddings_is_of_albert_and_electra_alone():
+    wide = student({**TINY, "family": "albert"})
+    narrow = student({**TINY, "family": "albert"}, embedding_dim=4)
+    assert (wide.embedding_dim, narrow.embedding_dim) == (8, 4)
+    with pytest.raises(UsageError, match="embedding_dim is not of family"):
+        student_config({**TINY, "embedding_dim": 4})
+    with pytest.raises(UsageError, match="embedding_dim must be an integer"):
+        student_config({**TINY, "family": "electra", "embedding_dim": 0})
+
+
+def test_unknown_family_lists_the_known():
+    with pytest.raises(UsageError, match="family must be one of .*'distil_b"):
+        student_config(TINY, family="gpt2")
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"bert"}))
+def test_every_family_starts_from_its_own(family):
+    config = {**TINY, "family": family}
+    teacher = student({**config, "num_layers": 3})
+    backbone = initialize_from_teacher(student(config), teacher, layers=[1, 3])
+    blocks, sources = blocks_of(backbone), blocks_of(teacher)
+    copied = [(blocks[0], sources[0]), (blocks[1], sources[2])]
+    copied.append((backbone.token_embedding, teacher.token_embedding))
+    for layer, source in copied:
+        for weight, expected in zip(
+            layer.get_weights(), source.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(weight, expected)
+
+
+def test_all_layers_of_any_family_make_the_same_encoder():
+    """Nothing of the encoder is forgotten."""
+    for family in FAMILIES:
+        config = {**TINY, "family": family}
+        teacher = student(config)
+        backbone = initialize_from_teacher(student(config), teacher, [1, 2])
+        for weight, expected in zip(
+            backbone.get_weights(), teacher.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(weight, expected)
+
+
+def test_a_distil_bert_starts_from_a_bert(deep_teacher):
+    model = student(TINY, family="distil_bert", num_classes=2)
+    initialize_from_teacher(model, deep_teacher, layers=[1, 3])
+    source = deep_teacher.backbone
+    for layer, expected in (
+        (model.backbone.transformer_layers[1], source.transformer_layers[2]),
+        (
+            model.backbone.embeddings.position_embedding,
+            source.position_embedding,
+        ),
+        (model.backbone.embeddings_layer_norm, source.embeddings_layer_norm),
+    ):
+        for copied, original in zip(
+            layer.get_weights(), expected.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(copied, original)
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "message"),
+    [
+        ("bert", "distil_bert", "segment_embedding has no counterpart"),
+        ("deberta_v3", "bert", "relative_embeddings has no counterpart"),
+        ("albert", "bert", "blocks 1 and 2 share their weights"),
+        ("distil_bert", "deberta_v3", "position_embedding has no counterpart"),
+    ],
+)
+def test_families_without_counterparts_are_refused(target, source, message):
+    model = student(TINY, family=target)
+    before = model.get_weights()
+    with pytest.raises(UsageError, match=message):
+        initialize_from_teacher(
+            model, student({**TINY, "family": source}), layers=[1, 2]
+        )
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_encoders_of_no_family_are_refused(deep_teacher):
+    with pytest.raises(UsageError, match="the student is a TinyBackbone"):
+        initialize_from_teacher(TinyBackbone(), deep_teacher, layers=[1, 2])

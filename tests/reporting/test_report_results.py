@@ -42,6 +42,20 @@ def test_one_run_has_no_deviation(distillation_run):
     assert student["accuracy, %"] == "83.8"
 
 
+def test_other_dev_splits_are_kept_apart(distillation_run):
+    before = markdown_table([read_run(distillation_run.run_dir)])
+    for arm, accuracy in (("teacher", 0.71), ("student", 0.62)):
+        distillation_run.evaluation(
+            arm, "prediction_layer", 3, accuracy, split="dev_mismatched"
+        )
+    records = read_run(distillation_run.run_dir)
+    assert markdown_table([records]) == before
+    assert (
+        "On dev_mismatched, which nothing was chosen on: teacher 71.0 % "
+        "accuracy, student 62.0 % accuracy." in markdown_results([records])
+    )
+
+
 def test_seeds_give_mean_and_sample_deviation(three_seeds):
     accuracies = [83.79, 84.29, 83.03]
     mean = statistics.fmean(accuracies)

@@ -151,12 +151,22 @@ def test_task_is_consistent(name):
     assert task.name == name
     assert task.primary_metric in task.metrics
     assert set(task.metrics) <= set(METRICS)
-    assert task.is_regression == (task.num_classes == 1)
-    assert task.sequence_length == {1: 64, 2: 128}[task.num_texts]
     assert {"train", "dev", "test"} <= set(task.splits)
-    if task.layout is not None:
-        assert task.layout.folder == FOLDERS[name]
-        assert len(task.layout.text_columns) == task.num_texts
+    assert set(task.other_dev_splits) <= set(task.splits)
+    if task.has_classes_in_data:
+        with pytest.raises(UsageError, match="stand in its data"):
+            task.num_classes  # noqa: B018
+    else:
+        assert task.is_regression == (task.num_classes == 1)
+        assert task.head.num_classes == task.num_classes
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_glue_task_has_its_folder_and_tinyberts_lengths(name):
+    task = get_task(name)
+    assert task.sequence_length == {1: 64, 2: 128}[task.num_texts]
+    assert task.layout.folder == FOLDERS[name]
+    assert len(task.layout.text_columns) == task.num_texts
 
 
 def test_task_without_data_dir_asks_tensorflow_datasets(monkeypatch):
@@ -185,6 +195,18 @@ def test_task_names_all_missing_files_at_once(tmp_path):
     assert str(tmp_path / "MNLI" / "dev_matched.tsv") in str(info.value)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, task in TASKS.items() if task.layout]
+)
+def test_task_without_files_says_how_to_name_them(name, tmp_path):
+    task = TASKS[name]
+    if task.tfds is None:
+        with pytest.raises(UsageError, match="Pass --data-dir"):
+            task.check_data(("train",))
+    with pytest.raises(UsageError, match=str(tmp_path)):
+        task.load("train", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["sst2", "sentiment"])
 def test_task_refuses_unknown_splits(name):
     with pytest.raises(UsageError, match="'dev_mismatched', 'valid'"):
@@ -192,6 +214,6 @@ def test_task_refuses_unknown_splits(name):
 
 
 def test_get_task_lists_the_known_ones():
-    with pytest.raises(UsageError, match="cola, sst2, .*, sentiment") as info:
+    with pytest.raises(UsageError, match="cola, sst2, .*, sentiment, ") as info:
         get_task("sst-2")
     assert "Received: 'sst-2'" in str(info.value)

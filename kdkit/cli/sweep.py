@@ -1,0 +1,46 @@
+"""Runs a recipe for each choice of some settings, and shows the best on dev.
+
+Each choice is a run of its own in DIR/trials/, which kdkit report reads; a
+sweep that was stopped goes on when the same command is given again. A setting
+is named as --set does, or by the end of its path. tensorboard --logdir
+DIR/tensorboard shows the choices in its hparams view. The last line is a JSON
+object. Nothing is ever chosen on a test split.
+
+example:
+  kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
+      --over temperature=5,10,20 learning_rate=5e-5,2e-5 --run-dir runs/sweep
+  kdkit sweep pkd --paper --task mrpc --data-dir glue \\
+      --teacher runs/teacher --run-dir runs/pkd_search
+"""
+
+from kdkit.cli import distill as distill_verb
+from kdkit.cli import options as shared
+
+
+def add_arguments(parser):
+    distill_verb.add_distillation(parser)
+    parser.add_argument(
+        "--over",
+        nargs="+",
+        metavar="FIELD=V1,V2",
+        help="a setting and the values that it is tried with",
+    )
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help="in place of --over: the search that the recipe's paper describes",
+    )
+    parser.add_argument(
+        "--random",
+        type=int,
+        metavar="N",
+        help="try N choices drawn at random, not all of them",
+    )
+    shared.add_run(parser)
+    parser.set_defaults(control=False)
+
+
+def run(options):
+    from kdkit.cli.sweeping import sweep
+
+    sweep(options)

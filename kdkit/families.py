@@ -1,0 +1,217 @@
+"""keras-hub's encoder families, as data: all that differs between them."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+
+import keras_hub
+
+BERT_PARTS = {
+    name: name
+    for name in (
+        "token_embedding",
+        "position_embedding",
+        "segment_embedding",
+        "embeddings_layer_norm",
+        "pooled_dense",
+    )
+}
+# One layer of keras-hub's embeds tokens and positions, and there is no pooler.
+ROBERTA_PARTS = {
+    "token_embedding": "token_embedding",
+    "position_embedding": "embeddings.position_embedding",
+    "embeddings_layer_norm": "embeddings_layer_norm",
+}
+
+
+def listed_blocks(backbone):
+    """The blocks of a backbone that lists them in the order of their calls."""
+    return tuple(backbone.transformer_layers)
+
+
+def albert_blocks(backbone):
+    """ALBERT's blocks, where calls share layers: one entry per call."""
+    calls_per_group = backbone.num_layers // backbone.num_groups
+    return tuple(
+        block
+        for group in backbone.transformer_layers
+        for _ in range(calls_per_group)
+        for block in group
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """One of keras-hub's encoder families.
+
+    Args:
+        name: string. Key in `FAMILIES`.
+        title: string. The name that people use.
+        backbone: subclass of `keras_hub.models.Backbone`.
+        classifier: subclass of `keras_hub.models.TextClassifier` to put on it.
+        tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
+        parts: dict. Where the backbone keeps its layers beside the blocks: a
+            name that families share, to a path of attributes. Layers that a
+            backbone of some sizes lacks may be in it.
+        blocks: callable from a backbone to its transformer blocks, in the
+            order in which they are called.
+        renamed_sizes: dict. Sizes that its constructor calls by another name.
+        has_embedding_dim: bool. Whether embeddings have a width of their own.
+        hugging_face_type: string or `None`. The `model_type` of Hugging Face
+            checkpoints that keras-hub converts to it, if any.
+        num_separators: int. How many end tokens stand between two sentences.
+        needs_fixed_length: string. Why LiteRT cannot run it at any length, or
+            empty where it can.
+        withheld_taps: tuple of strings. Taps per layer that it cannot give.
+        withheld_because: string. Why not.
+    """
+
+    name: str
+    title: str
+    backbone: type
+    classifier: type
+    tokenizer: type
+    parts: Mapping[str, str]
+    blocks: Callable = listed_blocks
+    renamed_sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    has_embedding_dim: bool = False
+    hugging_face_type: str | None = None
+    num_separators: int = 1
+    needs_fixed_length: str = ""
+    withheld_taps: tuple[str, ...] = ()
+    withheld_because: str = ""
+
+    def size(self, backbone, name: str):
+        """A size of a backbone, such as `"vocabulary_size"`, or `None`."""
+        return getattr(backbone, self.renamed_sizes.get(name, name), None)
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "bert",
+            "BERT",
+            keras_hub.models.BertBackbone,
+            keras_hub.models.BertTextClassifier,
+            keras_hub.tokenizers.BertTokenizer,
+            BERT_PARTS,
+            hugging_face_type="bert",
+        ),
+        Family(
+            "distil_bert",
+            "DistilBERT",
+            keras_hub.models.DistilBertBackbone,
+            keras_hub.models.DistilBertTextClassifier,
+            keras_hub.tokenizers.DistilBertTokenizer,
+            ROBERTA_PARTS,
+            hugging_face_type="distilbert",
+        ),
+        Family(
+            "roberta",
+            "RoBERTa",
+            keras_hub.models.RobertaBackbone,
+            keras_hub.models.RobertaTextClassifier,
+            keras_hub.tokenizers.RobertaTokenizer,
+            ROBERTA_PARTS,
+            hugging_face_type="roberta",
+            num_separators=2,
+        ),
+        Family(
+            "xlm_roberta",
+            "XLM-RoBERTa",
+            keras_hub.models.XLMRobertaBackbone,
+            keras_hub.models.XLMRobertaTextClassifier,
+            keras_hub.tokenizers.XLMRobertaTokenizer,
+            ROBERTA_PARTS,
+            hugging_face_type="xlm-roberta",
+            num_separators=2,
+        ),
+        Family(
+            "albert",
+            "ALBERT",
+            keras_hub.models.AlbertBackbone,
+            keras_hub.models.AlbertTextClassifier,
+            keras_hub.tokenizers.AlbertTokenizer,
+            {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
+            blocks=albert_blocks,
+            has_embedding_dim=True,
+            hugging_face_type="albert",
+        ),
+        Family(
+            "electra",
+            "ELECTRA",
+            keras_hub.models.ElectraBackbone,
+            # keras-hub has none of its own; BERT's reads the same outputs.
+            keras_hub.models.BertTextClassifier,
+            keras_hub.tokenizers.ElectraTokenizer,
+            {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
+            renamed_sizes={"vocabulary_size": "vocab_size"},
+            has_embedding_dim=True,
+        ),
+        Family(
+            "deberta_v3",
+            "DeBERTa-v3",
+            keras_hub.models.DebertaV3Backbone,
+            keras_hub.models.DebertaV3TextClassifier,
+            keras_hub.tokenizers.DebertaV3Tokenizer,
+            {
+                "token_embedding": "token_embedding",
+                "embeddings_layer_norm": "embeddings_layer_norm",
+                "relative_embeddings": "relative_embeddings",
+            },
+            needs_fixed_length=(
+                "LiteRT has no kernels for the buckets of its relative "
+                "positions, which are constants at one length only"
+            ),
+            withheld_taps=(
+                "attention_logits",
+                "attention_probs",
+                "queries",
+                "keys",
+                "values",
+            ),
+            withheld_because=(
+                "its disentangled attention adds products with relative "
+                "positions to those of queries and keys, so that neither are "
+                "what other families' taps of these names are"
+            ),
+        ),
+    )
+}
+
+_BY_CLASS = {
+    cls: family
+    for family in FAMILIES.values()
+    for cls in (family.backbone, family.tokenizer)
+}
+
+
+def family_of(backbone_or_tokenizer) -> Family | None:
+    """The family of a backbone or a tokenizer, or of the class it extends."""
+    for cls in type(backbone_or_tokenizer).__mro__:
+        if cls in _BY_CLASS:
+            return _BY_CLASS[cls]
+    return None
+
+
+def blocks_of(backbone) -> tuple:
+    """The transformer blocks of a backbone in the order of their calls.
+
+    A backbone of a user's own lists them in `transformer_layers`, one
+    `keras_hub.layers.TransformerEncoder` each.
+
+    Returns:
+        A tuple of layers, in which a layer that is called several times stands
+        as often. Empty where the blocks are not known.
+    """
+    family = family_of(backbone)
+    if family is not None:
+        return family.blocks(backbone)
+    blocks = getattr(backbone, "transformer_layers", None) or ()
+    if all(
+        isinstance(block, keras_hub.layers.TransformerEncoder)
+        for block in blocks
+    ):
+        return tuple(blocks)
+    return ()

@@ -1,0 +1,192 @@
+"""Heads on encoders: what turns states into the logits of a kind of task.
+
+Sentence classifiers are keras-hub's own task models. The other heads are
+functional models of standard layers, by the name of their kind, behind a
+backbone that is one layer of the whole: taps, distillation, saving and export
+take such a model like any other.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.families import family_of
+
+HEADS = ("sequence", "multiple_choice", "tokens")
+EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The head that a task needs.
+
+    Args:
+        kind: string. `"sequence"`: one row of logits for each sequence.
+            `"multiple_choice"`: one logit for each of `num_classes` sequences
+            in turn, put together in one row. `"tokens"`: one row of logits
+            for each position.
+        num_classes: int. Width of the logits.
+        class_names: tuple of strings or `None`. What the logits stand for.
+        candidates: dict or `None`. For `"tokens"`, from a token to the numbers
+            of the classes that it can have. The other logits of that token are
+            -10,000; tokens that are not named can have any class.
+
+    Raises:
+        UsageError: (a `ValueError`) if the kind is unknown.
+    """
+
+    kind: str
+    num_classes: int
+    class_names: tuple[str, ...] | None = None
+    candidates: Mapping[str, tuple[int, ...]] | None = None
+
+    def __post_init__(self):
+        if self.kind not in HEADS:
+            raise UsageError(
+                f"Unknown kind of head. Expected one of {HEADS}. Received: "
+                f"{self.kind!r}."
+            )
+
+
+def add_head(backbone, head: Head, tokenizer=None):
+    """Puts a head with random weights on an encoder.
+
+    Args:
+        backbone: a backbone of a family in `kdkit.families.FAMILIES`. Its
+            dropout is the head's.
+        head: `Head`.
+        tokenizer: a keras-hub tokenizer, needed for a head with `candidates`.
+
+    Returns:
+        For `"sequence"` the family's keras-hub classifier without
+        preprocessor, else a functional `keras.Model`. The logits have the
+        shapes `(batch_size, num_classes)`, `(batch_size / num_classes,
+        num_classes)` for `"multiple_choice"`, and `(batch_size,
+        sequence_length, num_classes)` for `"tokens"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the tokenizer is missing.
+    """
+    dropout = backbone.get_config()["dropout"]
+    if head.kind == "sequence":
+        return family_of(backbone).classifier(
+            backbone, num_classes=head.num_classes, dropout=dropout
+        )
+    if head.kind == "multiple_choice":
+        layers = _multiple_choice_head(backbone, head, dropout)
+    else:
+        layers = _tokens_head(backbone, head, dropout, tokenizer)
+    return join(backbone, layers)
+
+
+def join(backbone, head_model):
+    """Returns the functional model of an encoder and a head behind it.
+
+    Args:
+        backbone: a keras-hub backbone.
+        head_model: `keras.Model` as `head_model_of` returns it.
+    """
+    states = {**backbone.input, **_named(backbone(backbone.input))}
+    pooler = getattr(backbone, "pooled_dense", None)
+    if pooler is not None and "pooled_output" not in head_model.input:
+        pooler.trainable = False  # it has no gradient there
+    logits = head_model({name: states[name] for name in head_model.input})
+    return keras.Model(backbone.input, logits)
+
+
+def backbone_of(model):
+    """Returns the encoder in a model, or the model where it is one."""
+    if isinstance(model, keras_hub.models.Task):
+        return model.backbone
+    found = [
+        layer
+        for layer in getattr(model, "layers", ())
+        if isinstance(layer, keras_hub.models.Backbone)
+    ]
+    return found[0] if len(found) == 1 else model
+
+
+def head_model_of(model):
+    """Returns the head as a model of its own, `None` for other classifiers."""
+    for layer in getattr(model, "layers", ()):
+        if layer.name in HEADS:
+            return layer
+    return None
+
+
+def head_kind_of(model) -> str:
+    """Returns the kind of a classifier's head, one of `HEADS`."""
+    head_model = head_model_of(model)
+    if head_model is not None:
+        return head_model.name
+    return "tokens" if len(model.output_shape) == 3 else "sequence"
+
+
+def _named(outputs):
+    """A backbone's outputs by name, also where there is just one."""
+    return (
+        outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
+    )
+
+
+def _multiple_choice_head(backbone, head, dropout):
+    width = backbone.hidden_dim
+    if "pooled_output" in _named(backbone.output):
+        state = keras.Input((width,), name="pooled_output")
+        inputs = {"pooled_output": state}
+    else:
+        states = keras.Input((None, width), name="sequence_output")
+        inputs, state = {"sequence_output": states}, states[:, 0]
+    scores = keras.layers.Dense(1, name="logits")(
+        keras.layers.Dropout(dropout)(state)
+    )
+    logits = ops.reshape(scores, (-1, head.num_classes))
+    return keras.Model(inputs, logits, name=head.kind)
+
+
+def _tokens_head(backbone, head, dropout, tokenizer):
+    states = keras.Input((None, backbone.hidden_dim), name="sequence_output")
+    inputs = {"sequence_output": states}
+    logits = keras.layers.Dense(head.num_classes, name="logits")(
+        keras.layers.Dropout(dropout)(states)
+    )
+    if head.candidates is None:
+        return keras.Model(inputs, logits, name=head.kind)
+    inputs["token_ids"] = keras.Input((None,), dtype="int32", name="token_ids")
+    table = _candidate_table(head, tokenizer)
+    lookup = keras.layers.Embedding(
+        *table.shape, trainable=False, name="candidates"
+    )
+    last = len(table) - 1
+    allowed = lookup(ops.minimum(inputs["token_ids"], last))
+    lookup.set_weights([table])
+    logits = ops.where(ops.greater(allowed, 0.5), logits, EXCLUDED)
+    return keras.Model(inputs, logits, name=head.kind)
+
+
+def _candidate_table(head, tokenizer):
+    """Ones where a token can have a class; the last row is for all others.
+
+    Token ids that no row stands for are cut to the last row's.
+    """
+    if tokenizer is None:
+        raise UsageError(
+            "A head with candidates needs the tokenizer, whose ids they are "
+            "looked up by. Received: tokenizer=None."
+        )
+    ids = {piece: i for i, piece in enumerate(tokenizer.get_vocabulary())}
+    known = {
+        ids[piece]: list(classes)
+        for piece, classes in head.candidates.items()
+        if piece in ids
+    }
+    table = np.ones((max(known, default=-1) + 2, head.num_classes), "float32")
+    for token_id, classes in known.items():
+        table[token_id] = 0.0
+        table[token_id, classes] = 1.0
+    return table

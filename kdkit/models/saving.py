@@ -1,0 +1,79 @@
+"""Saving classifiers so that they load where kdkit is not installed."""
+
+import json
+import pathlib
+
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import head_model_of
+from kdkit.models.plain_encoder import needs_plain_encoder
+from kdkit.models.plain_encoder import with_plain_encoder
+from kdkit.models.tokens import family_tokenizer
+
+HEAD_FILE = "head.keras"  # beside the encoder's preset files
+LABELS_FILE = "labels.json"  # what the logits stand for
+
+
+def save_preset(model, tokenizer, path, sequence_length, head=None):
+    """Writes a classifier as a keras-hub preset directory.
+
+    It loads where kdkit is not installed. That of a text classifier loads with
+    `keras_hub.models.TextClassifier.from_preset`, tokenizer included. That of
+    another kind holds the encoder and the tokenizer as presets and the head in
+    `head.keras`, a functional model from the encoder's outputs (and, for
+    heads with candidates, the token ids) to logits:
+
+    ```python
+    encoder = keras_hub.models.Backbone.from_preset(path)
+    head = keras.models.load_model(f"{path}/head.keras")
+    states = {**batch, **encoder(batch)}
+    logits = head({name: states[name] for name in head.input})
+    ```
+
+    Args:
+        model: a classifier as `kdkit.models.add_head` returns it.
+        tokenizer: the keras-hub tokenizer that goes with the encoder, or
+            another of word pieces for an encoder that reads those.
+        path: string or path of the directory.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+        head: `Head` or `None`. Its class names and candidates are written to
+            `labels.json`. Defaults to `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the tokenizer is none for the model.
+    """
+    path = pathlib.Path(path)
+    head_model = head_model_of(model)
+    if head_model is None:
+        _save_task(model, tokenizer, path, sequence_length)
+    else:
+        backbone = backbone_of(model)
+        tokenizer = family_tokenizer(backbone, tokenizer)
+        backbone.save_to_preset(str(path))
+        tokenizer.save_to_preset(str(path))
+        head_model.save(path / HEAD_FILE)
+    if head is not None and head.class_names is not None:
+        _save_labels(head, path / LABELS_FILE)
+
+
+def _save_task(model, tokenizer, path, sequence_length):
+    tokenizer = family_tokenizer(model, tokenizer)
+    # A copy, since what is saved of a compiled model includes its optimiser.
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    if needs_plain_encoder(copy):
+        copy = with_plain_encoder(copy)
+    copy.preprocessor = type(model).preprocessor_cls(
+        tokenizer, sequence_length=sequence_length
+    )
+    copy.save_to_preset(str(path))
+
+
+def _save_labels(head, file):
+    labels = {"classes": list(head.class_names)}
+    if head.candidates is not None:
+        labels["candidates"] = {
+            piece: [head.class_names[number] for number in classes]
+            for piece, classes in head.candidates.items()
+        }
+    text = json.dumps(labels, ensure_ascii=False, indent=1)
+    file.write_text(f"{text}\n", encoding="utf-8")

@@ -1,0 +1,106 @@
+"""Which tokenizers go with which models, and with each other."""
+
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import family_of
+
+WordPiece = keras_hub.tokenizers.WordPieceTokenizer
+
+
+def family_tokenizer(model, tokenizer):
+    """Returns a tokenizer as the class that goes with a model.
+
+    A DistilBERT or an ELECTRA can be distilled from a BERT on BERT's word
+    pieces: their tokenizers differ by name alone.
+
+    Args:
+        model: `keras.Model`. A backbone or a task model around one.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`.
+
+    Returns:
+        The tokenizer itself where its class is right, or one of the right
+        class that gives the same ids.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
+    family = family_of(getattr(model, "backbone", model))
+    if family is None or isinstance(tokenizer, family.tokenizer):
+        return tokenizer
+    if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
+        raise UsageError(
+            f"{family.title} does not read the tokens of a "
+            f"{type(tokenizer).__name__}. Expected a "
+            f"{family.tokenizer.__name__}. Use a student of the teacher's "
+            "family, or with word pieces one of "
+            f"{[one.name for one in FAMILIES.values() if _has_pieces(one)]}."
+        )
+    config = tokenizer.get_config()
+    del config["name"]
+    return family.tokenizer.from_config(
+        {**config, "vocabulary": tokenizer.get_vocabulary()}
+    )
+
+
+def _has_pieces(family):
+    return issubclass(family.tokenizer, WordPiece)
+
+
+def check_same_ids(teacher, student):
+    """Checks that the same ids are the same words to two models.
+
+    Args:
+        teacher: the teacher's tokenizer.
+        student: the student's tokenizer.
+
+    Raises:
+        UsageError: (a `ValueError`) if their vocabularies, special tokens or
+            separators differ.
+    """
+    problems = []
+    sizes = teacher.vocabulary_size(), student.vocabulary_size()
+    if teacher.get_vocabulary() != student.get_vocabulary():
+        problems.append(
+            f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
+            f"{sizes[1]}"
+        )
+    for name in ("start_token_id", "end_token_id", "pad_token_id"):
+        ids = getattr(teacher, name), getattr(student, name)
+        if ids[0] != ids[1]:
+            problems.append(
+                f"{name} differs, teacher {ids[0]}, student {ids[1]}"
+            )
+    families = family_of(teacher), family_of(student)
+    if None not in families:
+        separators = [family.num_separators for family in families]
+        if separators[0] != separators[1]:
+            problems.append(
+                f"sentences of a pair stand apart by {separators[0]} tokens "
+                f"for the teacher, {separators[1]} for the student"
+            )
+    if problems:
+        raise UsageError(
+            "Teacher and student do not share their token ids, so the same "
+            f"ids are different words to them: {'; '.join(problems)}. "
+            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
+            "Use a student that was trained with the teacher's tokenizer, or "
+            "build one from random weights with its vocabulary."
+        )
+
+
+def check_shared_ids(teacher, student):
+    """As `check_same_ids`, for two models; says nothing where one has none.
+
+    Args:
+        teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
+            its preprocessor.
+        student: likewise.
+    """
+    tokenizers = [
+        getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+        for model in (teacher, student)
+    ]
+    if None not in tokenizers:
+        check_same_ids(*tokenizers)

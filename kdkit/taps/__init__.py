@@ -1,0 +1,40 @@
+"""Taps: named tensors read from a model in one forward pass.
+
+This is the only package that touches private names of Keras and keras-hub:
+`attention.py` and `shape.py` say which. tests/test_taps.py and
+tests/models/test_families.py pin what is assumed of them.
+"""
+
+from kdkit.taps.inputs import padding_mask
+from kdkit.taps.inputs import select_inputs
+from kdkit.taps.names import ATTENTION_TAPS
+from kdkit.taps.names import CLS_INDEX
+from kdkit.taps.names import OUTPUT_TAPS
+from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import STATE_TAPS
+from kdkit.taps.names import TAPS
+from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.shape import ModelShape
+from kdkit.taps.shape import check_taps
+from kdkit.taps.shape import describe
+from kdkit.taps.shape import find_backbone
+from kdkit.taps.tapped import TappedModel
+from kdkit.taps.tapped import tapped
+
+__all__ = [
+    "ATTENTION_TAPS",
+    "CLS_INDEX",
+    "OUTPUT_TAPS",
+    "PER_LAYER_TAPS",
+    "STATE_TAPS",
+    "TAPS",
+    "VECTOR_TAPS",
+    "ModelShape",
+    "TappedModel",
+    "check_taps",
+    "describe",
+    "find_backbone",
+    "padding_mask",
+    "select_inputs",
+    "tapped",
+]

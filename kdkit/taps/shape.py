@@ -1,0 +1,191 @@
+"""What can be tapped: the sizes of a model, and what it cannot give.
+
+Touches one private name of Keras, `KerasTensor._keras_history`, to see what
+makes the logits.
+"""
+
+import dataclasses
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import blocks_of
+from kdkit.families import family_of
+from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import STATE_TAPS
+from kdkit.taps.names import TAPS
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelShape:
+    """The sizes of a model that objectives depend on.
+
+    Args:
+        num_classes: int or `None`. Width of the logits; `None` for a backbone
+            without a head.
+        num_layers: int or `None`. Number of transformer blocks, each call of
+            a shared one counted; `None` where the model's blocks cannot be
+            tapped. So for the other sizes.
+        hidden_dim: int or `None`. Width of the hidden states.
+        num_heads: int or `None`. Attention heads per block.
+        has_pooled_output: bool. Whether `"pooled_output"` can be tapped.
+        family: string or `None`. The encoder's family in
+            `kdkit.families.FAMILIES`, if it is one of them. Models of equal
+            sizes and different families compare equal.
+    """
+
+    num_classes: int | None
+    num_layers: int | None = None
+    hidden_dim: int | None = None
+    num_heads: int | None = None
+    has_pooled_output: bool = False
+    family: str | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def taps(self) -> tuple[str, ...]:
+        """The taps that a model of this shape has."""
+        names = [] if self.num_classes is None else ["logits"]
+        if self.num_layers is not None:
+            names.append("embedding_output")
+            if self.has_pooled_output:
+                names.append("pooled_output")
+            family = FAMILIES.get(self.family)
+            withheld = family.withheld_taps if family else ()
+            names += [tap for tap in PER_LAYER_TAPS if tap not in withheld]
+        return tuple(names)
+
+
+def describe(model) -> ModelShape:
+    """Returns the `ModelShape` of a model.
+
+    Args:
+        model: `keras.Model`. A keras-hub backbone, a task model around one,
+            or any functional model whose only output is the logits.
+
+    Raises:
+        UsageError: if the model's output cannot be logits.
+    """
+    if not isinstance(model, keras.Model):
+        raise UsageError(
+            "Only Keras models can be tapped. Expected a keras.Model. "
+            f"Received: {model!r}."
+        )
+    backbone = find_backbone(model)
+    num_classes = None if model is backbone else _num_classes(model)
+    blocks = () if backbone is None else blocks_of(backbone)
+    if not blocks:
+        return ModelShape(num_classes=num_classes)
+    family = family_of(backbone)
+    return ModelShape(
+        num_classes=num_classes,
+        num_layers=len(blocks),
+        hidden_dim=backbone.hidden_dim,
+        num_heads=blocks[0].num_heads,
+        has_pooled_output="pooled_output" in named_outputs(backbone),
+        family=family and family.name,
+    )
+
+
+def find_backbone(model):
+    """Returns the keras-hub backbone in a model, or `None`."""
+    if isinstance(model, keras_hub.models.Backbone):
+        return model
+    if isinstance(model, keras_hub.models.Task):
+        return model.backbone
+    found = [
+        layer
+        for layer in getattr(model, "layers", ())
+        if isinstance(layer, keras_hub.models.Backbone)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def named_outputs(backbone):
+    """A backbone's outputs by name, also where there is just one."""
+    if isinstance(backbone.output, dict):
+        return {
+            name: output
+            for name, output in backbone.output.items()
+            if output is not None
+        }
+    return {"sequence_output": backbone.output}
+
+
+def check_taps(taps, shape, model_name):
+    """Raises a `UsageError` that names every tap that cannot be read."""
+    unknown = [tap for tap in taps if tap not in TAPS]
+    if unknown:
+        raise UsageError(
+            f"Unknown tap. Expected one of {TAPS}. Received: "
+            f"{', '.join(map(repr, unknown))}."
+        )
+    absent = [tap for tap in taps if tap not in shape.taps]
+    if absent:
+        raise UsageError(
+            f"Tap {', '.join(map(repr, absent))} is not available for "
+            f"{model_name}. Available taps: {shape.taps}. "
+            f"{_why_absent(absent, shape)}"
+        )
+
+
+def _why_absent(absent, shape):
+    """Why a model of this shape lacks the taps, and what to use instead."""
+    if shape.num_layers is None:
+        return (
+            "Hidden states and attention need a keras-hub backbone of one of "
+            f"the families {tuple(FAMILIES)}, or one that lists a "
+            "TransformerEncoder per block in `transformer_layers`; logits "
+            "need a head."
+        )
+    reasons = []
+    family = FAMILIES.get(shape.family)
+    withheld = [tap for tap in absent if family and tap in family.withheld_taps]
+    if withheld:
+        reasons.append(
+            f"{family.title} has no {', '.join(map(repr, withheld))}: "
+            f"{family.withheld_because}. Use one of {STATE_TAPS} instead."
+        )
+    if "pooled_output" in absent:
+        reasons.append(
+            "The encoder has no pooler: use 'cls_states' in place of "
+            "'pooled_output'."
+        )
+    if "logits" in absent:
+        reasons.append(
+            "The model is an encoder, and logits need a head: put one on it, "
+            "such as the family's TextClassifier."
+        )
+    return " ".join(reasons)
+
+
+def _num_classes(model):
+    """The width of the model's single output, which must be logits."""
+    try:
+        outputs, shape = model.outputs, model.output_shape
+    except (AttributeError, ValueError) as error:
+        raise UsageError(
+            f"The width of the logits of model {model.name!r} is unknown. "
+            "Expected a functional model, or a built sequential one. Wrap it "
+            "in one: keras.Model(inputs, model(inputs))."
+        ) from error
+    if len(outputs) != 1 or isinstance(shape, dict | list):
+        raise UsageError(
+            f"Model {model.name!r} has several outputs. Expected one, the "
+            f"logits. Received: {shape}. Wrap it in a model that returns the "
+            "logits alone."
+        )
+    output = outputs[0]
+    producer = output._keras_history.operation
+    activation = getattr(producer, "activation", None)
+    if isinstance(producer, keras.layers.Softmax):
+        activation = keras.activations.softmax
+    if activation not in (None, keras.activations.linear):
+        raise UsageError(
+            f"The last layer of model {model.name!r} applies "
+            f"{keras.activations.serialize(activation)!r}, so its output is "
+            "not logits. Expected a linear last layer. Build the model with "
+            "activation=None and compile it with from_logits=True."
+        )
+    return output.shape[-1]

@@ -1,0 +1,117 @@
+"""Token classification: a label for each word, or for one of them."""
+
+import collections
+import dataclasses
+from typing import ClassVar
+
+import keras
+import numpy as np
+
+from kdkit.data.tokens import NO_LABEL
+from kdkit.data.tokens import TokenExamples
+from kdkit.data.tokens import encode_tokens
+from kdkit.errors import UsageError
+from kdkit.models import Head
+from kdkit.tasks import metrics
+from kdkit.tasks.kinds import Kind
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Kind):
+    """A tag for each word, which mark spans together."""
+
+    title: ClassVar[str] = "tagging"
+    head_kind: ClassVar[str] = "tokens"
+    has_label_per_token: ClassVar[bool] = True
+
+    def label_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def encode(self, examples, tokenizer, sequence_length):
+        return encode_tokens(examples, tokenizer, sequence_length)
+
+    def compute_metrics(self, names, labels, logits):
+        lengths = [len(row) for row in labels]
+        logits = metrics.check_logits(logits, sum(lengths), self.num_classes)
+        rows = np.split(self.predict(logits), np.cumsum(lengths)[:-1])
+        labels, predictions = (
+            self._as_metrics_take_them(side) for side in (labels, rows)
+        )
+        return {
+            name: metrics.METRICS[name](labels, predictions) for name in names
+        }
+
+    def _as_metrics_take_them(self, rows):
+        """Tags by their names, one list per sentence."""
+        return [[self.class_names[number] for number in row] for row in rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class Polyphones(Tagging):
+    """The reading of one character, among those it has in the training data.
+
+    Args:
+        candidates: dict or `None`. From a character to the numbers of its
+            readings.
+        vocabulary: tuple of strings or `None`. The characters of the training
+            data.
+    """
+
+    candidates: dict[str, tuple[int, ...]] | None = None
+    vocabulary: tuple[str, ...] | None = None
+    title: ClassVar[str] = "polyphones"
+
+    @property
+    def head(self):
+        return Head(
+            self.head_kind, self.num_classes, self.class_names, self.candidates
+        )
+
+    def for_layout(self, layout):
+        return dataclasses.replace(
+            self,
+            class_names=layout.class_names,
+            candidates=layout.candidates,
+            vocabulary=layout.vocabulary,
+        )
+
+    def _as_metrics_take_them(self, rows):
+        """Class numbers; that of an unknown reading is never predicted."""
+        return np.concatenate(rows)
+
+
+def majority_accuracy(train: TokenExamples, examples: TokenExamples) -> float:
+    """Returns the accuracy of each word's most frequent label in `train`.
+
+    The baseline of polyphones: no sentence is read. Words that are not in
+    `train` count as wrong.
+
+    Args:
+        train: `TokenExamples` whose labels are counted.
+        examples: `TokenExamples` that are answered.
+
+    Raises:
+        UsageError: if there is nothing to answer.
+    """
+    counts = collections.defaultdict(collections.Counter)
+    for word, label in _labelled(train):
+        counts[word][label] += 1
+    answers = [
+        word in counts and counts[word].most_common(1)[0][0] == label
+        for word, label in _labelled(examples)
+    ]
+    if not answers:
+        raise UsageError(
+            "The baseline needs words with labels. Received: none in "
+            f"{len(examples)} sentences."
+        )
+    return float(np.mean(answers))
+
+
+def _labelled(examples):
+    """Each word that has a label, and the label."""
+    for words, labels in zip(examples.words, examples.labels, strict=True):
+        for position in np.flatnonzero(labels != NO_LABEL):
+            yield words[position], int(labels[position])

@@ -1,0 +1,279 @@
+"""Sweeps: one run for each choice of some settings, and the best of them."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+
+import keras_tuner
+import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+from kdkit.errors import UsageError
+from kdkit.files import write_text
+from kdkit.settings import override
+from kdkit.settings import to_dict
+from kdkit.tasks import get_task
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.runner import distill
+
+TRIALS = "trials"
+OTHER_MODELS = ("teacher.", "pretrained.", "control.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A setting that a sweep varies.
+
+    Args:
+        field: string. Dotted path in the settings, as `--set` takes it.
+        values: tuple. What it is tried with.
+    """
+
+    field: str
+    values: tuple
+
+    def __post_init__(self):
+        if len(set(map(json.dumps, self.values))) < len(self.values):
+            raise UsageError(
+                f"{self.field} is tried twice with a value. Received: "
+                f"{list(self.values)}."
+            )
+        if not self.values:
+            raise UsageError(f"{self.field} needs values to be tried with.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A finished run of a sweep.
+
+    Args:
+        values: dict from field to value.
+        path: `pathlib.Path` of its run directory.
+        metric: float. The task's main metric on dev.
+    """
+
+    values: dict
+    path: pathlib.Path
+    metric: float
+
+
+def find_field(settings, name: str) -> str:
+    """Returns the dotted path of the one setting that a name means.
+
+    Args:
+        settings: a dataclass of settings.
+        name: string. A path, or the end of one, such as `"temperature"`. Only
+            a whole path means settings of another model than the student.
+
+    Raises:
+        UsageError: if there is none or more than one.
+    """
+    paths = [
+        path
+        for path in _leaves(to_dict(settings), "")
+        if path == name
+        or (path.endswith(f".{name}") and not path.startswith(OTHER_MODELS))
+    ]
+    if len(paths) == 1:
+        return paths[0]
+    if not paths:
+        raise UsageError(
+            f"There is no setting {name!r}. Expected a dotted path as --set "
+            "takes it, or the end of one; kdkit show RECIPE lists them."
+        )
+    raise UsageError(
+        f"{name!r} may mean {' or '.join(paths)}. Give more of the path."
+    )
+
+
+def run_sweep(
+    settings: DistillSettings,
+    axes: tuple[Axis, ...],
+    directory,
+    max_trials: int | None = None,
+    search_seed: int = 0,
+    announce: Callable[[str], None] = print,
+) -> list[Trial]:
+    """Runs a recipe for each choice of values, best first.
+
+    A choice is a run directory in `DIR/trials/`, so a sweep that was stopped
+    goes on where it was. Runs are compared on dev alone.
+
+    Args:
+        settings: `DistillSettings`, the same for all but the axes.
+        axes: tuple of `Axis`.
+        directory: path of the sweep.
+        max_trials: int or `None`. So many choices drawn at random in place of
+            all of them. Defaults to `None`.
+        search_seed: int. Seed of the drawing. Defaults to `0`.
+        announce: callable of a line about the trial that begins.
+
+    Returns:
+        List of `Trial`, the best on dev first.
+
+    Raises:
+        UsageError: if a choice of values is impossible, before any run.
+    """
+    directory = pathlib.Path(directory)
+    # Each value on its own, so that a mistake is told before hours of work.
+    for axis in axes:
+        for value in axis.values:
+            override(settings, [_assignment(axis.field, value)])
+    metric = get_task(settings.data.task).primary_metric
+    trials = []
+
+    class Search(_tuner_class(max_trials)):
+        def run_trial(self, trial, **unused):  # what `search` was given
+            try:
+                found = _run_trial(
+                    settings, trial.hyperparameters.values, directory, metric,
+                    announce,
+                )  # fmt: skip
+            except Exception as error:
+                # Anything else would be counted as a bad choice of values.
+                raise _Stop from error
+            trials.append(found)
+            return {metric: found.metric}
+
+    space = keras_tuner.HyperParameters()
+    for axis in axes:
+        space.Choice(axis.field, [json.dumps(value) for value in axis.values])
+    count = _count(axes) if max_trials is None else max_trials
+    search = Search(
+        hyperparameters=space,
+        objective=keras_tuner.Objective(metric, "max"),
+        max_trials=count,
+        directory=str(directory),
+        project_name="tuner",
+        # Finished runs are found by their directories, not by the tuner.
+        overwrite=True,
+        **({} if max_trials is None else {"seed": search_seed}),
+    )
+    try:
+        search.search(verbose=0)
+    except _Stop as stop:
+        raise stop.__cause__ from None
+    trials.sort(key=lambda trial: -trial.metric)
+    _write_hparams(directory, axes, trials, metric)
+    _write_results(directory, trials, metric)
+    return trials
+
+
+class _Stop(keras_tuner.errors.FatalError):
+    """Ends a search; its cause says why."""
+
+
+def _tuner_class(max_trials):
+    if max_trials is None:
+        return keras_tuner.GridSearch
+    return keras_tuner.RandomSearch
+
+
+def _run_trial(settings, texts, directory, metric, announce):
+    values = {field: json.loads(text) for field, text in texts.items()}
+    chosen = override(
+        settings, [_assignment(field, value) for field, value in values.items()]
+    )
+    path = directory / TRIALS / trial_name(values)
+    announce(f"{path}")
+    distill(chosen, path)
+    (finished,) = RunDirectory(path).events("run_finished")
+    return Trial(values, path, finished["best"]["student"]["metrics"][metric])
+
+
+def trial_name(values: dict) -> str:
+    """The directory of a choice of values, such as `temperature=5`."""
+    return ",".join(
+        f"{field.rsplit('.', 1)[-1]}={json.dumps(value)}".replace("/", "_")
+        for field, value in values.items()
+    )
+
+
+def _assignment(field, value):
+    return f"{field}={json.dumps(value)}"
+
+
+def _count(axes):
+    count = 1
+    for axis in axes:
+        count *= len(axis.values)
+    return count
+
+
+def _write_hparams(directory, axes, trials, metric):
+    """Writes what TensorBoard's hparams view shows."""
+    logdir = directory / "tensorboard"
+    with tf.summary.create_file_writer(str(logdir)).as_default():
+        hparams.hparams_config(
+            hparams=[
+                hparams.HParam(
+                    axis.field,
+                    hparams.Discrete([_scalar(value) for value in axis.values]),
+                )
+                for axis in axes
+            ],
+            metrics=[hparams.Metric(metric)],
+        )
+    for trial in trials:
+        name = trial.path.name
+        writer = tf.summary.create_file_writer(str(logdir / name))
+        with writer.as_default(), tf.summary.record_if(True):
+            hparams.hparams(
+                {
+                    field: _scalar(value)
+                    for field, value in trial.values.items()
+                },
+                trial_id=name,
+            )
+            tf.summary.scalar(metric, trial.metric, step=1)
+
+
+def _scalar(value):
+    """What TensorBoard takes: numbers and texts."""
+    plain = isinstance(value, bool | int | float | str)
+    return value if plain else json.dumps(value)
+
+
+def _write_results(directory, trials, metric):
+    write_text(
+        directory / "sweep.json",
+        json.dumps(
+            {
+                "metric": metric,
+                "split": "dev",
+                "trials": [
+                    {
+                        "values": trial.values,
+                        "run": str(trial.path.relative_to(directory)),
+                        metric: trial.metric,
+                    }
+                    for trial in trials
+                ],
+            },
+            indent=2,
+        )
+        + "\n",
+    )
+
+
+def _leaves(values, path):
+    """Yields the dotted paths of all values that are no dicts or lists.
+
+    Entries of lists are named by their `name`, as `--set` takes them.
+    """
+    if isinstance(values, dict) and values:
+        entries = values.items()
+    elif isinstance(values, list) and values:
+        entries = [
+            (entry.get("name", str(index)), entry)
+            if isinstance(entry, dict)
+            else (str(index), entry)
+            for index, entry in enumerate(values)
+        ]
+    else:
+        yield path
+        return
+    for key, value in entries:
+        yield from _leaves(value, f"{path}.{key}" if path else key)

@@ -1,0 +1,181 @@
+"""Questions with options: RACE's files, and what a model reads of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kdkit.data import Questions
+from kdkit.data import encode_questions
+from kdkit.data import evaluation_batches
+from kdkit.data import training_batches
+from kdkit.errors import UsageError
+from kdkit.tasks import get_task
+
+PASSAGE = {
+    "id": "middle7.txt",
+    "article": "the plot is dull",
+    "questions": ["is the plot fresh ?", "the plot"],
+    "options": [["dull", "fresh", "warm", "cold"], ["a", "b", "c", "d d d"]],
+    "answers": ["B", "D"],
+}
+
+
+@pytest.fixture
+def questions():
+    return Questions(
+        ["the plot is dull", "the cast is warm and the music is fresh"],
+        ["is it ?", "the plot"],
+        [("dull", "very dull"), ("warm", "cold")],
+        np.array([1, 0], "int32"),
+    )
+
+
+def write_lines(data_dir, *passages, split="train", level="middle"):
+    folder = data_dir / f"race_{level}"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{split}_{level}.jsonl"
+    path.write_text("\n".join(map(json.dumps, passages)) + "\n")
+    return path
+
+
+def decoded(encoded, tokenizer, number):
+    ids = encoded.row(number)
+    return " ".join(tokenizer.id_to_token(int(token)) for token in ids)
+
+
+def test_each_option_is_a_sequence_with_passage_and_question(
+    questions, tokenizer
+):
+    encoded = encode_questions(questions, tokenizer, 32, num_options=2)
+    assert len(encoded) == 2
+    assert encoded.num_truncated == 0
+    assert decoded(encoded, tokenizer, 1) == (
+        "[CLS] the plot is dull [SEP] is it ? very dull [SEP]".replace(
+            "it ?",
+            " ".join(tokenizer.id_to_token(i) for i in tokenizer("it ?")),
+        )
+    )
+    second = encoded.lengths[0]
+    segments = encoded.segment_ids[second : second + encoded.lengths[1]]
+    assert segments.tolist() == [0] * 6 + [1] * (encoded.lengths[1] - 6)
+    assert encoded.row_lengths.tolist() == [
+        max(encoded.lengths[:2]),
+        max(encoded.lengths[2:]),
+    ]
+
+
+def test_the_passage_is_cut_first_then_the_beginning_of_the_question(tokenizer):
+    rows = Questions(
+        ["the cast is warm"], ["the plot is"], [("dull", "fresh")], None
+    )
+    encoded = encode_questions(rows, tokenizer, 9, num_options=2)
+    assert decoded(encoded, tokenizer, 0) == (
+        "[CLS] the cast [SEP] the plot is dull [SEP]"
+    )
+    assert encoded.num_truncated == 1
+    encoded = encode_questions(rows, tokenizer, 6, num_options=2)
+    assert decoded(encoded, tokenizer, 1) == "[CLS] [SEP] plot is fresh [SEP]"
+
+
+def test_batches_hold_all_options_of_their_questions(questions, tokenizer):
+    encoded = encode_questions(questions, tokenizer, 32, num_options=2)
+    dataset, order = evaluation_batches(encoded, 1, num_buckets=2)
+    batches = list(dataset.as_numpy_iterator())
+    assert [labels.tolist() for _, labels in batches] == [
+        [questions.labels[row]] for row in order
+    ]
+    for row, (inputs, _) in zip(order, batches, strict=True):
+        assert inputs["token_ids"].shape == (2, encoded.row_lengths[row])
+        for option in range(2):
+            real = inputs["padding_mask"][option] == 1
+            np.testing.assert_array_equal(
+                inputs["token_ids"][option][real], encoded.row(2 * row + option)
+            )
+    dataset, steps = training_batches(encoded, 2, seed=0, num_buckets=1)
+    assert steps == 1
+    ((inputs, labels),) = dataset.take(1)
+    assert (len(inputs["token_ids"]), len(labels)) == (4, 2)
+
+
+def test_questions_with_fewer_options_than_promised_are_refused(
+    questions, tokenizer
+):
+    with pytest.raises(UsageError, match="have 2 options. Expected 4"):
+        encode_questions(questions, tokenizer, 32, num_options=4)
+    with pytest.raises(UsageError, match="Question 1 has 1 options"):
+        Questions(["p", "p"], ["q", "q"], [("a", "b"), ("a",)])
+    with pytest.raises(UsageError, match="same number of rows"):
+        Questions(["p"], ["q", "q"], [("a", "b")])
+    with pytest.raises(UsageError, match="sequence_length=3"):
+        encode_questions(questions, tokenizer, 3, num_options=2)
+
+
+def test_questions_are_taken_by_row(questions):
+    taken = questions.take([1])
+    assert taken.options == [("warm", "cold")]
+    assert taken.labels.tolist() == [0]
+
+
+def test_race_reads_one_passage_a_line(tmp_path):
+    write_lines(tmp_path, PASSAGE)
+    rows = get_task("race_middle").load("train", tmp_path)
+    assert rows.passages == [PASSAGE["article"]] * 2
+    assert rows.questions == PASSAGE["questions"]
+    assert rows.options[1] == ("a", "b", "c", "d d d")
+    assert rows.labels.tolist() == [1, 3]
+
+
+def test_race_reads_the_official_folders_and_joins_the_levels(tmp_path):
+    folder = tmp_path / "RACE" / "dev" / "high"
+    folder.mkdir(parents=True)
+    (folder / "3.txt").write_text(json.dumps({**PASSAGE, "article": "high"}))
+    write_lines(tmp_path, PASSAGE, split="dev")
+    assert len(get_task("race_high").load("dev", tmp_path)) == 2
+    rows = get_task("race").load("dev", tmp_path)
+    assert rows.passages == [PASSAGE["article"]] * 2 + ["high"] * 2
+
+
+def test_race_names_line_and_question_of_every_mistake(tmp_path):
+    path = write_lines(
+        tmp_path,
+        PASSAGE,
+        {**PASSAGE, "options": [["a", "b", "c"], ["a", "b", "c", "d"]]},
+        {**PASSAGE, "answers": ["B", "E"]},
+        {**PASSAGE, "answers": ["B"]},
+        {"article": "no questions"},
+    )
+    with pytest.raises(UsageError) as raised:
+        get_task("race_middle").load("train", tmp_path)
+    message = str(raised.value)
+    assert (
+        f"{path}, line 2: question 1 of 'middle7.txt' has 3 options, "
+        "expected 4" in message
+    )
+    assert "line 3: question 2 of 'middle7.txt' has the answer 'E'" in message
+    assert "line 4: expected options and an answer for each" in message
+    assert "line 5: expected a JSON object with article" in message
+
+
+def test_race_names_both_places_of_missing_levels(tmp_path):
+    write_lines(tmp_path, PASSAGE)
+    with pytest.raises(UsageError) as raised:
+        get_task("race").check_data(("train",), tmp_path)
+    message = str(raised.value)
+    missing, _ = message.split("official")
+    assert str(tmp_path / "race_high" / "train_high.jsonl") in missing
+    assert str(tmp_path / "RACE" / "train" / "high") in missing
+    assert "middle" not in missing
+
+
+def test_real_race_has_its_questions(shared_data):
+    if not (shared_data / "race_middle").is_dir():
+        pytest.skip(f"needs race_middle in {shared_data} (KDKIT_DATA)")
+    for split in ("dev", "test"):
+        path = shared_data / "race_middle" / f"{split}_middle.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        passages = [json.loads(line) for line in lines]
+        rows = get_task("race_middle").load(split, shared_data)
+        answers = [answer for p in passages for answer in p["answers"]]
+        assert ["ABCD"[label] for label in rows.labels] == answers
+        assert rows.num_options == 4

@@ -1,0 +1,271 @@
+"""Sentences with labels on words: CoNLL files and polyphones."""
+
+import collections
+
+import keras_hub
+import numpy as np
+import pytest
+from kinds import TAGS
+from kinds import VOCABULARY
+from kinds import write_conll
+from kinds import write_polyphone
+
+from kdkit.data import TokenExamples
+from kdkit.data import character_vocabulary
+from kdkit.data import encode_tokens
+from kdkit.data import evaluation_batches
+from kdkit.data.tokens import NO_LABEL
+from kdkit.data.tokens import UNKNOWN
+from kdkit.errors import UsageError
+from kdkit.tasks import get_task
+from kdkit.tasks import majority_accuracy
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    """A tokenizer of word pieces: `wx` is one, `abab` two, `wxw` none."""
+    return keras_hub.tokenizers.BertTokenizer(
+        [*VOCABULARY, "##ab"], lowercase=False
+    )
+
+
+def tokens(encoded, tokenizer, row):
+    return [tokenizer.id_to_token(int(i)) for i in encoded.row(row)]
+
+
+def examples(words, labels):
+    return TokenExamples(
+        [tuple(row.split()) for row in words],
+        [np.array(row, "int32") for row in labels],
+    )
+
+
+def test_a_words_label_stands_at_its_first_piece(pieces):
+    rows = examples(["abab cd wxw", "ef"], [[1, 2, 3], [UNKNOWN]])
+    encoded = encode_tokens(rows, pieces, 16)
+    assert tokens(encoded, pieces, 0) == (
+        ["[CLS]", "ab", "##ab", "cd", "[UNK]", "[SEP]"]
+    )
+    assert encoded.labels.tolist() == [
+        *[NO_LABEL, 1, NO_LABEL, 2, 3, NO_LABEL],
+        *[NO_LABEL, UNKNOWN, NO_LABEL],
+    ]
+    assert [row.tolist() for row in encoded.targets] == [[1, 2, 3], [UNKNOWN]]
+
+
+def test_batches_weigh_positions_with_known_labels(pieces):
+    rows = examples(["ef", "abab cd"], [[UNKNOWN], [1, 2]])
+    dataset, order = evaluation_batches(
+        encode_tokens(rows, pieces, 16), 2, num_buckets=1
+    )
+    ((x, y, sample_weight),) = dataset.as_numpy_iterator()
+    assert order.tolist() == [0, 1]
+    assert x["token_ids"].shape == y.shape == (2, 5)
+    assert sample_weight.tolist() == [[0, 0, 0, 0, 0], [0, 1, 0, 1, 0]]
+    assert y[1, [1, 3]].tolist() == [1, 2]
+    assert y.min() == 0
+
+
+def test_answers_are_those_of_labelled_positions(pieces):
+    encoded = encode_tokens(
+        examples(["ef", "abab cd"], [[UNKNOWN], [1, 2]]), pieces, 16
+    )
+    outputs = np.arange(2 * 5 * 3).reshape(2, 5, 3)
+    first, second = encoded.answers(outputs, np.array([1, 0]))
+    np.testing.assert_array_equal(first, outputs[0, [1, 3]])
+    np.testing.assert_array_equal(second, outputs[1, [1]])
+
+
+def test_long_sentences_keep_the_part_around_their_first_label(pieces):
+    words = "ab cd ef gh ij kl mn op"
+    marked = np.full(8, NO_LABEL)
+    marked[6] = 1
+    rows = examples([words, words], [marked, range(8)])
+    encoded = encode_tokens(rows, pieces, 6)
+    assert encoded.num_truncated == 2
+    assert tokens(encoded, pieces, 0)[1:-1] == ["ij", "kl", "mn", "op"]
+    assert tokens(encoded, pieces, 1)[1:-1] == ["ab", "cd", "ef", "gh"]
+    assert [row.tolist() for row in encoded.targets] == [[1], [0, 1, 2, 3]]
+    with pytest.raises(UsageError, match="sequence_length=2"):
+        encode_tokens(rows, pieces, 2)
+
+
+def test_examples_need_a_label_for_each_word():
+    with pytest.raises(UsageError, match="one label for each"):
+        examples(["ab cd"], [[1]])
+    with pytest.raises(UsageError, match="Sentences need words"):
+        TokenExamples([()])
+
+
+def test_conll_files_are_sentences_of_words_and_tags(tmp_path):
+    write_conll(tmp_path, num_rows=2)
+    task = get_task("conll").for_data(tmp_path)
+    assert set(task.class_names) == set(TAGS)
+    assert task.class_names[0] == "O"
+    rows = task.load("train", tmp_path)
+    assert len(rows) == 2
+    tags = [task.class_names[number] for number in rows.labels[1]]
+    assert tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+    assert rows.words[0][-1] == "."
+
+
+def test_a_tag_outside_the_set_is_told_with_its_line(tmp_path):
+    write_conll(tmp_path)
+    path = tmp_path / "conll" / "dev.txt"
+    path.write_text("ab NN O\ncd NN B-DOG\n\nef\n")
+    with pytest.raises(UsageError) as raised:
+        get_task("conll").load("dev", tmp_path)
+    assert f"{path}, line 2: unknown tag. Expected one of" in str(raised.value)
+    assert "Received: 'B-DOG'" in str(raised.value)
+    assert f"{path}, line 4: expected a word and its tag" in str(raised.value)
+
+
+def test_a_given_tag_set_decides(tmp_path):
+    write_conll(tmp_path)
+    (tmp_path / "conll" / "tags.txt").write_text("O\nB-PER\nI-PER\n")
+    assert get_task("conll").for_data(tmp_path).num_classes == 3
+    with pytest.raises(UsageError, match=r"train.txt, line \d+: unknown tag"):
+        get_task("conll").load("train", tmp_path)
+    (tmp_path / "conll" / "tags.txt").write_text("NOUN\n")
+    with pytest.raises(UsageError, match="expected O or a tag such as B-PER"):
+        get_task("conll").for_data(tmp_path)
+
+
+def test_tags_that_mark_no_spans_are_refused(tmp_path):
+    write_conll(tmp_path)
+    (tmp_path / "conll" / "train.txt").write_text("ab NOUN\n")
+    with pytest.raises(UsageError, match="line 1: expected O or a tag such"):
+        get_task("conll").for_data(tmp_path)
+
+
+def test_missing_conll_files_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"conll/train\.txt"):
+        get_task("conll").for_data(tmp_path)
+
+
+def write_polyphones(root, stem, rows):
+    folder = root / "polyphone"
+    folder.mkdir(exist_ok=True)
+    sentences, readings = zip(*rows, strict=True)
+    (folder / f"{stem}.sent").write_text("\n".join(sentences) + "\n")
+    (folder / f"{stem}.lb").write_text("\n".join(readings) + "\n")
+    return folder / f"{stem}.sent"
+
+
+def test_the_marked_character_has_the_label(tmp_path):
+    rows = [("来▁了▁ 。", "le5"), ("▁了▁解", "liao3"), ("你▁好▁", "hao3")]
+    write_polyphones(tmp_path, "train", rows)
+    task = get_task("polyphone").for_data(tmp_path)
+    assert task.class_names == ("hao3", "le5", "liao3")
+    assert task.kind.candidates == {"了": (1, 2), "好": (0,)}
+    found = task.load("train", tmp_path)
+    assert found.words == [("来", "了", "。"), ("了", "解"), ("你", "好")]
+    assert [row.tolist() for row in found.labels] == [
+        [NO_LABEL, 1, NO_LABEL], [2, NO_LABEL], [NO_LABEL, 0],
+    ]  # fmt: skip
+
+
+def test_readings_that_training_does_not_have_are_unknown(tmp_path):
+    write_polyphones(tmp_path, "train", [("▁了▁", "le5"), ("▁好▁", "hao3")])
+    rows = [
+        ("▁了▁", "liao3"),  # a new reading
+        ("▁了▁", "hao3"),  # another character's
+        ("▁行▁", "hao3"),  # a new character with a known reading
+        ("▁行▁", "xing2"),
+    ]
+    write_polyphones(tmp_path, "dev", rows)
+    found = get_task("polyphone").load("dev", tmp_path)
+    assert [row.tolist() for row in found.labels] == [
+        [UNKNOWN], [UNKNOWN], [0], [UNKNOWN],
+    ]  # fmt: skip
+
+
+def test_without_a_training_file_every_tenth_row_of_dev_is_held_out(tmp_path):
+    rows = [(f"{number}▁了▁", "le5") for number in range(20)]
+    write_polyphones(tmp_path, "dev", rows)
+    task = get_task("polyphone")
+    train, dev = (task.load(split, tmp_path) for split in ("train", "dev"))
+    assert dev.words == [("9", "了"), ("1", "9", "了")]
+    assert len(train) == 18
+    assert not set(dev.words) & set(train.words)
+    write_polyphones(tmp_path, "train", rows)
+    assert len(task.load("dev", tmp_path)) == 20
+
+
+@pytest.mark.parametrize("sentence", ["来了", "▁了▁解▁", "▁了解▁", "▁▁来"])
+def test_a_polyphone_without_its_mark_is_told_with_its_line(tmp_path, sentence):
+    path = write_polyphones(
+        tmp_path, "train", [("▁了▁", "le5"), (sentence, "le5"), ("▁了▁", "")]
+    )
+    with pytest.raises(UsageError) as raised:
+        get_task("polyphone").for_data(tmp_path)
+    message = str(raised.value)
+    assert f"{path}, line 2: expected one character between two ▁" in message
+    assert f"Received: {sentence!r}" in message
+
+
+def test_a_missing_reading_is_told_with_its_line(tmp_path):
+    path = write_polyphones(
+        tmp_path, "train", [("▁了▁", "le5"), ("▁了▁", ""), ("▁了▁", "le5")]
+    )
+    with pytest.raises(UsageError, match=f"{path}, line 2: expected its read"):
+        get_task("polyphone").for_data(tmp_path)
+    path.with_suffix(".lb").write_text("le5\n")
+    with pytest.raises(UsageError, match="line 2: expected as many lines"):
+        get_task("polyphone").for_data(tmp_path)
+
+
+def test_missing_polyphone_files_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"polyphone/dev\.sent"):
+        get_task("polyphone").for_data(tmp_path)
+
+
+def test_the_vocabulary_is_the_characters_of_train_polyphones_first(tmp_path):
+    write_polyphone(tmp_path)
+    task = get_task("polyphone").for_data(tmp_path)
+    rows = task.load("train", tmp_path)
+    vocabulary = character_vocabulary(rows)
+    assert vocabulary[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert set(vocabulary[5:8]) == set(task.kind.candidates)
+    assert set(vocabulary[5:]) == {c for words in rows.words for c in words}
+    assert len(set(vocabulary)) == len(vocabulary)
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=False)
+    encoded = task.encode(rows, tokenizer, 16)
+    for row in range(5):
+        assert tokens(encoded, tokenizer, row)[1:-1] == list(rows.words[row])
+
+
+def test_the_baseline_answers_with_the_most_frequent_label():
+    train = examples(["a", "a", "a", "b"], [[0], [0], [1], [2]])
+    rows = examples(["a x", "a", "b", "c"], [[0, NO_LABEL], [1], [2], [2]])
+    assert majority_accuracy(train, rows) == 2 / 4
+    with pytest.raises(UsageError, match="needs words with labels"):
+        majority_accuracy(train, examples(["a"], [[NO_LABEL]]))
+
+
+def test_the_baseline_on_the_real_polyphones_is_about_92_percent(shared_data):
+    folder = shared_data / "polyphone"
+    if not folder.is_dir():
+        pytest.skip(f"needs polyphone in {shared_data} (KDKIT_DATA)")
+
+    def read(stem):
+        sentences = (folder / f"{stem}.sent").read_text("utf-8").split("\n")
+        readings = (folder / f"{stem}.lb").read_text("utf-8").split("\n")
+        for sentence, reading in zip(sentences, readings, strict=True):
+            if sentence:
+                yield sentence.split("▁")[1], reading
+
+    counts = collections.defaultdict(collections.Counter)
+    for number, (character, reading) in enumerate(read("dev"), start=1):
+        if number % 10:
+            counts[character][reading] += 1
+    right = [
+        bool(counts[character])
+        and counts[character].most_common(1)[0][0] == reading
+        for character, reading in read("test")
+    ]
+    task = get_task("polyphone").for_data(shared_data)
+    train, test = (task.load(split, shared_data) for split in ("train", "test"))
+    accuracy = majority_accuracy(train, test)
+    assert accuracy == pytest.approx(np.mean(right))
+    assert 0.91 < accuracy < 0.93

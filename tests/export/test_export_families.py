@@ -1,0 +1,47 @@
+"""Every encoder family is exported, with the inputs that it has."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from encoders import encoder
+from helpers import LENGTH
+from helpers import batch
+
+from kdkit import export
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+
+WITH_SEGMENTS = ("bert", "albert", "electra")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_litert_file_has_the_families_inputs_and_logits(family, tmp_path):
+    model = encoder(family)
+    path = tmp_path / "model.tflite"
+    fixed = LENGTH if family == "deberta_v3" else None
+    report = export.to_litert(model, path, sequence_length=fixed)
+    assert report.max_abs_difference < 1e-4
+    file = export.LiteRTModel(path)
+    assert ("segment_ids" in file.input_names) == (family in WITH_SEGMENTS)
+    assert set(file.input_names) == set(model.input)
+    x = {name: batch()[name] for name in model.input}
+    np.testing.assert_allclose(file(batch()), model(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["distil_bert", "deberta_v3"])
+def test_saved_model_has_the_families_inputs_and_logits(family, tmp_path):
+    model = encoder(family)
+    path = tmp_path / "saved_model"
+    export.to_saved_model(model, path)
+    x = {name: batch()[name] for name in model.input}
+    loaded = tf.saved_model.load(str(path))
+    np.testing.assert_allclose(loaded.serve(x), model(x), atol=1e-4)
+
+
+def test_deberta_is_refused_an_open_length(tmp_path):
+    model = encoder("deberta_v3")
+    with pytest.raises(UsageError, match="DeBERTa-v3 cannot be .* any length"):
+        export.to_litert(model, tmp_path / "model.tflite")
+    with pytest.raises(UsageError, match="1 to 12, the model's positions"):
+        export.to_litert(model, tmp_path / "model.tflite", sequence_length=13)
+    assert not list(tmp_path.iterdir())

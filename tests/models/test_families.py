@@ -1,0 +1,503 @@
+"""The contract of the encoder families: taps, objectives, presets, tokens."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from encoders import MASKED_LMS
+from encoders import MORE_SENTENCES
+from encoders import SENTENCES
+from encoders import encoder
+from encoders import tokenizer
+from helpers import LENGTH
+from helpers import VOCABULARY_SIZE
+from helpers import batch
+from helpers import softmax
+from helpers import spread_weights
+from helpers import to_numpy
+
+import kdkit
+from kdkit import losses
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import blocks_of
+from kdkit.families import family_of
+from kdkit.models import check_same_ids
+from kdkit.models import family_tokenizer
+from kdkit.models import load_classifier
+from kdkit.models import load_tokenizer
+from kdkit.models import save_preset
+
+LAYERS, WIDTH, HEADS = 2, 16, 2
+WITH_POOLER = ("bert", "albert", "electra")
+WITH_ATTENTION = tuple(name for name in FAMILIES if name != "deberta_v3")
+
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def inputs_of(model):
+    everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
+    return {name: everything[name] for name in model.input}
+
+
+def own_model(backbone):
+    """A functional model of a user's own around a backbone."""
+    inputs = {
+        name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
+        for name, tensor in backbone.input.items()
+    }
+    states = backbone(inputs)
+    if isinstance(states, dict):
+        states = states["sequence_output"]
+    return keras.Model(inputs, keras.layers.Dense(3)(states[:, 0]))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request):
+    return encoder(request.param)
+
+
+@pytest.fixture(scope="module")
+def outputs(model):
+    """All taps of a classifier on one batch."""
+    run = taps.tapped(model, taps.describe(model).taps)
+    return to_numpy(run(inputs_of(model), training=False))
+
+
+def test_describe_is_right(model):
+    family = family_of(model.backbone).name
+    shape = taps.describe(model)
+    assert shape == taps.ModelShape(
+        num_classes=3,
+        num_layers=LAYERS,
+        hidden_dim=WIDTH,
+        num_heads=HEADS,
+        has_pooled_output=family in WITH_POOLER,
+    )
+    assert shape.family == family
+    expected = set(taps.TAPS)
+    if family not in WITH_POOLER:
+        expected.remove("pooled_output")
+    if family not in WITH_ATTENTION:
+        expected -= {*taps.ATTENTION_TAPS, *taps.VECTOR_TAPS}
+    assert set(shape.taps) == expected
+
+
+def test_tapped_outputs_equal_the_models_own_exactly(model, outputs):
+    x = inputs_of(model)
+    np.testing.assert_array_equal(outputs["logits"], model(x, training=False))
+    own = to_numpy(model.backbone(x, training=False))
+    if isinstance(own, dict):
+        np.testing.assert_array_equal(
+            outputs["pooled_output"], own["pooled_output"]
+        )
+        own = own["sequence_output"]
+    np.testing.assert_array_equal(outputs["hidden_states"][-1], own)
+
+
+@pytest.mark.parametrize("wrap", ["backbone", "own_model", "masked_lm"])
+def test_other_models_of_the_family_are_tapped_as_exactly(model, outputs, wrap):
+    family = family_of(model.backbone).name
+    if wrap == "backbone":
+        other = model.backbone
+    elif wrap == "own_model":
+        other = own_model(model.backbone)
+    elif family in MASKED_LMS:
+        other = MASKED_LMS[family](model.backbone)
+    else:
+        pytest.skip(f"keras-hub has no masked language model for {family}")
+    x = inputs_of(other)
+    found = to_numpy(taps.tapped(other, taps.describe(other).taps)(x))
+    assert ("logits" in found) == (wrap != "backbone")
+    for tap in found:
+        expected = outputs[tap] if tap != "logits" else other(x)
+        keras.tree.map_structure(
+            np.testing.assert_array_equal, found[tap], to_numpy(expected)
+        )
+
+
+def test_taps_have_the_documented_names_and_shapes(model, outputs):
+    states = (4, LENGTH, WIDTH)
+    vectors = (4, LENGTH, HEADS, WIDTH // HEADS)
+    matrices = (4, HEADS, LENGTH, LENGTH)
+    shapes = {
+        "logits": (4, 3),
+        "pooled_output": (4, WIDTH),
+        "embedding_output": states,
+        "hidden_states": [states] * (LAYERS + 1),
+        "cls_states": [(4, WIDTH)] * (LAYERS + 1),
+        "attention_logits": [matrices] * LAYERS,
+        "attention_probs": [matrices] * LAYERS,
+        "queries": [vectors] * LAYERS,
+        "keys": [vectors] * LAYERS,
+        "values": [vectors] * LAYERS,
+    }
+    assert tuple(outputs) == taps.describe(model).taps
+    for tap, found in outputs.items():
+        if isinstance(found, list):
+            assert [tensor.shape for tensor in found] == shapes[tap]
+        else:
+            assert found.shape == shapes[tap]
+
+
+def test_states_are_those_of_every_call(model, outputs):
+    """ALBERT's blocks are one layer, and its states differ all the same."""
+    states = outputs["hidden_states"]
+    np.testing.assert_array_equal(outputs["embedding_output"], states[0])
+    for state, cls_state in zip(states, outputs["cls_states"], strict=True):
+        np.testing.assert_array_equal(cls_state, state[:, 0])
+    for index, state in enumerate(states):
+        for other in states[:index]:
+            assert not np.allclose(state, other)
+
+
+def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
+    """Pins the private names: the layers' own probabilities and outputs."""
+    if "attention_logits" not in outputs:
+        pytest.skip("the family's attention cannot be tapped")
+    mask = inputs_of(model)["padding_mask"]
+    for index, block in enumerate(blocks_of(model.backbone)):
+        own_state, own_probs = block(
+            outputs["hidden_states"][index],
+            padding_mask=mask,
+            return_attention_scores=True,
+        )
+        masked = np.where(
+            mask[:, None, None, :] == 1,
+            outputs["attention_logits"][index],
+            -np.inf,
+        )
+        np.testing.assert_allclose(softmax(masked), own_probs, atol=1e-6)
+        np.testing.assert_allclose(
+            outputs["attention_probs"][index], own_probs, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            outputs["hidden_states"][index + 1], own_state, atol=1e-5
+        )
+
+
+def test_all_taps_take_one_forward_pass(model, monkeypatch):
+    blocks = blocks_of(model.backbone)
+    calls = []
+    original = type(blocks[0]).call
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return original(self, *args, **kwargs)
+
+    run = taps.tapped(model, taps.describe(model).taps)
+    monkeypatch.setattr(type(blocks[0]), "call", counted)
+    run(inputs_of(model))
+    assert [*map(id, calls)] == [*map(id, blocks)]
+
+
+def test_groups_and_repetitions_of_albert_are_blocks_in_order():
+    backbone = keras_hub.models.AlbertBackbone(
+        vocabulary_size=VOCABULARY_SIZE,
+        num_layers=4,
+        num_heads=2,
+        embedding_dim=4,
+        hidden_dim=8,
+        intermediate_dim=8,
+        num_groups=2,
+        num_inner_repetitions=2,
+        max_sequence_length=LENGTH,
+    )
+    spread_weights(backbone)
+    assert taps.describe(backbone).num_layers == 8
+    states = taps.tapped(backbone, ["hidden_states"])(batch())["hidden_states"]
+    assert len(states) == 9
+    for index, block in enumerate(blocks_of(backbone)):
+        np.testing.assert_array_equal(
+            states[index + 1],
+            block(states[index], padding_mask=batch()["padding_mask"]),
+        )
+
+
+@pytest.mark.parametrize("tap", taps.ATTENTION_TAPS + taps.VECTOR_TAPS)
+def test_deberta_refuses_what_its_attention_cannot_give(tap):
+    model = encoder("deberta_v3")
+    with pytest.raises(UsageError) as raised:
+        taps.tapped(model, ["logits", tap])
+    for text in (
+        f"{tap!r} is not available for DebertaV3TextClassifier",
+        f"DeBERTa-v3 has no {tap!r}",
+        "disentangled attention",
+        "Use one of ('hidden_states', 'cls_states') instead",
+    ):
+        assert text in str(raised.value)
+
+
+def test_deberta_is_refused_by_objectives_on_attention():
+    terms = [
+        kdkit.Objective(losses.AttentionMSE(), tap="attention_logits"),
+        kdkit.Objective(losses.RelationKLDivergence(2), tap="values"),
+    ]
+    with pytest.raises(UsageError) as raised:
+        kdkit.Distiller(encoder("deberta_v3"), encoder("deberta_v3"), terms)
+    assert "DeBERTa-v3 has no 'attention_logits'" in str(raised.value)
+    assert "DeBERTa-v3 has no 'values'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "family", sorted(set(FAMILIES) - {"bert", "albert", "electra"})
+)
+def test_families_without_a_pooler_say_what_to_use(family):
+    with pytest.raises(UsageError, match="no pooler: use 'cls_states'"):
+        taps.tapped(encoder(family, num_classes=None), ["pooled_output"])
+
+
+def objectives(shape):
+    """Every objective that makes sense for models of a shape."""
+    terms = [
+        (losses.SoftCrossEntropy(), "logits", None),
+        (losses.LogitKLDivergence(), "logits", None),
+        (losses.LogitMSE(), "logits", None),
+        (losses.EmbeddingMSE(), "embedding_output", "shared"),
+        (losses.HiddenStateMSE(), "hidden_states", "shared"),
+        (losses.HiddenStateCosine(), "hidden_states", "per_layer"),
+        (losses.PatienceMSE(), "cls_states", "per_layer"),
+        (losses.HiddenStateMSE(), "pooled_output", "shared"),
+        (losses.AttentionMSE(), "attention_logits", None),
+        (losses.AttentionMSE(), "attention_probs", None),
+        (losses.RelationKLDivergence(4), "queries", None),
+        (losses.RelationKLDivergence(4), "keys", None),
+        (losses.RelationKLDivergence(4), "values", None),
+    ]
+    return [
+        kdkit.Objective(
+            loss, tap=tap, projection=projection, name=f"{loss.name}_{tap}"
+        )
+        for loss, tap, projection in terms
+        if tap in shape.taps
+    ]
+
+
+def train_one_step(teacher, student, terms):
+    """Takes a step; returns the logs and the student's weights that moved."""
+    distiller = kdkit.Distiller(teacher, student, terms)
+    distiller.compile(optimizer="adam", run_eagerly=True)
+    before = student.get_weights()
+    history = distiller.fit(batch(), batch_size=4, verbose=0).history
+    moved = {
+        weight.path
+        for weight, old in zip(student.weights, before, strict=True)
+        if not np.array_equal(weight, old)
+    }
+    return history, moved
+
+
+@every_family
+def test_every_objective_that_makes_sense_trains(family):
+    teacher = encoder(family, hidden_dim=24, num_layers=3, seed=1)
+    student = encoder(family, seed=2)
+    terms = objectives(taps.describe(student))
+    assert len(terms) >= 7
+    history, moved = train_one_step(teacher, student, terms)
+    assert set(history) == {"loss", *(term.name for term in terms)}
+    for name, (value,) in history.items():
+        assert np.isfinite(value), name
+        assert value > 0, name
+    # Biases of keys alone have no effect; embeddings not in this batch.
+    blocks = blocks_of(student.backbone)
+    kernels = {
+        weight.path
+        for block in blocks
+        for weight in block.trainable_weights
+        if weight.path.endswith("kernel")
+    }
+    assert kernels <= moved
+    assert student.backbone.token_embedding.embeddings.path in moved
+
+
+def test_a_bert_teaches_a_distil_bert():
+    teacher = encoder("bert", num_layers=4, hidden_dim=24, dropout=0.1)
+    student = encoder("distil_bert")
+    terms = objectives(taps.describe(student))
+    history, moved = train_one_step(teacher, student, terms)
+    assert np.isfinite(history["loss"][0])
+    kernels = {
+        weight.path
+        for block in student.backbone.transformer_layers
+        for weight in block.trainable_weights
+        if weight.path.endswith("kernel")
+    }
+    assert kernels <= moved
+
+
+def test_relations_bridge_families_and_head_counts():
+    terms = [kdkit.Objective(losses.RelationKLDivergence(4), tap="values")]
+    history, _ = train_one_step(
+        encoder("albert", num_heads=4, hidden_dim=24),
+        encoder("roberta"),
+        terms,
+    )
+    assert 0 < history["loss"][0] < np.inf
+
+
+def test_models_that_read_other_words_are_refused():
+    teacher, student = encoder("bert"), encoder("distil_bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "other"]
+    own = tokenizer("bert")
+    other = keras_hub.tokenizers.DistilBertTokenizer(words)
+    terms = [kdkit.Objective(losses.SoftCrossEntropy())]
+    teacher.preprocessor = preprocessor("bert", own, LENGTH)
+    student.preprocessor = preprocessor("distil_bert", other, LENGTH)
+    with pytest.raises(
+        UsageError,
+        match="vocabularies differ, teacher of 20 pieces, student of 6",
+    ):
+        kdkit.Distiller(teacher, student, terms)
+    student.preprocessor = preprocessor(
+        "distil_bert", family_tokenizer(student, own), LENGTH
+    )
+    kdkit.Distiller(teacher, student, terms)
+
+
+def test_same_ids_are_checked_by_their_meaning():
+    check_same_ids(tokenizer("bert"), tokenizer("electra"))
+    with pytest.raises(UsageError) as raised:
+        check_same_ids(tokenizer("bert"), tokenizer("roberta"))
+    for text in (
+        "vocabularies differ",
+        "start_token_id differs, teacher 2, student 0",
+        "stand apart by 1 tokens for the teacher, 2 for the student",
+        "BertTokenizer and RobertaTokenizer",
+    ):
+        assert text in str(raised.value)
+
+
+def test_a_tokenizer_becomes_that_of_the_students_family():
+    own = tokenizer("bert")
+    found = family_tokenizer(encoder("distil_bert"), own)
+    assert type(found) is keras_hub.tokenizers.DistilBertTokenizer
+    assert ids_of(found) == ids_of(own)
+    assert family_tokenizer(encoder("bert"), own) is own
+    with pytest.raises(UsageError, match="RoBERTa does not read the tokens"):
+        family_tokenizer(encoder("roberta"), own)
+
+
+def ids_of(tokens):
+    """The ids of the sentences, one list each."""
+    return [list(row) for row in tokens(SENTENCES)]
+
+
+def preprocessor(family, tokens, length):
+    """keras-hub's own preprocessor of a family's classifier."""
+    return FAMILIES[family].classifier.preprocessor_cls(
+        tokens, sequence_length=length
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "texts"),
+    # One family of each kind of tokenizer for single sentences.
+    [(family, (SENTENCES,)) for family in ("bert", "roberta", "albert")]
+    + [(family, (SENTENCES, MORE_SENTENCES)) for family in FAMILIES],
+)
+def test_encode_equals_keras_hub_preprocessor(family, texts):
+    """At this length some rows are cut and some are not."""
+    tokens = tokenizer(family)
+    found = kdkit.data.encode(kdkit.data.Examples(texts), tokens, 14)
+    assert 0 < found.num_truncated < len(found)
+    expected = preprocessor(family, tokens, 14)(x=texts)
+    masks = np.array(expected["padding_mask"])
+    np.testing.assert_array_equal(found.lengths, masks.sum(axis=1))
+    np.testing.assert_array_equal(
+        found.token_ids, np.array(expected["token_ids"])[masks]
+    )
+    assert found.pad_token_id == tokens.pad_token_id
+    if "segment_ids" in expected:
+        np.testing.assert_array_equal(
+            found.segment_ids, np.array(expected["segment_ids"])[masks]
+        )
+
+
+@every_family
+def test_keras_file_keeps_sizes_and_weights(family, tmp_path):
+    model = encoder(family)
+    model.save(tmp_path / "model.keras")
+    loaded = load_classifier(tmp_path / "model.keras", num_classes=3).model
+    assert taps.describe(loaded) == taps.describe(model)
+    assert loaded.backbone.get_config() == model.backbone.get_config()
+    x = inputs_of(model)
+    np.testing.assert_array_equal(loaded(x), model(x))
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory):
+    """A saved preset of every family: its path and what was saved in it."""
+    root = tmp_path_factory.mktemp("presets")
+    found = {}
+    for family in FAMILIES:
+        tokens = tokenizer(family)
+        model = encoder(family, vocabulary_size=tokens.vocabulary_size())
+        save_preset(model, tokens, root / family, sequence_length=LENGTH)
+        found[family] = (root / family, model, tokens)
+    return found
+
+
+@every_family
+def test_saved_preset_gives_the_same_logits_and_tokenizer(presets, family):
+    path, model, tokens = presets[family]
+    loaded = load_classifier(path, num_classes=3)
+    assert loaded.has_trained_head
+    assert type(loaded.model) is type(model)
+    assert type(loaded.model.backbone) is FAMILIES[family].backbone
+    for found in (loaded.tokenizer, load_tokenizer(path)):
+        assert type(found) is FAMILIES[family].tokenizer
+        assert found.get_vocabulary() == tokens.get_vocabulary()
+        assert ids_of(found) == ids_of(tokens)
+    x = inputs_of(model)
+    np.testing.assert_array_equal(loaded.model(x), model(x))
+
+
+def test_saved_electra_loads_where_kdkit_is_not_installed(presets, tmp_path):
+    """The one family that keras-hub has no classifier of its own for."""
+    path, model, tokens = presets["electra"]
+    script = (
+        "import sys, json; sys.modules['kdkit'] = None\n"
+        "import keras_hub\n"
+        f"m = keras_hub.models.TextClassifier.from_preset({str(path)!r})\n"
+        f"x = m.preprocessor({SENTENCES!r})\n"
+        "print(json.dumps(m(x).numpy().tolist()))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    logits = json.loads(result.stdout.splitlines()[-1])
+    x = preprocessor("electra", tokens, LENGTH)(SENTENCES)
+    np.testing.assert_allclose(logits, model(x), atol=1e-5)
+
+
+@every_family
+def test_encoder_of_a_preset_gets_a_new_head(family, tmp_path):
+    tokens = tokenizer(family)
+    backbone = encoder(
+        family, num_classes=None, vocabulary_size=tokens.vocabulary_size()
+    )
+    backbone.save_to_preset(str(tmp_path))
+    with pytest.raises(UsageError, match="with its tokenizer"):
+        load_classifier(tmp_path, num_classes=5)
+    tokens.save_to_preset(str(tmp_path))
+    loaded = load_classifier(tmp_path, num_classes=5)
+    assert not loaded.has_trained_head
+    assert type(loaded.model) is FAMILIES[family].classifier
+    assert type(loaded.tokenizer) is FAMILIES[family].tokenizer
+    assert loaded.model.output_shape == (None, 5)
+    assert taps.describe(loaded.model.backbone) == taps.describe(backbone)
+    for found, expected in zip(
+        loaded.model.backbone.get_weights(),
+        backbone.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)

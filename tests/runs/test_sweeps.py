@@ -1,0 +1,132 @@
+"""Sweeps: fields by name, every choice a run, the best on dev first."""
+
+import json
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.recipes.searches import SEARCHES
+from kdkit.training.sweep import Axis
+from kdkit.training.sweep import find_field
+
+
+def command(finished_run, directory, *words):
+    return [
+        "sweep", "vanilla_kd", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--pretrained", str(finished_run / "teacher_run"),
+        "--set", "stages.0.epochs=1", "--set", "data.max_train_rows=32",
+        "--set", "data.sequence_length=32", "--set", "jit_compile=false",
+        "--run-dir", str(directory), *words,
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(finished_run, tmp_path_factory):
+    """A grid of two settings, and what the command printed last."""
+    directory = tmp_path_factory.mktemp("sweeps") / "grid"
+    words = ["--over", "temperature=1.0,5.0", "learning_rate=1e-3,1e-30"]
+    assert main(command(finished_run, directory, *words)) == 0
+    return directory
+
+
+def test_every_choice_is_a_run_with_its_values(swept):
+    results = json.loads((swept / "sweep.json").read_text())
+    assert results["split"] == "dev"
+    assert len(results["trials"]) == 4
+    chosen = set()
+    for trial in results["trials"]:
+        config = json.loads((swept / trial["run"] / "config.json").read_text())
+        (stage,) = config["stages"]
+        (objective,) = stage["objectives"]
+        chosen.add(
+            (objective["loss_settings"]["temperature"], stage["learning_rate"])
+        )
+        assert chosen >= {tuple(trial["values"].values())}
+    assert chosen == {(1.0, 1e-3), (1.0, 1e-30), (5.0, 1e-3), (5.0, 1e-30)}
+
+
+def test_best_on_dev_comes_first(swept):
+    trials = json.loads((swept / "sweep.json").read_text())["trials"]
+    values = [trial["accuracy"] for trial in trials]
+    assert values == sorted(values, reverse=True)
+    for trial in trials:
+        lines = (swept / trial["run"] / "metrics.jsonl").read_text()
+        events = [json.loads(line) for line in lines.splitlines()]
+        (finished,) = [e for e in events if e["event"] == "run_finished"]
+        best = finished["best"]["student"]["metrics"]["accuracy"]
+        assert trial["accuracy"] == best
+
+
+def test_tensorboard_has_a_run_for_each_choice(swept):
+    logs = {
+        path.parent.name
+        for path in (swept / "tensorboard").rglob("events.out.tfevents.*")
+    }
+    assert len(logs) == 5  # the choices, and what they are choices of
+
+
+def test_a_finished_sweep_runs_nothing_again(swept, finished_run, capsys):
+    words = ["--over", "temperature=1.0,5.0", "learning_rate=1e-3,1e-30"]
+    assert main(command(finished_run, swept, *words)) == 0
+    output = capsys.readouterr().out
+    assert output.count("nothing to do") == 4
+    (step,) = json.loads(output.strip().splitlines()[-1])["steps"]
+    assert step["trials"] == 4
+
+
+def test_random_choices_are_as_many_as_asked_and_repeat(
+    swept, finished_run, tmp_path, capsys
+):
+    words = ["--over", "temperature=1.0,5.0", "learning_rate=1e-3,1e-30"]
+    words += ["--random", "1"]
+    chosen = []
+    for name in ("first", "second"):
+        assert main(command(finished_run, tmp_path / name, *words)) == 0
+        output = capsys.readouterr().out
+        (step,) = json.loads(output.strip().splitlines()[-1])["steps"]
+        assert step["trials"] == 1
+        chosen.append(step["best"])
+    assert chosen[0] == chosen[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Received: neither"),
+        (["--paper", "--over", "temperature=1"], "Received: both"),
+        (["--paper"], "no search is known for recipe 'vanilla_kd'"),
+        (["--over", "temperature"], "expected FIELD=V1,V2"),
+        (["--over", "temprature=1,2"], "no setting 'temprature'"),
+        (["--over", "seed=1,1"], "tried twice"),
+        (["--over", "temperature=1.0,0"], "above 0"),
+        (["--over", "soft_label_weight=0.5,1.5"], "received 1.5"),
+        (["--over", "temperature=1.0", "--random", "0"], "above 0"),
+    ],
+)
+def test_mistakes_are_told_before_any_run(
+    words, message, finished_run, tmp_path, capsys
+):
+    directory = tmp_path / "sweep"
+    assert main(command(finished_run, directory, *words)) == 2
+    assert message in capsys.readouterr().err
+    assert not list(directory.glob("trials/*"))
+
+
+def test_a_name_that_may_mean_several_settings_lists_them():
+    settings = smoke.distillation(RECIPES["tinybert"])
+    with pytest.raises(UsageError) as raised:
+        find_field(settings, "learning_rate")
+    assert "stages.intermediate_layer.learning_rate" in str(raised.value)
+    assert "stages.prediction_layer.learning_rate" in str(raised.value)
+
+
+def test_the_papers_search_names_settings_that_exist():
+    for steps in SEARCHES.values():
+        for step in steps:
+            settings = smoke.distillation(RECIPES[step.recipe])
+            for name, values in step.over.items():
+                Axis(find_field(settings, name), values)

@@ -1,0 +1,226 @@
+"""Runs on every kind of task: teacher, student, evaluation, export."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+from kinds import WORDS
+from kinds import WRITERS
+from kinds import write_encoder
+
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import load_classifier
+from kdkit.recipes import RECIPES
+from kdkit.tasks import get_task
+from kdkit.training import DataSettings
+from kdkit.training import DistillSettings
+from kdkit.training import ModelSettings
+from kdkit.training import Stage
+from kdkit.training import TeacherSettings
+from kdkit.training import distill
+from kdkit.training import train_teacher
+from kdkit.training.evaluation import predict_logits
+
+LENGTH = 16
+SIZES = {
+    "num_layers": 1,
+    "hidden_dim": 8,
+    "num_heads": 2,
+    "intermediate_dim": 16,
+    "max_sequence_length": 32,
+    "dropout": 0.0,
+}
+
+
+def stage(**settings):
+    return Stage(
+        name="fine_tuning",
+        epochs=1,
+        learning_rate=1e-3,
+        batch_size=8,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def runs(request, tmp_path_factory):
+    """A teacher's run and a distillation, of one epoch each."""
+    root = tmp_path_factory.mktemp(request.param)
+    WRITERS[request.param](root)
+    task = get_task(request.param).for_data(root)
+    data_settings = DataSettings(
+        task.name, str(root), sequence_length=LENGTH, num_buckets=1
+    )
+    write_encoder(
+        root / "encoder",
+        *([task.kind.vocabulary] if task.kind.vocabulary else []),
+    )
+    train_teacher(
+        TeacherSettings(
+            data=data_settings,
+            model=ModelSettings(checkpoint=str(root / "encoder")),
+            stages=(stage(hard_label_weight=1.0),),
+            jit_compile=False,
+        ),
+        root / "teacher",
+    )
+    intermediate, _ = RECIPES["tinybert"].stages_for(task)
+    (pkd,) = RECIPES["pkd"].stages_for(task)
+    distill(
+        DistillSettings(
+            recipe="pkd",
+            data=data_settings,
+            teacher=str(root / "teacher"),
+            # The other way round, so that there is something to learn.
+            student=ModelSettings(copy_from="teacher", copy_layers=(2, 1)),
+            stages=(
+                stage(
+                    soft_label_weight=pkd.soft_label_weight,
+                    objectives=(*intermediate.objectives, *pkd.objectives),
+                ),
+            ),
+            jit_compile=False,
+        ),
+        root / "run",
+    )
+    return root, task
+
+
+def events(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [event for event in found if event["event"] == kind]
+
+
+def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
+    root, task = runs
+    (epoch,) = events(root / "run", "epoch")
+    objectives = {
+        name: value
+        for name, value in epoch["logs"].items()
+        if name.endswith(("mse", "entropy"))
+    }
+    assert len(objectives) == 8
+    assert all(value > 0 for value in objectives.values()), objectives
+    *_, evaluation = events(root / "run", "evaluation")
+    assert set(evaluation["metrics"]) == set(task.metrics)
+    assert evaluation["agreement"]["kl_divergence"] >= 0
+
+
+def test_evaluate_prints_what_the_run_measured(runs, capsys):
+    root, _ = runs
+    assert main(["evaluate", str(root / "run")]) == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    *_, evaluation = events(root / "run", "evaluation")
+    assert printed["metrics"] == pytest.approx(evaluation["metrics"])
+    assert printed["examples"] == evaluation["examples"]
+
+
+def test_exported_files_do_what_the_student_does(runs):
+    root, _ = runs
+    arguments = ["export", str(root / "run"), "--precision", "fp32", "int8"]
+    assert main(arguments) == 0
+    *_, evaluation = events(root / "run", "evaluation")
+    fp32, int8 = events(root / "run", "export")
+    assert fp32["max_abs_difference"] <= 1e-4
+    assert fp32["metrics"] == pytest.approx(evaluation["metrics"])
+    assert set(int8["metrics"]) == set(fp32["metrics"])
+    file = root / "run" / "exports" / "student-fp32.tflite"
+    assert main(["benchmark", str(file), "--runs", "2", "--warmup", "1"]) == 0
+
+
+def test_a_model_with_random_weights_reads_the_characters_of_its_data(tmp_path):
+    WRITERS["polyphone"](tmp_path)
+    train_teacher(
+        TeacherSettings(
+            data=DataSettings("polyphone", str(tmp_path), LENGTH),
+            model=ModelSettings(**SIZES),
+            stages=(stage(hard_label_weight=1.0),),
+            jit_compile=False,
+        ),
+        tmp_path / "run",
+    )
+    backbone = keras_hub.models.Backbone.from_preset(
+        str(tmp_path / "run" / "teacher")
+    )
+    characters = get_task("polyphone").for_data(tmp_path).kind.vocabulary
+    assert backbone.vocabulary_size == len(characters)
+    labels = json.loads((tmp_path / "run/teacher/labels.json").read_text())
+    assert labels["candidates"]["好"] == ["hao3"]
+
+
+def write_mnli(root):
+    folder = root / "MNLI"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for stem in ("train", "dev_matched", "dev_mismatched"):
+        lines = ["sentence1\tsentence2\tgold_label"]
+        for label in ("entailment", "neutral", "contradiction") * 4:
+            words = generator.choice(WORDS, 4)
+            lines.append(f"{' '.join(words[:2])}\t{words[3]}\t{label}")
+        (folder / f"{stem}.tsv").write_text("\n".join(lines))
+
+
+def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
+    write_mnli(tmp_path)
+    write_encoder(tmp_path / "encoder")
+    data_settings = DataSettings("mnli", str(tmp_path), LENGTH)
+    train_teacher(
+        TeacherSettings(
+            data=data_settings,
+            model=ModelSettings(checkpoint=str(tmp_path / "encoder")),
+            stages=(stage(hard_label_weight=1.0),),
+            jit_compile=False,
+        ),
+        tmp_path / "teacher",
+    )
+    distill(
+        DistillSettings(
+            recipe="vanilla_kd",
+            data=data_settings,
+            teacher=str(tmp_path / "teacher"),
+            student=ModelSettings(copy_from="teacher", copy_layers=(1,)),
+            stages=(
+                stage(
+                    objectives=RECIPES["vanilla_kd"].stages[0].objectives,
+                ),
+            ),
+            jit_compile=False,
+        ),
+        tmp_path / "run",
+    )
+    task = get_task("mnli")
+    assert [
+        (event["arm"], event["split"])
+        for event in events(tmp_path / "run", "evaluation")
+    ] == [
+        ("teacher", "dev"), ("teacher", "dev_mismatched"),
+        ("student", "dev"), ("student", "dev_mismatched"),
+    ]  # fmt: skip
+    student = load_classifier(tmp_path / "run", task.head)
+    mismatched = events(tmp_path / "run", "evaluation")[-1]
+    examples = task.load("dev_mismatched", tmp_path)
+    rows = task.encode(examples, student.tokenizer, LENGTH)
+    assert mismatched["metrics"] == pytest.approx(
+        task.compute_metrics(rows.labels, predict_logits(student.model, rows))
+    )
+    (finished,) = events(tmp_path / "run", "run_finished")
+    dev = events(tmp_path / "run", "evaluation")[2]
+    assert finished["best"]["student"]["metrics"] == dev["metrics"]
+
+
+@pytest.mark.parametrize("split", ["test", "test_mismatched", "train"])
+def test_models_are_never_chosen_on_test_data(split):
+    with pytest.raises(UsageError, match="never on test"):
+        DataSettings("mnli", "glue", 32, dev_split=split)
+
+
+def test_test_data_for_selection_is_a_mistake_on_the_command_line(
+    tmp_path, capsys
+):
+    arguments = ["train-teacher", "--smoke", "--run-dir", str(tmp_path / "run")]
+    assert main([*arguments, "--set", "data.dev_split=test"]) == 2
+    assert "never on test" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

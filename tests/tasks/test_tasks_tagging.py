@@ -1,0 +1,76 @@
+"""Metrics of tags and of polyphones."""
+
+import numpy as np
+import pytest
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.tasks import Polyphones
+from kdkit.tasks import Tagging
+
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+SPANS = ("span_f1", "span_precision", "span_recall")
+
+
+def spans_of(tags):
+    """Kind, start and end of each span, by walking over IOB2 tags."""
+    found, start = set(), None
+    for position, tag in enumerate([*tags, "O"]):
+        if start is not None and not tag.startswith("I-"):
+            found.add((tags[start][2:], start, position))
+            start = None
+        if tag.startswith("B-"):
+            start = position
+    return found
+
+
+def logits_of(rows):
+    """Logits that are highest for the given classes."""
+    return np.concatenate([np.eye(len(TAGS))[row] for row in rows])
+
+
+def test_span_metrics_count_whole_spans():
+    gold = [[1, 2, 0, 3], [0, 1, 0, 3, 4], [3, 0]]
+    predicted = [[1, 2, 0, 1], [0, 1, 2, 3, 4], [3, 0]]
+    hits = wanted = found = 0
+    for row, answers in zip(gold, predicted, strict=True):
+        true, given = (
+            spans_of([TAGS[number] for number in numbers])
+            for numbers in (row, answers)
+        )
+        hits += len(true & given)
+        wanted += len(true)
+        found += len(given)
+    assert 0 < hits < wanted
+    metrics = Tagging(TAGS).compute_metrics(
+        SPANS, [np.array(row) for row in gold], logits_of(predicted)
+    )
+    assert metrics == {
+        "span_f1": pytest.approx(2 * hits / (wanted + found)),
+        "span_precision": pytest.approx(hits / found),
+        "span_recall": pytest.approx(hits / wanted),
+    }
+
+
+def test_span_metrics_without_any_span_are_zero():
+    labels = [np.array([0, 0])]
+    metrics = Tagging(TAGS).compute_metrics(SPANS, labels, logits_of([[0, 0]]))
+    assert set(metrics.values()) == {0.0}
+
+
+def test_tags_refuse_logits_of_other_rows_or_not_finite():
+    labels = [np.array([0, 1])]
+    with pytest.raises(UsageError, match="logits of shape"):
+        Tagging(TAGS).compute_metrics(SPANS, labels, logits_of([[0]]))
+    with pytest.raises(RunError, match="1 of 2 rows"):
+        Tagging(TAGS).compute_metrics(
+            SPANS, labels, logits_of([[0, 1]]) * [[1], [np.nan]]
+        )
+
+
+def test_unknown_readings_count_as_wrong():
+    labels = [np.array([0]), np.array([-2]), np.array([1])]
+    metrics = Polyphones(("le5", "liao3")).compute_metrics(
+        ("accuracy",), labels, np.array([[1.0, 0.0]] * 3)
+    )
+    assert metrics == {"accuracy": pytest.approx(1 / 3)}
