@@ -13,6 +13,7 @@ from kdkit.models.tokens import check_shared_ids
 from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
+from kdkit.objectives import label_weights
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
@@ -43,6 +44,9 @@ class Distiller(keras.Model):
     model. `predict` and calling the distiller give the student's logits. The
     logs hold one scalar per objective, before its weight, beside `"loss"`.
     Keras drops sample weights of data without labels: give it any labels then.
+    Rows without a label among others have any label, and 0 in the feature
+    `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
+    weights of the labels' loss and of `weighted_metrics` alone.
 
     What is saved (`save`, `save_weights`, checkpoint callbacks) holds the
     student, the projections and the optimiser, never the teacher's weights. A
@@ -282,7 +286,7 @@ class Distiller(keras.Model):
             x=x,
             y=y,
             y_pred=y_pred,
-            sample_weight=sample_weight,
+            sample_weight=label_weights(x, sample_weight),
             training=training,
         )
         return extra_loss, ops.cast(both, "float32") - extra_loss
@@ -324,7 +328,9 @@ class Distiller(keras.Model):
                 "Metrics on labels need a student with a head, whose output "
                 "are logits. Received: a backbone. Compile without metrics."
             )
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+        return super().compute_metrics(
+            x, y, y_pred, label_weights(x, sample_weight)
+        )
 
     def get_config(self):
         student = keras.saving.serialize_keras_object(self.student)

@@ -4,16 +4,17 @@ import dataclasses
 import pathlib
 
 from kdkit.cli.options import absolute
+from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import choose_blocks
 from kdkit.models import load_encoder
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
-from kdkit.training.run_settings import ModelSettings
-from kdkit.training.run_settings import model_settings
 
 
 def wanted_stages(options, recipe):
@@ -33,14 +34,17 @@ def wanted_stages(options, recipe):
 
 def student_settings(options, recipe) -> ModelSettings:
     """The recipe's student, or the one that the options name."""
-    if options.student is not None:
-        _reject_beside_student(options)
-        return model_settings(absolute(options.student))
-    if isinstance(recipe.student, CopiedBlocks):
-        return _copied_blocks(options, recipe.student)
-    settings = model_settings(recipe.student)
-    if options.num_layers is not None:
-        settings = dataclasses.replace(settings, num_layers=options.num_layers)
+    copies = options.student is None and isinstance(
+        recipe.student, CopiedBlocks
+    )
+    if copies:
+        settings = _copied_blocks(options, recipe.student)
+    else:
+        settings = model_settings(absolute(options.student) or recipe.student)
+        if options.num_layers is not None:
+            settings = _with_num_layers(settings, options)
+    if options.word_vectors is not None:
+        settings = _with_word_vectors(settings, options)
     return settings
 
 
@@ -79,17 +83,41 @@ def model_to_pretrain(options) -> ModelSettings:
     return model_settings(options.student)
 
 
-def _reject_beside_student(options):
-    if options.num_layers is not None:
+def _with_num_layers(settings, options):
+    """The recipe's own student of another depth."""
+    if options.student is not None:
         raise UsageError(
             "--num-layers cannot stand beside --student, which is a whole "
             "model. Leave one of them out."
         )
+    if settings.bilstm is not None:
+        raise UsageError(
+            "--num-layers: the recipe's student is a BiLSTM of one layer. "
+            "Leave it out."
+        )
+    return dataclasses.replace(settings, num_layers=options.num_layers)
+
+
+def _with_word_vectors(settings, options):
+    """A BiLSTM whose embeddings are those of a file, and as wide."""
+    if settings.bilstm is None:
+        raise UsageError(
+            "--word-vectors: only a BiLSTM starts from word vectors. Leave it "
+            "out, or pass --student distilled_bilstm_en_uncased."
+        )
+    file = absolute(options.word_vectors)
+    return ModelSettings(
+        bilstm=dataclasses.replace(
+            settings.bilstm,
+            word_vectors=file,
+            embedding_dim=word_vector_width(file),
+        )
+    )
 
 
 def _copied_blocks(options, plan) -> ModelSettings:
     """The blocks of the encoder that a plan means, by number."""
-    place = absolute(options.teacher)
+    place = absolute(options.teacher[0])
     if plan.source == "pretrained":
         place = _pretrained_place(options)
     encoder, _ = load_encoder(place, load_weights=False)
@@ -104,7 +132,7 @@ def _copied_blocks(options, plan) -> ModelSettings:
 
 def _pretrained_place(options):
     return absolute(options.pretrained) or _encoder_behind(
-        absolute(options.teacher)
+        absolute(options.teacher[0])
     )
 
 

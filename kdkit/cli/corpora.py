@@ -1,22 +1,15 @@
-"""The corpus that the options name."""
+"""The texts beside a task's that the options name."""
 
 from kdkit.cli.options import absolute
 from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.run_settings import UnlabeledSettings
 
 
 def corpus_settings(options) -> CorpusSettings | None:
     """The corpus that the options name; `None` where they name none."""
     if options.corpus is None:
-        beside = [
-            f"--{name.replace('_', '-')}"
-            for name in ("column", "held_out")
-            if getattr(options, name) is not None
-        ]
-        if beside:
-            raise UsageError(
-                f"{' and '.join(beside)} needs --corpus. Received: none."
-            )
+        _reject_beside(options, "--corpus", "column", "held_out")
         return None
     return CorpusSettings(
         files=tuple(map(absolute, options.corpus)),
@@ -42,3 +35,34 @@ def corpus_of(options, recipe, stages):
             "running text. Leave it out."
         )
     return corpus
+
+
+def unlabeled_settings(options) -> UnlabeledSettings | None:
+    """The unlabelled text that the options name; `None` for none."""
+    if options.unlabeled is None:
+        _reject_beside(
+            options,
+            "--unlabeled",
+            "unlabeled_columns",
+            "unlabeled_per_labeled",
+        )
+        return None
+    per_labeled = options.unlabeled_per_labeled
+    return UnlabeledSettings(
+        files=tuple(map(absolute, options.unlabeled)),
+        columns=tuple(options.unlabeled_columns or ()),
+        per_labeled=1.0 if per_labeled is None else per_labeled,
+    )
+
+
+def _reject_beside(options, needed, *names):
+    """Refuses options that mean nothing without another."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is not None
+    ]
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs {needed}. Received: none."
+        )

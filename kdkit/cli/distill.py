@@ -28,9 +28,17 @@ def add_distillation(parser):
     shared.add_task(parser)
     parser.add_argument(
         "--teacher",
+        nargs="+",
         metavar="MODEL",
         help="a run of train-teacher, a preset directory of a classifier, or "
-        "a .keras file",
+        "a .keras file; several with the same tokenizer teach together",
+    )
+    parser.add_argument(
+        "--teacher-weights",
+        nargs="+",
+        type=float,
+        metavar="W",
+        help="how much each of several teachers counts; the same unless set",
     )
     parser.add_argument(
         "--student",
@@ -51,7 +59,14 @@ def add_distillation(parser):
         help="the encoder whose blocks those are, and the teacher on a corpus; "
         "the one that the teacher was fine-tuned from unless set",
     )
+    parser.add_argument(
+        "--word-vectors",
+        metavar="FILE",
+        help="the text file of vectors, such as glove.6B.300d.txt, that the "
+        "embeddings of a BiLSTM start from; random unless set",
+    )
     shared.add_corpus(parser)
+    shared.add_unlabeled(parser)
     parser.add_argument(
         "--stages",
         nargs="+",

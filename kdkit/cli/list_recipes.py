@@ -26,14 +26,7 @@ def run(options):
         title="Student presets",
     )  # fmt: skip
     for name, preset in PRESETS.items():
-        config = preset.config
-        presets.add_row(
-            name,
-            f"{config.num_layers} × {config.hidden_dim}",
-            str(config.num_heads),
-            str(config.intermediate_dim),
-            preset.paper,
-        )
+        presets.add_row(name, *_sizes(preset.config), preset.paper)
     tasks = Table(
         "task", "kind", "classes", "chosen by", "tokens", title="Tasks"
     )
@@ -48,6 +41,17 @@ def run(options):
     console = Console()
     for table in (recipes, presets, tasks):
         console.print(table)
+
+
+def _sizes(config):
+    from kdkit.models import BilstmConfig
+
+    if isinstance(config, BilstmConfig):
+        size, heads = f"1 × {2 * config.units}", ""
+    else:
+        size = f"{config.num_layers} × {config.hidden_dim}"
+        heads = str(config.num_heads)
+    return size, heads, str(config.intermediate_dim)
 
 
 def _classes(task):

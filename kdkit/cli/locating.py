@@ -67,14 +67,19 @@ def locate(model: str, arm: str | None = None) -> Place:
     if path.resolve() != run_path:
         found = arm or _arm_of(path, run_path)
         return Place(path, run, found, config)
-    available = [name for name in ARMS if (run_path / name).is_dir()]
-    arm = arm or (available[0] if available else None)
+    available = {
+        name: path / kept
+        for name in ARMS
+        for kept in (name, f"{name}.keras")
+        if (run_path / kept).exists()
+    }
+    arm = arm or next(iter(available), None)
     if arm not in available:
         raise UsageError(
             f"The run in {path} has no model {arm or 'yet'!r}. Available: "
-            f"{available or 'none, it is not finished'}."
+            f"{[*available] or 'none, it is not finished'}."
         )
-    return Place(path / arm, run, arm, config)
+    return Place(available[arm], run, arm, config)
 
 
 def _find_run(path):
@@ -91,6 +96,6 @@ def _find_run(path):
 def _arm_of(path, run_path):
     """The arm that a path inside a run tells of, by its first word."""
     first = path.resolve().relative_to(run_path).parts
-    words = {first[0], path.name.split("-")[0]}
+    words = {first[0].split(".")[0], path.name.split("-")[0]}
     found = [arm for arm in ARMS if arm in words]
     return found[0] if found else None

@@ -43,6 +43,29 @@ def add_corpus(parser):
     )
 
 
+def add_unlabeled(parser):
+    """Adds `--unlabeled`, its columns and its proportion."""
+    parser.add_argument(
+        "--unlabeled",
+        nargs="+",
+        metavar="FILE",
+        help="text for the teacher to label: files of one text a line, or "
+        "tables with a header; rows of dev and test are left out",
+    )
+    parser.add_argument(
+        "--unlabeled-columns",
+        nargs="+",
+        metavar="NAME",
+        help="the columns of these tables that hold the text, two for pairs",
+    )
+    parser.add_argument(
+        "--unlabeled-per-labeled",
+        type=float,
+        metavar="R",
+        help="rows of it for each labelled one in an epoch; 1 unless set",
+    )
+
+
 def add_run(parser, seed=True):
     """Adds what all runs have: directory, seed, settings, smoke."""
     parser.add_argument(

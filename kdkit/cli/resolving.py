@@ -8,6 +8,7 @@ from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import wanted_stages
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
+from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
@@ -17,10 +18,10 @@ from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.run_settings import same_number_of_updates
@@ -49,6 +50,8 @@ def distill_settings(options) -> DistillSettings:
     _reject_clashes(
         options, "task", "data_dir", "teacher", "student", "num_layers",
         "pretrained", "corpus", "column", "held_out", "stages",
+        "teacher_weights", "word_vectors", "unlabeled", "unlabeled_columns",
+        "unlabeled_per_labeled",
     )  # fmt: skip
     if options.config:
         settings = from_dict(DistillSettings, read_config(options.config))
@@ -65,11 +68,14 @@ def distill_settings(options) -> DistillSettings:
         settings = DistillSettings(
             recipe=recipe.name,
             data=_data_settings(options),
-            teacher=absolute(options.teacher),
+            teacher=absolute(options.teacher[0]),
             student=student_settings(options, recipe),
             stages=stages,
             pretrained=pretrained_encoder(options, recipe, stages),
             corpus=corpus_of(options, recipe, stages),
+            unlabeled=unlabeled_settings(options),
+            more_teachers=tuple(map(absolute, options.teacher[1:])),
+            teacher_weights=tuple(options.teacher_weights or ()),
             parity=options.parity,
         )
     settings = _finish(settings, options)

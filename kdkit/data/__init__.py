@@ -15,6 +15,7 @@ from kdkit.data.masked_batches import masked_evaluation_batches
 from kdkit.data.masked_batches import masked_training_batches
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
+from kdkit.data.mixing import mixed_training_batches
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
@@ -29,6 +30,11 @@ from kdkit.data.tables import read_table
 from kdkit.data.tokens import EncodedTokens
 from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import encode_tokens
+from kdkit.data.unlabeled import read_unlabeled
+from kdkit.data.unlabeled import without_texts_of
+from kdkit.data.word_vectors import read_word_vectors
+from kdkit.data.word_vectors import word_vector_width
+from kdkit.data.word_vectors import words_of_pieces
 
 __all__ = [
     "ConllLayout",
@@ -55,9 +61,15 @@ __all__ = [
     "load_sentiment",
     "masked_evaluation_batches",
     "masked_training_batches",
+    "mixed_training_batches",
     "open_packed",
     "pack",
     "read_table",
+    "read_unlabeled",
+    "read_word_vectors",
     "sentiment_vocabulary",
     "training_batches",
+    "without_texts_of",
+    "word_vector_width",
+    "words_of_pieces",
 ]

@@ -21,6 +21,7 @@ def training_batches(
     num_buckets: int = 8,
     drop_remainder: bool = False,
     input_names: tuple[str, ...] = INPUT_NAMES,
+    rows_of_epoch=None,
 ) -> tuple[tf.data.Dataset, int]:
     """Returns endless shuffled batches of similar lengths.
 
@@ -35,6 +36,9 @@ def training_batches(
         drop_remainder: bool. Whether to leave out the one batch of an epoch
             that is not full, which costs XLA one more program.
         input_names: names of the inputs that the model takes.
+        rows_of_epoch: callable from the number of an epoch to the numbers of
+            its rows, as many in each, or `None` for all of them. Defaults to
+            `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset`, one epoch after the other without end,
@@ -45,7 +49,8 @@ def training_batches(
         other in `x`, of shape `(batch * sequences_per_row, length)`. Where
         positions have labels, the elements are `(x, y, sample_weight)`, `y`
         and `sample_weight` of shape `(batch, length)`; weights are 0 where
-        there is no label.
+        there is no label. Of rows with label weights `x` holds these too, as
+        `label_weight` of shape `(batch,)`.
     """
     _check_input_names(input_names)
     boundaries = bucket_boundaries(
@@ -53,9 +58,15 @@ def training_batches(
     )
 
     def batches_of(epoch):
-        batches = epoch_batches(
-            encoded.row_lengths, boundaries, batch_size, seed, epoch
-        )
+        rows = np.arange(len(encoded))
+        if rows_of_epoch is not None:
+            rows = rows_of_epoch(epoch)
+        batches = [
+            (rows[batch], length)
+            for batch, length in epoch_batches(
+                encoded.row_lengths[rows], boundaries, batch_size, seed, epoch
+            )
+        ]
         if drop_remainder:
             batches = [
                 batch for batch in batches if len(batch[0]) == batch_size
@@ -138,6 +149,8 @@ def _padded_batches(encoded, generate, input_names):
                 tf.gather(lengths, sequences), padded_length, dtype="int32"
             )
         inputs = {name: inputs[name] for name in input_names}
+        if encoded.label_weights is not None:
+            inputs["label_weight"] = tf.gather(encoded.label_weights, rows)
         if encoded.labels is None:
             return inputs
         return inputs, *pick_labels(rows, padded_length)

@@ -31,6 +31,8 @@ class EncodedExamples:
         pad_token_id: int. Id that fills rows of a batch to one length.
         sequences_per_row: int. How many sequences make a row: the options of
             a question. Defaults to 1.
+        label_weights: `float32` array of shape `(num_rows,)`, 0 for rows whose
+            label does not count, or `None` where all do. Defaults to `None`.
     """
 
     token_ids: np.ndarray
@@ -41,6 +43,7 @@ class EncodedExamples:
     num_truncated: int
     pad_token_id: int
     sequences_per_row: int = 1
+    label_weights: np.ndarray | None = None
     has_label_per_token: ClassVar[bool] = False
 
     def __len__(self):

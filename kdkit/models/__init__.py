@@ -1,12 +1,16 @@
 """Teachers and students: sizes, building, starting weights, loading."""
 
+from kdkit.models.architecture import architecture
+from kdkit.models.bilstm import set_word_vectors
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
 from kdkit.models.heads import HEADS
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import backbone_of
+from kdkit.models.heads import has_encoder
 from kdkit.models.initialization import initialize_from_teacher
+from kdkit.models.loading import TOKENIZER_DIRECTORY
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
@@ -17,26 +21,32 @@ from kdkit.models.masked_lm import masked_lm
 from kdkit.models.masked_lm import save_masked_lm
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
+from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import Preset
 from kdkit.models.saving import save_preset
 from kdkit.models.students import student
 from kdkit.models.students import student_config
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.tokens import save_tokenizer
 
 __all__ = [
     "HEADS",
     "PRESETS",
+    "TOKENIZER_DIRECTORY",
     "BertConfig",
+    "BilstmConfig",
     "Head",
     "LoadedModel",
     "Preset",
     "add_head",
+    "architecture",
     "backbone_of",
     "check_same_ids",
     "choose_blocks",
     "family_tokenizer",
     "frozen_pooler",
+    "has_encoder",
     "initialize_from_teacher",
     "load_classifier",
     "load_encoder",
@@ -45,6 +55,8 @@ __all__ = [
     "masked_lm",
     "save_masked_lm",
     "save_preset",
+    "save_tokenizer",
+    "set_word_vectors",
     "student",
     "student_config",
     "student_of_blocks",

@@ -111,6 +111,11 @@ def backbone_of(model):
     return found[0] if len(found) == 1 else model
 
 
+def has_encoder(model) -> bool:
+    """Whether there is an encoder of a known family in a model."""
+    return family_of(backbone_of(model)) is not None
+
+
 def head_model_of(model):
     """Returns the head as a model of its own, `None` for other classifiers."""
     for layer in getattr(model, "layers", ()):

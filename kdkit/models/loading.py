@@ -18,12 +18,17 @@ from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
+from kdkit.models.tokens import load_saved_tokenizer
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
     "checkpoint directory, a .keras file, or the name of a keras-hub preset "
     "such as 'bert_base_en_uncased'"
 )
+
+# Of runs whose models are files: where their tokenizer is.
+TOKENIZER_DIRECTORY = "tokenizer"
+ARMS = ("student", "teacher", "encoder")
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -53,10 +58,10 @@ def load_classifier(source, num_classes) -> LoadedModel:
     ELECTRA and DeBERTa.
 
     Args:
-        source: string or path. A kdkit run directory (its `student/`, or of a
-            teacher's run its `teacher/`), a keras-hub preset directory, a
-            Hugging Face checkpoint directory, a `.keras` file, or the name of
-            a keras-hub preset, which is then downloaded.
+        source: string or path. A kdkit run directory (its `student/` or
+            `student.keras`, or of a teacher's run its `teacher/`), a keras-hub
+            preset directory, a Hugging Face checkpoint directory, a `.keras`
+            file, or the name of a keras-hub preset, which is then downloaded.
         num_classes: int, width of the logits of a text classifier; or the
             `Head` that the task needs.
 
@@ -68,7 +73,7 @@ def load_classifier(source, num_classes) -> LoadedModel:
     head = num_classes
     if not isinstance(head, Head):
         head = Head("sequence", num_classes)
-    path = pathlib.Path(source)
+    path = _file_of_run(pathlib.Path(source))
     if path.suffix == ".keras":
         loaded = _load_keras_file(path)
     elif path.exists():
@@ -132,6 +137,8 @@ def load_tokenizer(source):
     path = pathlib.Path(source)
     if path.suffix == ".txt" and path.is_file():
         return _wordpiece_tokenizer(path)
+    if (path / TOKENIZER_DIRECTORY).is_dir():
+        return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path)
     if holds_plain_encoder(path):
         classifier = keras_hub.models.TextClassifier.from_preset(
@@ -165,7 +172,7 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
-    for name in ("student", "teacher", "encoder"):
+    for name in ARMS:
         if (path / name / "config.json").is_file():
             return path / name
     if (path / "metrics.jsonl").is_file():
@@ -181,6 +188,14 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
+def _file_of_run(path):
+    """The `.keras` file of a run that holds one, or the path itself."""
+    is_preset = any((path / name / "config.json").is_file() for name in ARMS)
+    files = [path / f"{name}.keras" for name in ARMS]
+    found = [file for file in files if file.is_file()]
+    return found[0] if found and not is_preset else path
+
+
 def task_class(path: pathlib.Path) -> str:
     """The class of the task model in a preset directory; empty without one."""
     if not (path / "task.json").is_file():
@@ -193,7 +208,10 @@ def _load_keras_file(path):
         raise UsageError(f"No such file: {path}. Expected {WHERE}.")
     model = keras.models.load_model(path, compile=False)
     preprocessor = getattr(model, "preprocessor", None)
-    return LoadedModel(model, getattr(preprocessor, "tokenizer", None), True)
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
+        tokenizer = load_tokenizer(path.parent)
+    return LoadedModel(model, tokenizer, True)
 
 
 def _load_directory(path, head):

@@ -1,4 +1,4 @@
-"""Sizes of the papers' BERT models, as data.
+"""Sizes of the papers' models, as data.
 
 `paper_parameters` is the count that the paper prints; docs/fidelity.md says
 where ours differs and why.
@@ -42,17 +42,41 @@ class BertConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class BilstmConfig:
+    """The sizes of a classifier with one bidirectional LSTM.
+
+    Args:
+        units: int. Units of the LSTM in each direction. Defaults to `150`.
+        embedding_dim: int. Width of the embeddings. Defaults to `300`.
+        intermediate_dim: int. Width of the feed-forward layer. Defaults to
+            `400`.
+        vocabulary_size: int. Number of word pieces. Defaults to `30522`.
+        dropout: float. Dropout rate of embeddings and feed-forward layer.
+            Defaults to `0.1`.
+        num_texts: int. 1 for sentences, 2 for pairs, whose sentences are read
+            apart. Defaults to `1`.
+    """
+
+    units: int = 150
+    embedding_dim: int = 300
+    intermediate_dim: int = 400
+    vocabulary_size: int = BERT_VOCABULARY_SIZE
+    dropout: float = 0.1
+    num_texts: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
 class Preset:
     """A named size.
 
     Args:
-        config: `BertConfig`.
+        config: `BertConfig` or `BilstmConfig`.
         paper: string. Where the size comes from.
         paper_parameters: int or `None`. The paper's parameter count, where it
             prints one.
     """
 
-    config: BertConfig
+    config: BertConfig | BilstmConfig
     paper: str
     paper_parameters: int | None = None
 
@@ -87,5 +111,10 @@ PRESETS = {
     ),
     "lightpaff_bert_3_layer_en_uncased": Preset(
         BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF}, table 1", 25_000_000
+    ),
+    "distilled_bilstm_en_uncased": Preset(
+        BilstmConfig(),
+        "Tang et al., 2019 (Distilled BiLSTM); TinyBERT, table 3",
+        10_100_000,
     ),
 }

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
+from kdkit.models.bilstm import build_bilstm
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
+from kdkit.models.presets import BilstmConfig
 
 
 def student(preset_or_config, num_classes=None, **settings):
@@ -16,18 +18,20 @@ def student(preset_or_config, num_classes=None, **settings):
 
     Args:
         preset_or_config: string, a key of `kdkit.models.PRESETS`; or a
-            `kdkit.models.BertConfig`; or a dict of its fields.
+            `kdkit.models.BertConfig` or `kdkit.models.BilstmConfig`; or a dict
+            of a `BertConfig`'s fields.
         num_classes: int or `None`. Width of the logits (1 for regression).
             `None` for the encoder alone. Defaults to `None`.
-        **settings: fields of `BertConfig` that replace the preset's, such as
-            `vocabulary_size=1000` or `family="distil_bert"`; and `dtype`, the
-            Keras dtype policy.
+        **settings: fields of the configuration that replace the preset's,
+            such as `vocabulary_size=1000` or `family="distil_bert"`; and
+            `dtype`, the Keras dtype policy.
 
     Returns:
         The family's keras-hub classifier without preprocessor, such as a
         `keras_hub.models.BertTextClassifier`, whose output are logits; or its
         backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
-        classifier for ELECTRA: it gets BERT's.
+        classifier for ELECTRA: it gets BERT's. For a `BilstmConfig` a
+        functional `keras.Model`.
 
     Raises:
         UsageError: (a `ValueError`) if the preset or a setting is unknown, or
@@ -43,6 +47,13 @@ def student(preset_or_config, num_classes=None, **settings):
     """
     dtype = settings.pop("dtype", None)
     config = student_config(preset_or_config, **settings)
+    if isinstance(config, BilstmConfig):
+        if num_classes is None:
+            raise UsageError(
+                "A BiLSTM is a whole classifier. Expected the number of its "
+                "classes. Received: num_classes=None."
+            )
+        return build_bilstm(config, num_classes, dtype)
     family = FAMILIES[config.family]
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:
@@ -50,29 +61,19 @@ def student(preset_or_config, num_classes=None, **settings):
     return add_head(backbone, Head("sequence", num_classes))
 
 
-def student_config(preset_or_config, **settings) -> BertConfig:
-    """Returns the checked `BertConfig` that `student` builds.
+def student_config(preset_or_config, **settings) -> BertConfig | BilstmConfig:
+    """Returns the checked configuration that `student` builds.
 
     Args:
         preset_or_config: as in `student`.
-        **settings: fields of `BertConfig` that replace the preset's.
+        **settings: fields of the configuration that replace the preset's.
 
     Raises:
         UsageError: as in `student`, with all problems in one message.
     """
-    if isinstance(preset_or_config, BertConfig):
-        fields = dataclasses.asdict(preset_or_config)
-    elif isinstance(preset_or_config, Mapping):
-        fields = dict(preset_or_config)
-    elif preset_or_config in PRESETS:
-        fields = dataclasses.asdict(PRESETS[preset_or_config].config)
-    else:
-        raise UsageError(
-            f"Unknown student preset. Expected one of {sorted(PRESETS)}. "
-            f"Received: {preset_or_config!r}."
-        )
+    kind, fields = _kind_and_fields(preset_or_config)
     fields |= settings
-    known = {field.name: field for field in dataclasses.fields(BertConfig)}
+    known = {field.name: field for field in dataclasses.fields(kind)}
     problems = [
         f"unknown setting {name!r}, valid are {sorted(known)}"
         for name in sorted(set(fields) - set(known))
@@ -83,11 +84,26 @@ def student_config(preset_or_config, **settings) -> BertConfig:
         if name not in fields and field.default is dataclasses.MISSING
     ]
     if not problems:
-        config = BertConfig(**fields)
+        config = kind(**fields)
         problems = _impossible_sizes(config)
     if problems:
         raise UsageError(f"The student cannot be built: {'; '.join(problems)}.")
     return config
+
+
+def _kind_and_fields(preset_or_config):
+    """The class of a configuration and its fields."""
+    config = preset_or_config
+    if isinstance(config, str) and config in PRESETS:
+        config = PRESETS[config].config
+    if isinstance(config, BertConfig | BilstmConfig):
+        return type(config), dataclasses.asdict(config)
+    if isinstance(config, Mapping):
+        return BertConfig, dict(config)
+    raise UsageError(
+        f"Unknown student preset. Expected one of {sorted(PRESETS)}. "
+        f"Received: {preset_or_config!r}."
+    )
 
 
 def _constructor_sizes(config):
@@ -106,7 +122,15 @@ def _constructor_sizes(config):
 
 
 def _impossible_sizes(config):
-    """What no encoder can be, one text each."""
+    """What no encoder and no BiLSTM can be, one text each."""
+    if isinstance(config, BilstmConfig):
+        sizes = dataclasses.asdict(config)
+        problems = _not_above_zero(sizes)
+        if config.num_texts not in (1, 2):
+            problems.append(
+                f"num_texts must be 1 or 2, received {config.num_texts!r}"
+            )
+        return problems
     if config.family not in FAMILIES:
         return [
             f"family must be one of {sorted(FAMILIES)}, received "
@@ -119,18 +143,24 @@ def _impossible_sizes(config):
             f"embeddings are as wide as its states, received "
             f"{config.embedding_dim!r}"
         ]
-    problems = [
-        f"{name} must be an integer above 0, received {value!r}"
-        for name, value in _constructor_sizes(config).items()
-        if name != "dropout" and not (isinstance(value, int) and value > 0)
-    ]
-    if not 0 <= config.dropout < 1:
-        problems.append(
-            f"dropout must be in [0, 1), received {config.dropout!r}"
-        )
+    problems = _not_above_zero(_constructor_sizes(config))
     if not problems and config.hidden_dim % config.num_heads:
         problems.append(
             f"num_heads must divide hidden_dim, received hidden_dim="
             f"{config.hidden_dim}, num_heads={config.num_heads}"
+        )
+    return problems
+
+
+def _not_above_zero(sizes):
+    """Sizes that are no integers above 0, and a dropout out of its range."""
+    problems = [
+        f"{name} must be an integer above 0, received {value!r}"
+        for name, value in sizes.items()
+        if name != "dropout" and not (isinstance(value, int) and value > 0)
+    ]
+    if not 0 <= sizes["dropout"] < 1:
+        problems.append(
+            f"dropout must be in [0, 1), received {sizes['dropout']!r}"
         )
     return problems

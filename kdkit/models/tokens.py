@@ -1,5 +1,9 @@
-"""Which tokenizers go with which models, and with each other."""
+"""Which tokenizers go with which models and each other; kept alone."""
 
+import json
+import pathlib
+
+import keras
 import keras_hub
 
 from kdkit.errors import UsageError
@@ -7,6 +11,7 @@ from kdkit.families import FAMILIES
 from kdkit.families import family_of
 
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
+CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
 
 
 def family_tokenizer(model, tokenizer):
@@ -104,3 +109,28 @@ def check_shared_ids(teacher, student):
     ]
     if None not in tokenizers:
         check_same_ids(*tokenizers)
+
+
+def save_tokenizer(tokenizer, directory) -> None:
+    """Writes a tokenizer without a model, which keras-hub's presets need.
+
+    Args:
+        tokenizer: a keras-hub tokenizer.
+        directory: path. It is made.
+    """
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True)
+    config = keras.saving.serialize_keras_object(tokenizer)
+    (directory / CONFIG_FILE).write_text(
+        f"{json.dumps(config, indent=1)}\n", encoding="utf-8"
+    )
+    tokenizer.save_assets(str(directory))
+
+
+def load_saved_tokenizer(directory):
+    """Loads what `save_tokenizer` wrote."""
+    directory = pathlib.Path(directory)
+    text = (directory / CONFIG_FILE).read_text(encoding="utf-8")
+    tokenizer = keras.saving.deserialize_keras_object(json.loads(text))
+    tokenizer.load_assets(str(directory))
+    return tokenizer

@@ -4,6 +4,7 @@ import math
 
 from kdkit.errors import UsageError
 from kdkit.objectives.binding import bind
+from kdkit.objectives.weights import objective_weights
 from kdkit.taps import padding_mask
 
 
@@ -89,7 +90,7 @@ class Terms:
                 teachers_taps[index // per_teacher],
                 student_taps,
                 padding_mask(x),
-                _weights_of(term.objective.tap, x, sample_weight),
+                objective_weights(term.objective.tap, x, sample_weight),
             )
             for index, term in enumerate(self._bound)
         ]
@@ -128,18 +129,3 @@ def _normalized(weights, num_teachers):
             f"Received: {weights}."
         )
     return tuple(weight / sum(weights) for weight in weights)
-
-
-def _weights_of(tap, x, sample_weight):
-    """The sample weights that count for a tap.
-
-    Those of a masked-language model are of its predictions: they weigh the
-    logits, and no other tensor has that axis.
-    """
-    of_predictions = (
-        isinstance(x, dict)
-        and "mask_positions" in x
-        and sample_weight is not None
-        and len(sample_weight.shape) > 1
-    )
-    return None if of_predictions and tap != "logits" else sample_weight

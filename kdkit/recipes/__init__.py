@@ -2,6 +2,7 @@
 
 from kdkit.recipes import bert_small
 from kdkit.recipes import distilbert
+from kdkit.recipes import distilled_bilstm
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pkd
 from kdkit.recipes import tinybert
@@ -14,6 +15,7 @@ RECIPES = {
     "pkd": pkd.RECIPE,
     "vanilla_kd": vanilla_kd.RECIPE,
     "distilbert": distilbert.RECIPE,
+    "distilled_bilstm": distilled_bilstm.RECIPE,
     "fine_tuning": fine_tuning.RECIPE,
     "bert_small": bert_small.RECIPE,
 }

@@ -8,9 +8,11 @@ from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.model_settings import BilstmSettings
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import model_settings
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.run_settings import same_number_of_updates
@@ -86,6 +88,8 @@ def _student(recipe):
     There is no pretrained encoder behind a teacher from generated sentences.
     """
     if isinstance(recipe.student, str):
+        if model_settings(recipe.student).bilstm is not None:
+            return ModelSettings(bilstm=BilstmSettings(8, 16, 16, dropout=0.0))
         return _model(2, 16)
     blocks = choose_blocks(recipe.student.rule, TEACHER.model.num_layers, 2)
     return ModelSettings(copy_from="teacher", copy_layers=blocks)

@@ -4,9 +4,11 @@ import math
 
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import finite_numbers
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import other_splits
+from kdkit.reporting.selection import shown_split
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import common_setting
 from kdkit.reporting.tables import latency_settings
@@ -22,6 +24,7 @@ def run_notes(records: RunRecords) -> list[str]:
     return [
         *records.remarks,
         *_notes_on_the_run(records),
+        *_notes_on_teaching(records),
         *_notes_on_precision(records),
         *_notes_on_other_splits(records),
         *_notes_on_files(records),
@@ -45,6 +48,38 @@ def _notes_on_the_run(records):
         run = best_evaluation(records, arm) is not None
         if not run and not records.trains_a_teacher:
             found.append(f"The {arm} was not run.")
+    return found
+
+
+def _notes_on_teaching(records):
+    """Text without labels, and teachers beside the one of the table."""
+    found = [
+        f"The teacher also labelled {event['rows'] - event['dropped']} rows "
+        f"of text, at most {event['per_labeled']:g} for each labelled one in "
+        f"an epoch; {event['dropped']} more were left out, since they stand in "
+        f"{' or '.join(event['compared_with'])}."
+        for event in records.events_of("unlabeled")
+    ]
+    others = {
+        event["arm"]: finite_numbers(event.get("metrics"))
+        for event in records.events_of("evaluation")
+        if event.get("split") == shown_split(records)
+        and str(event.get("arm")).startswith("teacher_")
+    }
+    if others:
+        weights = records.config.get("teacher_weights") or "equal ones"
+        values = "; ".join(
+            ", ".join(
+                f"{metric_format(name).text(value)} {metric_format(name).title}"
+                for name, value in metrics.items()
+            )
+            for metrics in others.values()
+        )
+        found.append(
+            f"The student learned from {1 + len(others)} teachers with "
+            f"weights {weights}. The table has the first; the others reach: "
+            f"{values}."
+        )
     return found
 
 

@@ -1,18 +1,21 @@
 """Training: settings, stages and the runner behind the command line."""
 
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.model_settings import BilstmSettings
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.pretraining import pretrain
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.run_settings import UnlabeledSettings
 from kdkit.training.runner import distill
 from kdkit.training.runner import train_teacher
 from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 
 __all__ = [
+    "BilstmSettings",
     "CorpusSettings",
     "DataSettings",
     "DistillSettings",
@@ -21,6 +24,7 @@ __all__ = [
     "PretrainSettings",
     "Stage",
     "TeacherSettings",
+    "UnlabeledSettings",
     "distill",
     "pretrain",
     "train_teacher",

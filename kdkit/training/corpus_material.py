@@ -42,6 +42,9 @@ class CorpusMaterial:
             from_logits=True, reduction="mean_with_sample_weight"
         )
 
+    def labeled_only(self):
+        return self  # masked tokens are labels
+
     def training_batches(self, batch_size, seed, first_epoch):
         return masked_training_batches(
             self.train, self.masker, batch_size, seed, first_epoch

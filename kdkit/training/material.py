@@ -6,6 +6,7 @@ from typing import Protocol
 import keras
 
 from kdkit.data import evaluation_batches
+from kdkit.data import mixed_training_batches
 from kdkit.data import training_batches
 from kdkit.training.evaluation import BATCH_SIZE
 from kdkit.training.evaluation import NUM_BUCKETS
@@ -24,6 +25,9 @@ class Material(Protocol):
     primary_metric: str
     larger_is_better: bool
     label_loss: keras.losses.Loss
+
+    def labeled_only(self) -> "Material":
+        """Returns it without the rows that only a teacher can use."""
 
     def training_batches(self, batch_size: int, seed: int, first_epoch: int):
         """Returns endless batches from an epoch on, and steps per epoch.
@@ -44,17 +48,21 @@ class Material(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class TaskMaterial:
-    """The labelled rows of a task.
+    """The rows of a task.
 
     Args:
         train: `kdkit.data.EncodedExamples`.
         evaluator: `Evaluator` on dev.
         num_buckets: int. Number of different batch lengths.
+        unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
+        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
     """
 
     train: object
     evaluator: Evaluator
     num_buckets: int
+    unlabeled: object = None
+    per_labeled: float = 1.0
     larger_is_better = True
 
     @property
@@ -65,9 +73,22 @@ class TaskMaterial:
     def label_loss(self):
         return self.evaluator.task.kind.label_loss()
 
+    def labeled_only(self):
+        return dataclasses.replace(self, unlabeled=None)
+
     def training_batches(self, batch_size, seed, first_epoch):
-        return training_batches(
+        if self.unlabeled is None:
+            return training_batches(
+                self.train,
+                batch_size,
+                seed=seed,
+                first_epoch=first_epoch,
+                num_buckets=self.num_buckets,
+            )
+        return mixed_training_batches(
             self.train,
+            self.unlabeled,
+            self.per_labeled,
             batch_size,
             seed=seed,
             first_epoch=first_epoch,

@@ -2,8 +2,7 @@
 
 import pathlib
 
-from kdkit.families import family_of
-from kdkit.models import backbone_of
+from kdkit import models
 from kdkit.training.run_directory import RunDirectory
 
 
@@ -20,26 +19,15 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
     Args:
         run: `RunDirectory`.
         arm: string.
-        model: a task model around a backbone.
+        model: the classifier or encoder.
         settings: `ModelSettings` or `None`. What it was made from.
     """
     if [event for event in run.events("model") if event["arm"] == arm]:
         return
-    backbone = backbone_of(model)
-    title = family_of(backbone).title
-    name = f"{title} {backbone.num_layers}×{backbone.hidden_dim}"
+    description = models.architecture(model)
     if settings is not None and settings.checkpoint is not None:
-        name = pathlib.Path(settings.checkpoint).name
-    run.log(
-        "model",
-        arm=arm,
-        name=name,
-        parameters=model.count_params(),
-        num_layers=backbone.num_layers,
-        hidden_dim=backbone.hidden_dim,
-        num_heads=backbone.num_heads,
-        intermediate_dim=backbone.intermediate_dim,
-    )
+        description["name"] = pathlib.Path(settings.checkpoint).name
+    run.log("model", arm=arm, **description)
 
 
 def finish(run: RunDirectory, best) -> None:

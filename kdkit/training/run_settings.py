@@ -3,89 +3,9 @@
 import dataclasses
 
 from kdkit.errors import UsageError
-from kdkit.models import PRESETS
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.stages import Stage
-
-SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelSettings:
-    """The model that a run trains, from one of three places.
-
-    Args:
-        checkpoint: string or `None`. Where the whole model comes from, as
-            `kdkit.models.load_classifier` takes it.
-        copy_from: string or `None`. The encoder that embeddings and blocks are
-            copied from: `"teacher"`, `"pretrained"` for the run's pretrained
-            encoder, or a place.
-        copy_layers: tuple of ints. The blocks that are copied, counted from 1,
-            one per block of the model.
-        num_layers, hidden_dim, num_heads, intermediate_dim,
-            max_sequence_length, dropout, family, embedding_dim: sizes and kind
-            of a model with random weights, as in `kdkit.models.BertConfig`.
-            The vocabulary is the tokenizer's.
-
-    Raises:
-        UsageError: unless exactly one of the three is given, whole.
-    """
-
-    checkpoint: str | None = None
-    copy_from: str | None = None
-    copy_layers: tuple[int, ...] = ()
-    num_layers: int | None = None
-    hidden_dim: int | None = None
-    num_heads: int | None = None
-    intermediate_dim: int | None = None
-    max_sequence_length: int = 512
-    dropout: float = 0.1
-    family: str = "bert"
-    embedding_dim: int | None = None
-
-    def __post_init__(self):
-        sizes = {name: getattr(self, name) for name in SIZES}
-        given = [name for name, size in sizes.items() if size is not None]
-        sources = [
-            *(["checkpoint"] if self.checkpoint is not None else []),
-            *(["copy_from"] if self.copy_from is not None else []),
-            *(["sizes"] if given else []),
-        ]
-        if len(sources) != 1:
-            raise UsageError(
-                "A model comes from a checkpoint, from an encoder's blocks "
-                "(copy_from and copy_layers) or from sizes with random "
-                "weights. Expected one of them. Received: "
-                f"{', '.join(sources) or 'none'}."
-            )
-        if (self.copy_from is None) == bool(self.copy_layers):
-            raise UsageError(
-                "`copy_from` and `copy_layers` go together. Received: "
-                f"copy_from={self.copy_from!r}, copy_layers="
-                f"{list(self.copy_layers)}."
-            )
-        if given and len(given) < len(SIZES):
-            missing = [name for name in SIZES if name not in given]
-            raise UsageError(
-                f"A model with random weights needs all of {SIZES}. Missing: "
-                f"{', '.join(missing)}."
-            )
-
-    def sizes(self) -> dict:
-        """The sizes, as arguments of `kdkit.models.student_config`."""
-        names = (
-            *SIZES, "max_sequence_length", "dropout", "family", "embedding_dim"
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
-
-
-def model_settings(preset_or_checkpoint: str) -> ModelSettings:
-    """Returns the settings for a preset's name or a checkpoint's place."""
-    if preset_or_checkpoint not in PRESETS:
-        return ModelSettings(checkpoint=preset_or_checkpoint)
-    sizes = dataclasses.asdict(PRESETS[preset_or_checkpoint].config)
-    del sizes["vocabulary_size"]
-    return ModelSettings(**sizes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +105,36 @@ class PretrainSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnlabeledSettings:
+    """Texts without labels, which the teacher labels.
+
+    Rows that also stand in a split of the task that is not trained on are left
+    out.
+
+    Args:
+        files: tuple of strings. As `kdkit.data.read_unlabeled` takes them.
+        columns: tuple of strings. The headings of their columns of text; empty
+            where every line is one text.
+        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    per_labeled: float = 1.0
+
+    def __post_init__(self):
+        if not self.files:
+            raise UsageError(
+                "Unlabelled text needs at least one file. Received: none."
+            )
+        if not self.per_labeled > 0:
+            raise UsageError(
+                "`per_labeled`, unlabelled rows for each labelled one, must "
+                f"be above 0. Received: {self.per_labeled}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class DistillSettings:
     """A run of `kdkit distill`.
 
@@ -193,7 +143,8 @@ class DistillSettings:
         data: `DataSettings`.
         teacher: string, where the teacher is, as
             `kdkit.models.load_classifier` takes it; or `TeacherSettings` of a
-            teacher that is trained first, in `teacher_run/`.
+            teacher that is trained first, in `teacher_run/`. With several it
+            is the first: the one that agreement is measured with.
         student: `ModelSettings`.
         stages: tuple of `Stage`.
         control: tuple of `Stage` without objectives for the same student
@@ -203,6 +154,12 @@ class DistillSettings:
             teacher of stages on a corpus. Settings are run first, in
             `pretrained_run/`.
         corpus: `CorpusSettings` or `None`. The text of stages on a corpus.
+        unlabeled: `UnlabeledSettings` or `None`. Further rows for stages with
+            objectives on the task.
+        more_teachers: tuple of strings. Further teachers of stages on the
+            task, with the first one's token ids.
+        teacher_weights: tuple of floats, one per teacher, or empty for equal
+            ones. What counts is their ratio.
         parity: string or `None`. The variant of the recipe.
         seed: int. Seed of weights, dropout and order.
         jit_compile: bool. Whether XLA compiles the step.
@@ -217,6 +174,9 @@ class DistillSettings:
     control: tuple[Stage, ...] = ()
     pretrained: str | PretrainSettings | None = None
     corpus: CorpusSettings | None = None
+    unlabeled: UnlabeledSettings | None = None
+    more_teachers: tuple[str, ...] = ()
+    teacher_weights: tuple[float, ...] = ()
     parity: str | None = None
     seed: int = 0
     jit_compile: bool = True
@@ -243,8 +203,33 @@ class DistillSettings:
                 "the student starts from, or learns from, a pretrained "
                 "encoder, and none is given"
             )
+        problems += self._teacher_problems()
         if problems:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
+
+    def _teacher_problems(self):
+        """What is wrong with unlabelled rows and several teachers."""
+        problems = []
+        has_objectives = any(
+            stage.objectives and stage.data == "task" for stage in self.stages
+        )
+        given = [
+            name
+            for name in ("unlabeled", "more_teachers")
+            if getattr(self, name)
+        ]
+        if given and not has_objectives:
+            problems.append(
+                "no stage on the task learns from a teacher, so there is no "
+                f"use for {' and '.join(given)}"
+            )
+        count = 1 + len(self.more_teachers)
+        if self.teacher_weights and len(self.teacher_weights) != count:
+            problems.append(
+                f"teacher_weights are one for each of {count} teachers, "
+                f"received {list(self.teacher_weights)}"
+            )
+        return problems
 
     @property
     def arms(self) -> dict[str, tuple[Stage, ...]]:

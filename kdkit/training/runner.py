@@ -1,23 +1,17 @@
 """Runs from settings to a finished run directory."""
 
-import pathlib
-
 import keras
-import keras_hub
-import numpy as np
 
-from kdkit import data
-from kdkit import models
-from kdkit import tasks
 from kdkit.distiller import Distiller
-from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
-from kdkit.files import staged
 from kdkit.settings import to_dict
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.keeping import keep_model
+from kdkit.training.making import load_teachers
+from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
 from kdkit.training.pretraining import pretrain
 from kdkit.training.provenance import provenance
@@ -30,6 +24,11 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stage_runner import Arm
+from kdkit.training.task_data import check_data
+from kdkit.training.task_data import load_data
+from kdkit.training.task_data import load_other_dev_splits
+from kdkit.training.task_data import load_unlabeled
+from kdkit.training.task_data import open_task
 
 
 def train_teacher(settings: TeacherSettings, run_dir) -> None:
@@ -44,17 +43,17 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    task = _open_task(settings.data)
+    task = open_task(settings.data)
     with open_run(run_dir, to_dict(settings)) as run:
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                _check_data(task, settings.data)
+                check_data(task, settings.data)
             with check():
-                model, tokenizer = _make_model(settings.model, task)
-        train, dev = _load_data(task, settings.data, tokenizer, settings.seed)
+                model, tokenizer = make_model(settings.model, task)
+        train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         arm = Arm(
             name="teacher",
@@ -70,10 +69,10 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
         )
         log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
-        others = _other_dev_splits(task, settings.data, tokenizer)
+        others = load_other_dev_splits(task, settings.data, tokenizer)
         for split, rows in others.items():
             _evaluate_other(run, arm, best, Evaluator(task, rows, split))
-        _save(model, tokenizer, run.path / "teacher", settings.data, task)
+        _keep(run, arm, tokenizer, settings.data, task)
         finish(run, {"teacher": best})
 
 
@@ -94,80 +93,73 @@ def distill(settings: DistillSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    task = _open_task(settings.data)
+    task = open_task(settings.data)
     with open_run(run_dir, to_dict(settings)) as run:
         if says_finished(run):
             return
         teacher_place, pretrained = _make_teachers(settings, run)
         with all_mistakes() as check:
             with check():
-                _check_data(task, settings.data)
+                check_data(task, settings.data)
             with check():
-                teacher = _load_teacher(teacher_place, task)
-                corpus = _check_fit(
-                    settings, task, teacher, pretrained, run.path / "corpus"
+                teachers = load_teachers(
+                    [teacher_place, *settings.more_teachers], task
                 )
-        train, dev = _load_data(
-            task, settings.data, teacher.tokenizer, settings.seed
-        )
+                corpus = _check_fit(
+                    settings, task, teachers, pretrained, run.path / "corpus"
+                )
+        tokenizer = teachers[0].tokenizer
+        train, dev = load_data(task, settings.data, tokenizer, settings.seed)
+        unlabeled, per_labeled = None, 1.0
+        if settings.unlabeled is not None:
+            per_labeled = settings.unlabeled.per_labeled
+            unlabeled = load_unlabeled(
+                run, task, settings.data, settings.unlabeled, tokenizer
+            )
         run.write_config(to_dict(settings), provenance())
         material = TaskMaterial(
             train,
-            _evaluate_teacher(
-                run, task, teacher.model, dev, settings.data.dev_split
+            _evaluate_teachers(
+                run, task, teachers, dev, settings.data.dev_split
             ),
             settings.data.num_buckets,
+            unlabeled,
+            per_labeled,
         )
         others = [
-            _evaluate_teacher(run, task, teacher.model, rows, split)
-            for split, rows in _other_dev_splits(
-                task, settings.data, teacher.tokenizer
+            _evaluate_teachers(run, task, teachers, rows, split)
+            for split, rows in load_other_dev_splits(
+                task, settings.data, tokenizer
             ).items()
         ]
         best = {}
-        arms = {
-            name: tuple(stage for stage in stages if stage.data == "task")
-            for name, stages in settings.arms.items()
-        }
-        for name, stages in arms.items():
+        for name, all_stages in settings.arms.items():
+            stages = tuple(
+                stage for stage in all_stages if stage.data == "task"
+            )
             if not stages:
                 continue
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
-            model, _ = _make_model(settings.student, task, teacher, pretrained)
+            model, _ = make_model(
+                settings.student, task, teachers[0], pretrained
+            )
             log_model(run, name, model, settings.student)
             corpus.run(run, name, model)
             arm = Arm(
                 name=name,
                 model=model,
-                teacher=teacher.model,
+                teacher=[teacher.model for teacher in teachers],
                 material=material,
                 seed=settings.seed,
                 jit_compile=settings.jit_compile,
+                teacher_weights=settings.teacher_weights or None,
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
                 _evaluate_other(run, arm, best[name], evaluator)
-            _save(
-                model, teacher.tokenizer, run.path / name, settings.data, task
-            )
+            _keep(run, arm, tokenizer, settings.data, task)
         finish(run, best)
-
-
-def load_split(task, data_settings, tokenizer, split):
-    """Returns a split of a task, encoded for a tokenizer."""
-    examples = task.load(split, data_settings.data_dir)
-    return task.encode(examples, tokenizer, data_settings.sequence_length)
-
-
-def _open_task(settings):
-    """The task, with the classes that stand in its data."""
-    return tasks.get_task(settings.task).for_data(settings.data_dir)
-
-
-def _check_data(task, settings):
-    splits = ("train", settings.dev_split, *task.other_dev_splits)
-    task.check_data(dict.fromkeys(splits), settings.data_dir)
 
 
 def _make_teachers(settings, run):
@@ -186,30 +178,18 @@ def _make_teachers(settings, run):
     return teacher, pretrained
 
 
-def _load_teacher(source, task):
-    teacher = models.load_classifier(source, task.head)
-    if not teacher.has_trained_head:
-        raise UsageError(
-            f"The teacher in {source} is a pretrained encoder whose head for "
-            f"task {task.name!r} is untrained. Expected a fine-tuned teacher. "
-            f"Make one with: kdkit train-teacher --task {task.name} --model "
-            f"{source} --run-dir RUN"
-        )
-    return teacher
-
-
-def _check_fit(settings, task, teacher, pretrained, corpus_directory):
+def _check_fit(settings, task, teachers, pretrained, corpus_directory):
     """Builds what the stages will build, so that what does not fit is told.
 
     Returns the stages on a corpus, ready to run.
     """
-    student, _ = _make_model(settings.student, task, teacher, pretrained)
+    student, _ = make_model(settings.student, task, teachers[0], pretrained)
     with all_mistakes() as check:
         with check():
             corpus = prepare_corpus_stages(
                 settings,
                 student,
-                teacher.tokenizer,
+                teachers[0].tokenizer,
                 pretrained,
                 corpus_directory,
             )
@@ -217,128 +197,45 @@ def _check_fit(settings, task, teacher, pretrained, corpus_directory):
             if stage.objectives and stage.data == "task":
                 with check():
                     Distiller(
-                        teacher.model,
+                        [teacher.model for teacher in teachers],
                         student,
                         stage.build_objectives(),
                         stage.label_weight,
+                        settings.teacher_weights or None,
                     )
     return corpus
 
 
-def _make_model(settings, task, teacher=None, pretrained=None):
-    """Builds or loads the model to train; returns it and its tokenizer."""
-    if settings.checkpoint is not None:
-        loaded = models.load_classifier(settings.checkpoint, task.head)
-        tokenizer = loaded.tokenizer
-        if teacher is not None:
-            _check_vocabularies(tokenizer, teacher.tokenizer, settings)
-        return loaded.model, tokenizer
-    if settings.copy_from is not None:
-        return _copy_blocks(settings, task, teacher, pretrained)
-    tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
-    encoder = models.student(
-        settings.sizes(), vocabulary_size=tokenizer.vocabulary_size()
-    )
-    # Refuses what none can read.
-    tokenizer = models.family_tokenizer(encoder, tokenizer)
-    return models.add_head(encoder, task.head, tokenizer), tokenizer
+def _evaluate_teachers(run, task, teachers, dev, split):
+    """Evaluates teachers once and logs it; returns the students' evaluator.
 
-
-def _copy_blocks(settings, task, teacher, pretrained):
-    """Builds a model out of blocks of the teacher or of another encoder."""
-    if settings.copy_from != "teacher":
-        place = settings.copy_from
-        if place == "pretrained":
-            place = pretrained
-        encoder, tokenizer = models.load_encoder(place)
-        if teacher is not None:
-            _check_vocabularies(tokenizer, teacher.tokenizer, settings)
-    elif teacher is None:
-        raise UsageError(
-            'copy_from="teacher" needs a run with a teacher. Received: a run '
-            "without one. Give the place of an encoder."
+    Agreement is measured with the first of them. The others are logged as
+    `teacher_2` and so on.
+    """
+    evaluator = None
+    for number, teacher in enumerate(teachers, start=1):
+        arm = "teacher" if number == 1 else f"teacher_{number}"
+        logits = predict_logits(make_forward(teacher.model), dev)
+        metrics = task.compute_metrics(dev.targets, logits)
+        if not _evaluated(run, arm, split):
+            run.log(
+                "evaluation",
+                arm=arm,
+                stage=None,
+                epoch=None,
+                split=split,
+                examples=len(dev),
+                metrics=metrics,
+                agreement=None,
+            )
+            log_model(run, arm, teacher.model)
+        print(
+            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
+            flush=True,
         )
-    else:
-        encoder, tokenizer = teacher.model, teacher.tokenizer
-    encoder = models.student_of_blocks(encoder, settings.copy_layers)
-    return models.add_head(encoder, task.head, tokenizer), tokenizer
-
-
-def _make_tokenizer(task):
-    """The tokenizer that a task's data make; most tasks have none."""
-    if task.kind.vocabulary is not None:
-        return keras_hub.tokenizers.BertTokenizer(
-            list(task.kind.vocabulary), lowercase=False
-        )
-    if task.generate is None:
-        raise UsageError(
-            f"A model with random weights has no tokenizer for task "
-            f"{task.name!r}. Expected a checkpoint that brings one. Pass "
-            "--model, or --set model.checkpoint=PLACE."
-        )
-    return keras_hub.tokenizers.BertTokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-
-
-def _check_vocabularies(student, teacher, settings):
-    """Refuses a student's checkpoint of another vocabulary."""
-    if student.get_vocabulary() != teacher.get_vocabulary():
-        raise UsageError(
-            "Teacher and student do not share their vocabulary, so the same "
-            "ids are different words to them. Received: teacher of "
-            f"{teacher.vocabulary_size()} pieces, student of "
-            f"{student.vocabulary_size()} in "
-            f"{settings.checkpoint or settings.copy_from}. Use a "
-            "student that was trained with the teacher's tokenizer."
-        )
-
-
-def _load_data(task, settings, tokenizer, seed):
-    """Returns the encoded train and dev splits."""
-    train = task.load("train", settings.data_dir)
-    if settings.max_train_rows and settings.max_train_rows < len(train):
-        rows = np.random.default_rng(seed).permutation(len(train))
-        train = train.take(np.sort(rows[: settings.max_train_rows]))
-    train = task.encode(train, tokenizer, settings.sequence_length)
-    dev = load_split(task, settings, tokenizer, settings.dev_split)
-    print(
-        f"{task.name}: {len(train)} rows to train on, {len(dev)} in "
-        f"{settings.dev_split}; "
-        f"{train.num_truncated} and {dev.num_truncated} cut to "
-        f"{settings.sequence_length} tokens.",
-        flush=True,
-    )
-    return train, dev
-
-
-def _evaluate_teacher(run, task, model, dev, split):
-    """Evaluates the teacher once and logs it; returns the evaluator."""
-    logits = predict_logits(make_forward(model), dev)
-    metrics = task.compute_metrics(dev.targets, logits)
-    if not _evaluated(run, "teacher", split):
-        run.log(
-            "evaluation",
-            arm="teacher",
-            stage=None,
-            epoch=None,
-            split=split,
-            examples=len(dev),
-            metrics=metrics,
-            agreement=None,
-        )
-        log_model(run, "teacher", model)
-    print(f"teacher: {format_metrics(metrics)} on {split}.", flush=True)
-    return Evaluator(task, dev, split, teacher_logits=logits)
-
-
-def _other_dev_splits(task, settings, tokenizer):
-    """The dev splits that models are not chosen on, encoded, by name."""
-    return {
-        split: load_split(task, settings, tokenizer, split)
-        for split in task.other_dev_splits
-        if split != settings.dev_split
-    }
+        if evaluator is None:
+            evaluator = Evaluator(task, dev, split, teacher_logits=logits)
+    return evaluator
 
 
 def _evaluate_other(run, arm, best, evaluator):
@@ -367,11 +264,12 @@ def _evaluated(run, arm, split):
     )
 
 
-def _save(model, tokenizer, path: pathlib.Path, settings, task):
-    """Writes a preset directory beside its final name and renames it."""
-    if path.exists():
-        return
-    with staged(path) as partial:
-        models.save_preset(
-            model, tokenizer, partial, settings.sequence_length, task.head
-        )
+def _keep(run, arm, tokenizer, settings, task):
+    keep_model(
+        run,
+        arm.name,
+        arm.model,
+        tokenizer,
+        settings.sequence_length,
+        task.head,
+    )

@@ -25,18 +25,22 @@ class Arm:
     Args:
         name: string. `"teacher"`, `"student"` or `"control"`.
         model: the classifier that is trained.
-        teacher: the classifier that it learns from, or `None`.
+        teacher: the classifier that it learns from, a list of several, or
+            `None`.
         material: `Material`. What it trains on.
         seed: int. Seed of the order of the rows.
         jit_compile: bool. Whether XLA compiles the step.
+        teacher_weights: tuple of floats, one per teacher, or `None` for equal
+            ones.
     """
 
     name: str
     model: keras.Model
-    teacher: keras.Model | None
+    teacher: keras.Model | list[keras.Model] | None
     material: Material
     seed: int
     jit_compile: bool
+    teacher_weights: tuple[float, ...] | None = None
 
     @functools.cached_property
     def forward(self):
@@ -83,6 +87,9 @@ class StageRun:
         self.run_directory = run
         self.arm = arm
         self.stage = stage
+        self._material = arm.material
+        if not stage.objectives:
+            self._material = arm.material.labeled_only()
         self.checkpoints = StageCheckpoints(
             run.path / "checkpoints" / arm.name / stage.name
         )
@@ -96,7 +103,7 @@ class StageRun:
             return
         first_epoch = self.checkpoints.state.epoch
         self._forget_unfinished_epochs(first_epoch)
-        batches, steps_per_epoch = self.arm.material.training_batches(
+        batches, steps_per_epoch = self._material.training_batches(
             self.stage.batch_size, self.arm.seed, first_epoch
         )
         self._steps_per_epoch = steps_per_epoch
@@ -134,7 +141,7 @@ class StageRun:
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
                 validation_data=self._for_trainer(
-                    self.arm.material.validation_batches()
+                    self._material.validation_batches()
                 ),
                 shuffle=False,  # training_batches does that
                 verbose=0,
@@ -170,11 +177,12 @@ class StageRun:
                 arm.model,
                 stage.build_objectives(),
                 hard_label_weight=stage.label_weight,
+                teacher_weights=arm.teacher_weights,
             )
         optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
         trainer.compile(
             optimizer=optimizer,
-            loss=arm.material.label_loss,
+            loss=self._material.label_loss,
             # The material's are the official ones. A keras-hub task model has
             # the accuracy of single labels until it is given others.
             metrics=None if stage.objectives else [],
@@ -185,7 +193,7 @@ class StageRun:
 
     def _finish_epoch(self, epoch, logs, seconds):
         """Evaluates, logs and saves; adds the dev metrics to `logs`."""
-        material = self.arm.material
+        material = self._material
         evaluation = material.evaluate(self.arm.forward)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():

@@ -17,6 +17,7 @@ from kdkit.training import distill
 from kdkit.training import train_teacher
 
 ROWS = 64
+TEXTS = 200  # of the corpus
 EPOCHS = 4
 
 
@@ -29,20 +30,17 @@ def teacher_run(tmp_path_factory):
     return path
 
 
-# Recipes with a stage on a corpus are slow here; see test_recipe_losses.py.
-ON_TASKS = [
-    name
-    for name, recipe in RECIPES.items()
-    if all(stage.data == "task" for stage in recipe.stages)
-]
-
-
-@pytest.fixture(scope="module", params=ON_TASKS)
+@pytest.fixture(scope="module", params=RECIPES)
 def recipe_run(request, teacher_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""
     settings = smoke.distillation(RECIPES[request.param])
+    changes = [f"data.max_train_rows={ROWS}"]
+    if settings.corpus is not None:
+        changes.append(f"corpus.max_texts={TEXTS}")
+    if settings.pretrained is not None:
+        changes.append(f"pretrained.corpus.max_texts={TEXTS}")
     settings = dataclasses.replace(
-        override(settings, [f"data.max_train_rows={ROWS}"]),
+        override(settings, changes),
         teacher=str(teacher_run),
         stages=tuple(
             dataclasses.replace(stage, epochs=EPOCHS, keep_best=False)
@@ -68,7 +66,7 @@ def test_the_loss_of_every_stage_falls(recipe_run):
 
 def test_the_exported_file_does_what_the_student_does(recipe_run):
     task = tasks.get_task(smoke.TASK)
-    student = load_classifier(recipe_run / "student", task.num_classes)
+    student = load_classifier(recipe_run, task.num_classes)
     path = recipe_run / "student.tflite"
     report = export.to_litert(student.model, path)
     assert report.max_abs_difference <= 1e-4

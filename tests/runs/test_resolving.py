@@ -5,6 +5,7 @@ import pytest
 from kdkit.cli import resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
+from kdkit.training import UnlabeledSettings
 from kdkit.training.run_directory import write_json
 
 
@@ -78,9 +79,56 @@ def test_preset_students_take_another_depth(finished_run):
     assert (student.num_layers, student.hidden_dim) == (3, 312)
 
 
+def test_several_teachers_come_with_their_weights(finished_run):
+    words = ["--teacher-weights", "3", "1", "--teacher", "one", "two"]
+    made = settings("tinybert", finished_run, *words)
+    assert (made.teacher, made.more_teachers) == ("one", ("two",))
+    assert made.teacher_weights == (3, 1)
+
+
+def test_unlabeled_text_comes_with_its_proportion(finished_run, tmp_path):
+    file = tmp_path / "text.tsv"
+    file.write_text("text\nsome words\n")
+    words = ["--unlabeled", str(file), "--unlabeled-columns", "text"]
+    made = settings("tinybert", finished_run, *words)
+    assert made.unlabeled == UnlabeledSettings((str(file),), ("text",), 1.0)
+    words += ["--unlabeled-per-labeled", "2.5"]
+    made = settings("tinybert", finished_run, *words)
+    assert made.unlabeled.per_labeled == 2.5
+
+
+def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("film 0.1 0.2 0.3\n")
+    words = ["--word-vectors", str(file)]
+    student = settings("distilled_bilstm", finished_run, *words).student
+    assert student.bilstm.word_vectors == str(file)
+    assert student.bilstm.embedding_dim == 3
+    assert student.bilstm.units == 150
+
+
 @pytest.mark.parametrize(
     ("recipe", "words", "message"),
     [
+        (
+            "tinybert",
+            ["--teacher-weights", "1", "2"],
+            "one for each of 1 teachers",
+        ),
+        (
+            "fine_tuning",
+            ["--pretrained", "ENCODER", "--unlabeled", "a.txt"],
+            "no use for unlabeled",
+        ),
+        (
+            "tinybert",
+            ["--unlabeled", "a.txt", "--unlabeled-per-labeled", "0"],
+            "must be above 0",
+        ),
+        ("tinybert", ["--unlabeled-columns", "x"], "needs --unlabeled"),
+        ("tinybert", ["--word-vectors", "x"], "only a BiLSTM starts from"),
+        ("distilled_bilstm", ["--num-layers", "2"], "a BiLSTM of one layer"),
+        ("distilled_bilstm", ["--word-vectors", "x"], "Cannot read the word"),
         ("pkd", [], "Pass --pretrained MODEL"),
         ("pkd", ["--num-layers", "4", "--pretrained", "ENCODER"], "1 to 3"),
         (

@@ -18,8 +18,8 @@ from kdkit.training import DistillSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import read_config
-from kdkit.training.run_settings import model_settings
 
 
 def read_events(run, kind=None):

@@ -1,0 +1,87 @@
+"""Labelled and unlabelled rows in one epoch."""
+
+import dataclasses
+
+import numpy as np
+
+from kdkit.data.batching import INPUT_NAMES
+from kdkit.data.batching import training_batches
+from kdkit.data.encoding import EncodedExamples
+from kdkit.errors import UsageError
+
+
+def mixed_training_batches(
+    labeled: EncodedExamples,
+    unlabeled: EncodedExamples,
+    per_labeled: float,
+    batch_size: int,
+    seed: int,
+    first_epoch: int = 0,
+    num_buckets: int = 8,
+    input_names: tuple[str, ...] = INPUT_NAMES,
+):
+    """Returns endless shuffled batches of labelled and unlabelled rows.
+
+    An epoch has every labelled row once and a share of the unlabelled ones,
+    which come in turn from epoch to epoch, in an order drawn with the seed.
+    The inputs have `label_weight` beside their names, `float32` of shape
+    `(batch,)`: 1 where the label counts, 0 where there is none and a zero
+    stands in its place.
+
+    Args:
+        labeled: `EncodedExamples` with labels.
+        unlabeled: `EncodedExamples` of the same tokenizer and task.
+        per_labeled: float. Unlabelled rows of an epoch for each labelled one;
+            an epoch has no row twice, so all of them where that is more.
+        batch_size, seed, first_epoch, num_buckets, input_names: as in
+            `training_batches`.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
+        of `training_batches`.
+
+    Raises:
+        UsageError: (a `ValueError`) if `per_labeled` is not above 0.
+    """
+    if not per_labeled > 0:
+        raise UsageError(
+            "The proportion of unlabelled to labelled rows must be above 0. "
+            f"Received: {per_labeled}."
+        )
+    num_labeled, num_unlabeled = len(labeled), len(unlabeled)
+    share = min(round(per_labeled * num_labeled), num_unlabeled)
+    order = np.random.default_rng([seed, 1]).permutation(num_unlabeled)
+
+    def rows_of_epoch(epoch):
+        turn = (epoch * share + np.arange(share)) % num_unlabeled
+        drawn = num_labeled + np.sort(order[turn])
+        return np.concatenate([np.arange(num_labeled), drawn])
+
+    return training_batches(
+        _joined(labeled, unlabeled),
+        batch_size,
+        seed,
+        first_epoch,
+        num_buckets,
+        input_names=input_names,
+        rows_of_epoch=rows_of_epoch,
+    )
+
+
+def _joined(labeled, unlabeled):
+    """All rows one after the other; those without label have weight 0."""
+    no_labels = np.zeros(
+        (len(unlabeled), *labeled.labels.shape[1:]), labeled.labels.dtype
+    )
+    joined = {
+        name: np.concatenate([getattr(labeled, name), getattr(unlabeled, name)])
+        for name in ("token_ids", "segment_ids", "lengths")
+    }
+    return dataclasses.replace(
+        labeled,
+        **joined,
+        labels=np.concatenate([labeled.labels, no_labels]),
+        label_weights=np.repeat(
+            np.array([1, 0], "float32"), [len(labeled), len(unlabeled)]
+        ),
+    )

@@ -1,0 +1,107 @@
+"""Texts without labels, for the teacher to label."""
+
+import pathlib
+from collections.abc import Iterable
+
+from kdkit.data.examples import Examples
+from kdkit.data.problems import raise_problems
+from kdkit.data.problems import read_lines
+from kdkit.errors import UsageError
+
+
+def read_unlabeled(
+    files: Iterable, columns: tuple[str, ...], num_texts: int
+) -> Examples:
+    """Reads rows of text from files.
+
+    Args:
+        files: paths of UTF-8 files. Without `columns` every line is a text;
+            empty lines are passed over. With them the files are tab separated
+            and have a header.
+        columns: tuple of strings. The headings of the columns that hold the
+            texts, one for sentences, two for pairs; or empty.
+        num_texts: int. 1 for sentences, 2 for pairs.
+
+    Returns:
+        `Examples` without labels.
+
+    Raises:
+        UsageError: (a `ValueError`) for wrong columns, for files that are
+            missing, empty or not UTF-8, and with file and line number for
+            malformed rows.
+    """
+    if len(columns) != num_texts and (columns or num_texts == 2):
+        raise UsageError(
+            f"A task on {'pairs' if num_texts == 2 else 'sentences'} takes "
+            f"{num_texts} column(s) of unlabelled text. Received: "
+            f"{list(columns) or 'none, so that every line is one text'}."
+        )
+    texts = tuple([] for _ in range(num_texts))
+    for file in map(pathlib.Path, files):
+        for row in _rows(file, columns):
+            for column, text in zip(texts, row, strict=True):
+                column.append(text)
+    return Examples(texts)
+
+
+def without_texts_of(
+    examples: Examples, others: Iterable[Examples]
+) -> Examples:
+    """Leaves out the rows whose texts stand in other examples.
+
+    Capitals and blanks make no difference.
+
+    >>> kept = without_texts_of(
+    ...     Examples((["a fine film", "a dull film"],)),
+    ...     [Examples((["A  fine film"],))],
+    ... )
+    >>> kept.texts
+    (['a dull film'],)
+    """
+    known = {row for other in others for row in _normalized(other)}
+    return examples.take(
+        [
+            number
+            for number, row in enumerate(_normalized(examples))
+            if row not in known
+        ]
+    )
+
+
+def _rows(path, columns):
+    """Yields the texts of every row of a file."""
+    lines = enumerate(read_lines(path, "rows of text"), start=1)
+    if not columns:
+        for _, line in lines:
+            if line.strip():
+                yield (line.strip(),)
+        return
+    headings = next(lines)[1].split("\t")
+    missing = [column for column in columns if column not in headings]
+    if missing:
+        raise UsageError(
+            f"{path}, line 1: expected a header with "
+            f"{', '.join(map(repr, columns))}. Missing: "
+            f"{', '.join(map(repr, missing))}. Received: {headings}."
+        )
+    places = [headings.index(column) for column in columns]
+    problems = []
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != len(headings):
+            problems.append(
+                f"line {number}: expected {len(headings)} columns separated "
+                f"by tabs. Received: {len(cells)} columns"
+            )
+            continue
+        yield tuple(cells[place].strip() for place in places)
+    raise_problems(path, problems)
+
+
+def _normalized(examples):
+    """The rows as tuples of texts in small letters and with single blanks."""
+    columns = (
+        [" ".join(text.lower().split()) for text in column]
+        for column in examples.texts
+    )
+    return zip(*columns, strict=True)

@@ -1,0 +1,36 @@
+"""What a model is called and how large it is."""
+
+from kdkit.families import family_of
+from kdkit.models.bilstm import bilstm_of
+from kdkit.models.heads import backbone_of
+
+ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+
+
+def architecture(model) -> dict:
+    """Returns the name of a model's architecture and its sizes.
+
+    Args:
+        model: `keras.Model`, a classifier or an encoder.
+
+    Returns:
+        A dict with `name`, such as `"BERT 4×312"`, `parameters`, and those of
+        `num_layers`, `hidden_dim`, `num_heads` and `intermediate_dim` that the
+        model has.
+    """
+    sizes = {}
+    title = type(model).__name__
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    lstm = bilstm_of(model)
+    if family is not None:
+        title = family.title
+        sizes = {name: getattr(backbone, name) for name in ENCODER_SIZES}
+    elif lstm is not None:
+        title = "BiLSTM"
+        # Both directions together, as the papers' tables count them.
+        width = 2 * lstm.forward_layer.units
+        sizes = {"num_layers": 1, "hidden_dim": width}
+    if sizes:
+        title = f"{title} {sizes['num_layers']}×{sizes['hidden_dim']}"
+    return {"name": title, "parameters": model.count_params(), **sizes}

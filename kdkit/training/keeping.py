@@ -1,0 +1,45 @@
+"""The models that a run leaves behind."""
+
+import keras
+
+from kdkit import models
+from kdkit.files import staged
+from kdkit.models import Head
+from kdkit.training.run_directory import RunDirectory
+
+
+def keep_model(
+    run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
+) -> None:
+    """Leaves an arm's model in its run directory, unless it is there.
+
+    An encoder with a head becomes the preset directory `RUN/ARM/`, any other
+    model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/`.
+
+    Args:
+        run: `RunDirectory`.
+        arm: string.
+        model: the classifier.
+        tokenizer: a keras-hub tokenizer.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+        head: `kdkit.models.Head` of the task.
+    """
+    if models.has_encoder(model):
+        path = run.path / arm
+        if not path.exists():
+            with staged(path) as partial:
+                models.save_preset(
+                    model, tokenizer, partial, sequence_length, head
+                )
+        return
+    directory = run.path / models.TOKENIZER_DIRECTORY
+    if not directory.exists():
+        with staged(directory) as partial:
+            models.save_tokenizer(tokenizer, partial)
+    file = run.path / f"{arm}.keras"
+    if not file.exists():
+        # A copy, since what is saved of a compiled model has its optimiser.
+        copy = keras.models.clone_model(model)
+        copy.set_weights(model.get_weights())
+        with staged(file) as partial:
+            copy.save(partial)

@@ -1,0 +1,177 @@
+"""Models of a run: loaded, copied out of an encoder, or built."""
+
+import keras_hub
+
+from kdkit import data
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import LoadedModel
+from kdkit.tasks import Task
+from kdkit.training.model_settings import BilstmSettings
+from kdkit.training.model_settings import ModelSettings
+
+
+def load_teacher(source, task: Task) -> LoadedModel:
+    """Loads a fine-tuned teacher.
+
+    Args:
+        source: string or path, as `kdkit.models.load_classifier` takes it.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: if there is none, or its head is untrained.
+    """
+    teacher = models.load_classifier(source, task.head)
+    if not teacher.has_trained_head:
+        raise UsageError(
+            f"The teacher in {source} is a pretrained encoder whose head for "
+            f"task {task.name!r} is untrained. Expected a fine-tuned teacher. "
+            f"Make one with: kdkit train-teacher --task {task.name} --model "
+            f"{source} --run-dir RUN"
+        )
+    return teacher
+
+
+def load_teachers(sources, task: Task) -> list[LoadedModel]:
+    """Loads teachers that give the same ids to the same words.
+
+    Args:
+        sources: list of what `load_teacher` takes.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: with all that is wrong with any of them.
+    """
+    loaded = []
+    with all_mistakes() as check:
+        for source in sources:
+            with check():
+                loaded.append(load_teacher(source, task))
+                _check_tokenizers(
+                    loaded[0].tokenizer, loaded[-1].tokenizer, source
+                )
+    return loaded
+
+
+def make_model(
+    settings: ModelSettings, task: Task, teacher=None, pretrained=None
+):
+    """Builds or loads the model to train.
+
+    Args:
+        settings: `ModelSettings`.
+        task: `kdkit.tasks.Task`.
+        teacher: `LoadedModel` of the teacher, or `None`. Its tokenizer is the
+            model's.
+        pretrained: where the run's pretrained encoder is, or `None`.
+
+    Returns:
+        Tuple of the model and its tokenizer.
+
+    Raises:
+        UsageError: if it does not fit the task or the teacher.
+    """
+    if settings.checkpoint is not None:
+        loaded = models.load_classifier(settings.checkpoint, task.head)
+        tokenizer = loaded.tokenizer
+        if teacher is not None:
+            _check_tokenizers(teacher.tokenizer, tokenizer, settings.checkpoint)
+        return loaded.model, tokenizer
+    if settings.copy_from is not None:
+        return _copy_blocks(settings, task, teacher, pretrained)
+    tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
+    if settings.bilstm is not None:
+        return _make_bilstm(settings.bilstm, task, tokenizer), tokenizer
+    encoder = models.student(
+        settings.sizes(), vocabulary_size=tokenizer.vocabulary_size()
+    )
+    # Refuses what none can read.
+    tokenizer = models.family_tokenizer(encoder, tokenizer)
+    return models.add_head(encoder, task.head, tokenizer), tokenizer
+
+
+def _copy_blocks(settings, task, teacher, pretrained):
+    """Builds a model out of blocks of the teacher or of another encoder."""
+    if settings.copy_from != "teacher":
+        place = settings.copy_from
+        if place == "pretrained":
+            place = pretrained
+        encoder, tokenizer = models.load_encoder(place)
+        if teacher is not None:
+            _check_tokenizers(teacher.tokenizer, tokenizer, place)
+    elif teacher is None:
+        raise UsageError(
+            'copy_from="teacher" needs a run with a teacher. Received: a run '
+            "without one. Give the place of an encoder."
+        )
+    else:
+        encoder, tokenizer = teacher.model, teacher.tokenizer
+    encoder = models.student_of_blocks(encoder, settings.copy_layers)
+    return models.add_head(encoder, task.head, tokenizer), tokenizer
+
+
+def _make_bilstm(settings: BilstmSettings, task, tokenizer):
+    """Builds a BiLSTM, its embeddings from word vectors if there are some."""
+    if task.head.kind != "sequence":
+        raise UsageError(
+            "A BiLSTM classifies sentences and pairs. Received: task "
+            f"{task.name!r}, {task.kind.title}. Use a transformer as student."
+        )
+    vectors = found = None
+    if settings.word_vectors is not None:
+        width = data.word_vector_width(settings.word_vectors)
+        if width != settings.embedding_dim:
+            raise UsageError(
+                f"The vectors in {settings.word_vectors} are {width} wide. "
+                f"Received: embedding_dim={settings.embedding_dim}. Use --set "
+                f"student.bilstm.embedding_dim={width}."
+            )
+        vectors, found = data.read_word_vectors(
+            settings.word_vectors,
+            data.words_of_pieces(tokenizer.get_vocabulary()),
+        )
+    model = models.student(
+        models.BilstmConfig(
+            units=settings.units,
+            embedding_dim=settings.embedding_dim,
+            intermediate_dim=settings.intermediate_dim,
+            vocabulary_size=tokenizer.vocabulary_size(),
+            dropout=settings.dropout,
+            num_texts=task.num_texts,
+        ),
+        num_classes=task.num_classes,
+    )
+    if vectors is not None:
+        models.set_word_vectors(model, vectors, found)
+        print(
+            f"{found.sum()} of {len(found)} word pieces start from a vector in "
+            f"{settings.word_vectors}.",
+            flush=True,
+        )
+    return model
+
+
+def _make_tokenizer(task):
+    """The tokenizer that a task's data make; most tasks have none."""
+    if task.kind.vocabulary is not None:
+        return keras_hub.tokenizers.BertTokenizer(
+            list(task.kind.vocabulary), lowercase=False
+        )
+    if task.generate is None:
+        raise UsageError(
+            f"A model with random weights has no tokenizer for task "
+            f"{task.name!r}. Expected a checkpoint that brings one. Pass "
+            "--model, or --set model.checkpoint=PLACE."
+        )
+    return keras_hub.tokenizers.BertTokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+
+
+def _check_tokenizers(teacher, other, place):
+    """Refuses a model of other token ids than the teacher's, by its place."""
+    try:
+        models.check_same_ids(teacher, other)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from error

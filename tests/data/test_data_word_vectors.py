@@ -1,0 +1,60 @@
+"""Word vectors: read by word, in any of the forms that files have."""
+
+import numpy as np
+import pytest
+
+from kdkit.data import read_word_vectors
+from kdkit.data import word_vector_width
+from kdkit.data import words_of_pieces
+from kdkit.errors import UsageError
+
+
+def write(tmp_path, *lines):
+    path = tmp_path / "vectors.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_vectors_stand_in_the_order_of_the_words(tmp_path):
+    path = write(tmp_path, "the 1 2", "film -0.5 1e-1", "rest 9 9")
+    vectors, found = read_word_vectors(path, ["film", "", "dull", "the"])
+    assert vectors.dtype == "float32"
+    np.testing.assert_allclose(vectors, [[-0.5, 0.1], [0, 0], [0, 0], [1, 2]])
+    np.testing.assert_array_equal(found, [True, False, False, True])
+
+
+def test_header_of_word2vec_and_words_with_blanks_are_understood(tmp_path):
+    path = write(tmp_path, "2 3", ". . . 1 2 3", "a 4 5 6")
+    vectors, found = read_word_vectors(path, ["a", ". . ."])
+    np.testing.assert_allclose(vectors, [[4, 5, 6], [1, 2, 3]])
+    assert found.all()
+    assert word_vector_width(path) == 3
+
+
+def test_first_of_two_vectors_counts(tmp_path):
+    path = write(tmp_path, "a 1 1", "a 2 2")
+    vectors, _ = read_word_vectors(path, ["a"])
+    np.testing.assert_allclose(vectors, [[1, 1]])
+
+
+@pytest.mark.parametrize("line", ["b 1", "b 1 x", "b 1 nan"])
+def test_malformed_line_of_a_wanted_word_is_named(line, tmp_path):
+    path = write(tmp_path, "a 1 2", line)
+    with pytest.raises(UsageError, match="line 2: expected a word and 2"):
+        read_word_vectors(path, ["b"])
+
+
+def test_missing_and_empty_files_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="Cannot read the word vectors"):
+        read_word_vectors(tmp_path / "none.txt", ["a"])
+    for line in ("", "2 300"):
+        path = write(tmp_path, line)
+        with pytest.raises(UsageError, match="holds no word vectors"):
+            read_word_vectors(path, ["a"])
+        with pytest.raises(UsageError, match="holds no word vectors"):
+            word_vector_width(path)
+
+
+def test_pieces_of_words_and_special_ones_are_no_words():
+    pieces = ["[PAD]", "[unused1]", "the", "##s", "[", "]"]
+    assert words_of_pieces(pieces) == ["", "", "the", "", "[", "]"]

@@ -1,0 +1,184 @@
+"""The BiLSTM student: what it reads, its size, files, taps, word vectors."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from helpers import batch
+from helpers import bert
+from helpers import labels
+
+import kdkit
+from kdkit import export
+from kdkit import losses
+from kdkit import models
+from kdkit.errors import UsageError
+
+SIZES = {
+    "units": 3,
+    "embedding_dim": 5,
+    "intermediate_dim": 7,
+    "vocabulary_size": 20,
+    "dropout": 0.0,
+}
+
+
+def bilstm(num_texts=1, num_classes=3):
+    config = models.BilstmConfig(**SIZES, num_texts=num_texts)
+    return models.student(config, num_classes=num_classes)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def last_state(inputs, kernel, recurrent, bias):
+    """The last state of an LSTM with Keras' order of gates: i, f, c, o."""
+    state = cell = np.zeros(recurrent.shape[0])
+    for x in inputs:
+        i, f, c, o = np.split(x @ kernel + state @ recurrent + bias, 4)
+        cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(c)
+        state = sigmoid(o) * np.tanh(cell)
+    return state
+
+
+def both_states(inputs, weights):
+    """Those of both directions."""
+    return np.concatenate(
+        [
+            last_state(inputs, *weights[:3]),
+            last_state(inputs[::-1], *weights[3:]),
+        ]
+    )
+
+
+def expected_logits(model, vectors):
+    """The feed-forward layer and the head, on a sentence's or a pair's."""
+    kernel, bias = model.get_layer("feed_forward").get_weights()
+    hidden = np.maximum(np.concatenate(vectors) @ kernel + bias, 0)
+    kernel, bias = model.get_layer("logits").get_weights()
+    return hidden @ kernel + bias
+
+
+def sentences(model, x, row, segment=None):
+    """The embeddings of a row's tokens, or of one of its segments."""
+    real = x["padding_mask"][row] == 1
+    if segment is not None:
+        real &= x["segment_ids"][row] == segment
+    (table,) = model.get_layer("token_embedding").get_weights()
+    return table[x["token_ids"][row][real]]
+
+
+def test_logits_of_a_sentence_come_from_the_last_states_of_both_directions():
+    model, x = bilstm(), batch()
+    weights = model.get_layer("bilstm").get_weights()
+    logits = model({name: x[name] for name in model.input})
+    for row, received in enumerate(np.asarray(logits)):
+        state = both_states(sentences(model, x, row), weights)
+        np.testing.assert_allclose(
+            received, expected_logits(model, [state]), atol=1e-5
+        )
+
+
+def test_sentences_of_a_pair_are_read_apart_and_compared():
+    model, x = bilstm(num_texts=2), batch()
+    x["segment_ids"][:, 1:] = 1
+    weights = model.get_layer("bilstm").get_weights()
+    logits = model(x)
+    for row, received in enumerate(np.asarray(logits)):
+        u, v = (
+            both_states(sentences(model, x, row, segment), weights)
+            for segment in (0, 1)
+        )
+        np.testing.assert_allclose(
+            received,
+            expected_logits(model, [u, v, u * v, abs(u - v)]),
+            atol=1e-5,
+        )
+
+
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_size_is_the_papers(num_texts):
+    preset = models.PRESETS["distilled_bilstm_en_uncased"]
+    model = models.student(
+        "distilled_bilstm_en_uncased", num_classes=2, num_texts=num_texts
+    )
+    assert model.count_params() == pytest.approx(
+        preset.paper_parameters, rel=0.03
+    )
+
+
+def test_it_learns_from_a_transformers_logits():
+    objective = kdkit.Objective(losses.LogitMSE())
+    distiller = kdkit.Distiller(bert(seed=1), bilstm(), [objective])
+    distiller.compile(keras.optimizers.Adam(0.01))
+    x = batch(16)
+    history = distiller.fit(x, batch_size=16, epochs=5, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+
+
+def test_other_taps_are_refused_by_name():
+    with pytest.raises(UsageError, match="'hidden_states' is not available"):
+        kdkit.taps.tapped(bilstm(), ["hidden_states"])
+
+
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_exported_file_agrees_with_keras(num_texts, tmp_path):
+    model = bilstm(num_texts)
+    report = export.to_litert(
+        model, tmp_path / "model.tflite", sequence_length=6
+    )
+    assert report.max_abs_difference <= 1e-4
+
+
+def test_file_loads_without_kdkit(tmp_path):
+    model, x = bilstm(num_texts=2), batch()
+    model.save(tmp_path / "student.keras")
+    np.savez(tmp_path / "x.npz", **x)
+    code = (
+        "import sys, keras, numpy as np\n"
+        "model = keras.models.load_model('student.keras')\n"
+        "np.save('logits.npy', model(dict(np.load('x.npz'))))\n"
+        "assert not any(name.startswith('kdkit') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "logits.npy"), model(x), atol=1e-6
+    )
+
+
+def test_embeddings_start_from_word_vectors_where_there_are_some():
+    model = bilstm()
+    vectors = np.random.default_rng(0).normal(2.0, 0.1, size=(20, 5))
+    found = np.arange(20) % 2 == 0
+    vectors[~found] = 0
+    models.set_word_vectors(model, vectors.astype("float32"), found)
+    (table,) = model.get_layer("token_embedding").get_weights()
+    np.testing.assert_allclose(table[found], vectors[found], atol=1e-6)
+    spread = vectors[found].std()
+    assert 0.5 * spread < table[~found].std() < 2 * spread
+
+
+def test_architecture_counts_both_directions():
+    described = models.architecture(bilstm())
+    assert described["name"] == "BiLSTM 1×6"
+    assert described["parameters"] == bilstm().count_params()
+
+
+def test_it_is_a_whole_classifier():
+    with pytest.raises(UsageError, match="number of its classes"):
+        models.student("distilled_bilstm_en_uncased")
+    with pytest.raises(UsageError, match="units must be an integer above 0"):
+        models.student(models.BilstmConfig(units=0), num_classes=2)
+    with pytest.raises(UsageError, match="num_texts must be 1 or 2"):
+        models.student(models.BilstmConfig(num_texts=3), num_classes=2)
+
+
+def test_labels_alone_train_it():
+    model, x = bilstm(), batch(16)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True))
+    inputs = {name: x[name] for name in model.input}
+    history = model.fit(inputs, labels(16), epochs=3, verbose=0).history
+    assert np.isfinite(history["loss"]).all()

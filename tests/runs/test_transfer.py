@@ -1,0 +1,136 @@
+"""Runs with more to learn from: unlabelled text, several teachers."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import load_classifier
+from kdkit.models import load_tokenizer
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.reporting import read_run
+from kdkit.reporting.notes import run_notes
+from kdkit.settings import override
+from kdkit.training import BilstmSettings
+from kdkit.training import ModelSettings
+from kdkit.training import UnlabeledSettings
+from kdkit.training import distill
+
+ROWS = 32
+
+
+def events(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [event for event in found if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def settings(finished_run):
+    """Vanilla KD to a BiLSTM, from the teacher of the finished run."""
+    made = smoke.distillation(RECIPES["vanilla_kd"])
+    return dataclasses.replace(
+        override(made, [f"data.max_train_rows={ROWS}"]),
+        teacher=str(finished_run / "teacher_run"),
+        student=ModelSettings(bilstm=BilstmSettings(4, 6, 8)),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(settings, finished_run, tmp_path_factory):
+    """With the finished run's student as second teacher, and more text."""
+    folder = tmp_path_factory.mktemp("transfer")
+    train, dev = (
+        data.load_sentiment(split).texts[0] for split in ("train", "dev")
+    )
+    file = folder / "text.txt"
+    file.write_text("\n".join([*train[-20:], dev[3].upper()]))
+    vectors = folder / "vectors.txt"
+    vectors.write_text("plot 1 2 3 4 5 6\n")
+    settings = override(settings, [f"student.bilstm.word_vectors={vectors}"])
+    settings = dataclasses.replace(
+        settings,
+        unlabeled=UnlabeledSettings((str(file),), per_labeled=0.5),
+        more_teachers=(str(finished_run / "student"),),
+        teacher_weights=(3.0, 1.0),
+    )
+    distill(settings, folder / "run")
+    return folder / "run"
+
+
+def test_unlabelled_rows_of_dev_are_dropped_and_counted(run):
+    (event,) = events(run, "unlabeled")
+    assert (event["rows"], event["dropped"]) == (21, 1)
+    assert event["compared_with"] == ["dev", "test"]
+
+
+def test_an_epoch_has_the_stated_proportion(run):
+    (epoch,) = events(run, "epoch")
+    assert epoch["step"] == np.ceil(1.5 * ROWS / 32)
+    assert {"hard_label_loss", "soft_cross_entropy"} <= epoch["logs"].keys()
+
+
+def test_every_teacher_is_evaluated(run, finished_run):
+    arms = [event["arm"] for event in events(run, "evaluation")]
+    assert arms == ["teacher", "teacher_2", "student"]
+    second = events(run, "evaluation")[1]["metrics"]
+    (finished,) = events(finished_run, "run_finished")
+    assert second == finished["best"]["student"]["metrics"]
+
+
+def test_report_tells_of_text_and_teachers(run):
+    notes = " ".join(run_notes(read_run(run)))
+    assert "also labelled 20 rows of text" in notes
+    assert "1 more were left out, since they stand in dev or test" in notes
+    assert "learned from 2 teachers with weights [3.0, 1.0]" in notes
+
+
+def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
+    assert (run / "student.keras").is_file()
+    loaded = load_classifier(run, 2)
+    assert loaded.has_trained_head
+    expected = load_tokenizer(settings.teacher).get_vocabulary()
+    assert loaded.tokenizer.get_vocabulary() == expected
+
+
+def test_verbs_take_the_run_of_a_bilstm(run, capsys):
+    assert main(["evaluate", str(run)]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (finished,) = events(run, "run_finished")
+    assert answer["metrics"] == pytest.approx(
+        finished["best"]["student"]["metrics"]
+    )
+    assert main(["export", str(run), "--precision", "int8"]) == 0
+    assert (run / "exports" / "student-int8.tflite").is_file()
+    assert main(["report", str(run)]) == 0
+
+
+def test_teachers_of_other_words_are_refused(settings, tmp_path):
+    with pytest.raises(UsageError, match="no-such-teacher"):
+        distill(
+            dataclasses.replace(settings, more_teachers=("no-such-teacher",)),
+            tmp_path / "run",
+        )
+
+
+def test_word_vectors_of_another_width_are_refused(settings, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("plot 1 2\n")
+    settings = override(settings, [f"student.bilstm.word_vectors={vectors}"])
+    with pytest.raises(UsageError, match="embedding_dim=2"):
+        distill(settings, tmp_path / "run")
+
+
+def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text(data.load_sentiment("dev").texts[0][0])
+    settings = dataclasses.replace(
+        settings, unlabeled=UnlabeledSettings((str(file),))
+    )
+    with pytest.raises(UsageError, match="No unlabelled row is left of 1"):
+        distill(settings, tmp_path / "run")
