@@ -1,12 +1,14 @@
 """Writes RUN/report.html, one self-contained page, and prints its table.
 
-With several runs, or with --markdown, it writes the table of all of them, runs
-that differ only in their seed taken together, between the markers
-<!-- kdkit:results:start --> and <!-- kdkit:results:end --> of a file.
+With --markdown it writes the tables of all runs, those that differ only in
+their seed taken together, between the markers <!-- kdkit:results:start --> and
+<!-- kdkit:results:end --> of a file; with --overview one table with a line for
+each of them.
 
 example:
   kdkit report runs/tinybert
-  kdkit report runs/tinybert_seed* --markdown docs/results.md
+  kdkit report runs/tinybert_seed* runs/pkd_seed* --markdown docs/results.md
+  kdkit report runs/pkd runs/vanilla_kd --curves curves.svg
 """
 
 
@@ -17,12 +19,27 @@ def add_arguments(parser):
         metavar="FILE",
         help="also write the results of all runs into this file",
     )
+    parser.add_argument(
+        "--overview",
+        metavar="FILE",
+        help="also write one table of all runs into this file",
+    )
+    parser.add_argument(
+        "--curves",
+        metavar="FILE.svg",
+        help="also draw the students' metric over the epochs, on training data "
+        "and dev",
+    )
 
 
 def run(options):
     import pathlib
 
+    from kdkit.files import write_text
+    from kdkit.reporting import group_by_seed
+    from kdkit.reporting import markdown_overview
     from kdkit.reporting import markdown_results
+    from kdkit.reporting import plot_learning_curves
     from kdkit.reporting import print_report
     from kdkit.reporting import read_run
     from kdkit.reporting import replace_results
@@ -37,3 +54,14 @@ def run(options):
     if options.markdown:
         replace_results(options.markdown, markdown_results(all_records))
         print(f"Written: {options.markdown}")
+    if options.overview:
+        overview = markdown_overview(group_by_seed(all_records))
+        replace_results(
+            options.overview, overview or markdown_results(all_records)
+        )
+        print(f"Written: {options.overview}")
+    if options.curves:
+        write_text(
+            pathlib.Path(options.curves), plot_learning_curves(all_records)
+        )
+        print(f"Written: {options.curves}")

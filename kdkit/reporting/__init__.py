@@ -3,6 +3,8 @@
 Nothing here needs Keras or TensorFlow.
 """
 
+from kdkit.reporting.comparison import markdown_overview
+from kdkit.reporting.comparison import plot_learning_curves
 from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
 from kdkit.reporting.html import render_report
@@ -10,6 +12,7 @@ from kdkit.reporting.html import write_report
 from kdkit.reporting.latency_plot import plot_latency
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
+from kdkit.reporting.results import group_by_seed
 from kdkit.reporting.results import markdown_results
 from kdkit.reporting.results import markdown_table
 from kdkit.reporting.results import replace_results
@@ -19,9 +22,12 @@ from kdkit.reporting.terminal import terminal_table
 
 __all__ = [
     "RunRecords",
+    "group_by_seed",
+    "markdown_overview",
     "markdown_results",
     "markdown_table",
     "plot_latency",
+    "plot_learning_curves",
     "plot_losses",
     "plot_metric",
     "print_report",

@@ -16,6 +16,8 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.ticker import NullLocator
 from matplotlib.ticker import ScalarFormatter
 
+from kdkit.reporting.labels import stack_labels
+
 # In an HTML page the variable of that name wins over the colour itself.
 COLORS = {
     "page": "#fefefe",
@@ -26,6 +28,8 @@ COLORS = {
     "control": "#b8500b",
     "student": "#0a63c2",
 }
+# Lines of several runs, in this order.
+RUN_COLORS = ("#0a63c2", "#b8500b", "#2e7d4f", "#7a4fb0", "#68737f", "#a8860c")
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -55,6 +59,8 @@ _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _LEFT, _BOTTOM = 46, 40
 _LEAST_SPAN = 0.02  # of the largest value on the y axis
 LABEL_FONT = FontProperties(family="DejaVu Sans", size=10.5)
+_LABEL_GAP = 14
+_MOST_MARKERS = 12  # on one line
 
 
 def draw(
@@ -127,6 +133,44 @@ def widen(axes: Axes) -> None:
     if high - low < least:
         middle = (low + high) / 2
         axes.set_ylim(middle - least / 2, middle + least / 2)
+
+
+def plot_line(axes: Axes, epochs, values, **style) -> None:
+    """Draws one line, with points where they have room."""
+    axes.plot(
+        epochs,
+        values,
+        linewidth=1.8,
+        marker="o" if len(epochs) <= _MOST_MARKERS else None,
+        markersize=3.5,
+        clip_on=False,
+        **style,
+    )
+
+
+def label_ends(axes: Axes, ends: dict[str, tuple[float, str]]) -> None:
+    """Names each line at the right of the axes, beside its end.
+
+    Args:
+        axes: `matplotlib.axes.Axes`, with its limits already set.
+        ends: dict from the text of a label to the height of its line's end and
+            its colour.
+    """
+    bottom, top = axes.get_ylim()
+    gap = _LABEL_GAP * (top - bottom) / axes.get_window_extent().height
+    heights = [height for height, _ in ends.values()]
+    places = stack_labels(heights, gap, bottom, top)
+    for (text, (_, color)), place in zip(ends.items(), places, strict=True):
+        axes.annotate(
+            text,
+            (axes.get_xlim()[1], place),
+            xytext=(9, 0),
+            textcoords="offset points",
+            verticalalignment="center",
+            annotation_clip=False,
+            fontproperties=LABEL_FONT,
+            color=color,
+        )
 
 
 def text_size(axes: Axes, text: str) -> tuple[float, float]:

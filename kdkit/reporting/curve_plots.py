@@ -8,7 +8,9 @@ from kdkit.reporting.canvas import COLORS
 from kdkit.reporting.canvas import LABEL_FONT
 from kdkit.reporting.canvas import draw
 from kdkit.reporting.canvas import epoch_axis
+from kdkit.reporting.canvas import label_ends
 from kdkit.reporting.canvas import plain_axis
+from kdkit.reporting.canvas import plot_line
 from kdkit.reporting.canvas import text_size
 from kdkit.reporting.canvas import widen
 from kdkit.reporting.curves import Curve
@@ -16,7 +18,6 @@ from kdkit.reporting.curves import loss_curves
 from kdkit.reporting.curves import metric_curve
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import words
-from kdkit.reporting.labels import stack_labels
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import best_evaluation
@@ -25,8 +26,6 @@ from kdkit.reporting.tables import metric_names
 _SMALL = (320, 210)
 _LARGE = (430, 310)
 _LABEL_WIDTH = 60  # right of the axes
-_LABEL_GAP = 14
-_MOST_MARKERS = 12  # on one line
 _LOGARITHMIC_FROM = 10  # largest over smallest value
 
 
@@ -92,22 +91,22 @@ def plot_metric(records: RunRecords) -> str:
         ends = {}
         level = _teacher_level(records, metric, curves)
         if level is not None:
-            ends["teacher"] = scale * level
+            ends["teacher"] = scale * level, COLORS["teacher"]
             axes.axhline(
                 scale * level, color=COLORS["teacher"], linestyle=(0, (5, 3))
             )
         for curve in curves:
             epochs = [epoch for epoch, _ in curve.points]
             values = [scale * value for _, value in curve.points]
-            ends[curve.arm] = values[-1]
-            _plot_line(axes, epochs, values, color=COLORS[curve.arm])
+            ends[curve.arm] = values[-1], COLORS[curve.arm]
+            plot_line(axes, epochs, values, color=COLORS[curve.arm])
         axes.set_xlim(1 - min(0.05 * last, 0.5), last)
         axes.margins(y=0.12)
         widen(axes)
         plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=False)
         epoch_axis(axes)
         _mark_stages(axes, curves)
-        _label_ends(axes, ends)
+        label_ends(axes, ends)
 
     title = shown.heading(" on dev")
     return draw(_LARGE, "metric", title, paint, top=44, right=_LABEL_WIDTH)
@@ -150,7 +149,7 @@ def _plot_loss(curve: Curve):
             (curve.train, "-", color),
             (curve.dev, (0, (4, 2)), COLORS["page"]),
         ):
-            _plot_line(
+            plot_line(
                 axes,
                 [epoch for epoch, _ in points],
                 [value for _, value in points],
@@ -168,18 +167,6 @@ def _plot_loss(curve: Curve):
 
     name = f"{curve.arm} {curve.stage} {curve.name}"
     return draw(_SMALL, name, words(curve.name), paint)
-
-
-def _plot_line(axes, epochs, values, **style):
-    axes.plot(
-        epochs,
-        values,
-        linewidth=1.8,
-        marker="o" if len(epochs) <= _MOST_MARKERS else None,
-        markersize=3.5,
-        clip_on=False,
-        **style,
-    )
 
 
 def _mark_stages(axes, curves):
@@ -210,22 +197,4 @@ def _mark_stages(axes, curves):
             fontproperties=LABEL_FONT,
             color=COLORS["muted"],
             parse_math=False,
-        )
-
-
-def _label_ends(axes, ends):
-    """Names each line at the right of the axes, beside its end."""
-    bottom, top = axes.get_ylim()
-    gap = _LABEL_GAP * (top - bottom) / axes.get_window_extent().height
-    places = stack_labels(list(ends.values()), gap, bottom, top)
-    for arm, place in zip(ends, places, strict=True):
-        axes.annotate(
-            arm,
-            (axes.get_xlim()[1], place),
-            xytext=(9, 0),
-            textcoords="offset points",
-            verticalalignment="center",
-            annotation_clip=False,
-            fontproperties=LABEL_FONT,
-            color=COLORS[arm],
         )

@@ -104,6 +104,36 @@ def metric_curve(
     return MetricCurve(arm, tuple(points), tuple(stages)) if points else None
 
 
+def training_curve(records: RunRecords, arm: str, metric: str) -> tuple:
+    """Returns a metric on the training data over the epochs of one arm.
+
+    Args:
+        records: `RunRecords`.
+        arm: string.
+        metric: string. The name of the log.
+
+    Returns:
+        A tuple of (epoch, value), stages joined as in `metric_curve`; empty
+        where it was not measured while training.
+    """
+    by_stage = {}
+    for event in records.events_of("epoch"):
+        if event["arm"] == arm:
+            stage = by_stage.setdefault(event["stage"], {})
+            value = finite_numbers(event.get("logs")).get(metric)
+            stage[event["epoch"]] = value
+    points = []
+    num_epochs_before = 0
+    for values in by_stage.values():
+        points += [
+            (num_epochs_before + epoch, value)
+            for epoch, value in sorted(values.items())
+            if value is not None
+        ]
+        num_epochs_before += max(values)
+    return tuple(points)
+
+
 def stage_seconds(records: RunRecords) -> dict[tuple[str, str], float]:
     """Returns the seconds of training, by (arm, stage), in order.
 

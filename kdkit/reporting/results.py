@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.files import write_text
+from kdkit.reporting.comparison import markdown_overview
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.notes import run_notes
@@ -38,7 +39,8 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
     """Returns a section of Markdown for each group of runs.
 
     Runs that differ only in their seed make one section, with mean ± sample
-    standard deviation. Each section has the table, the notes and how the
+    standard deviation. Before several sections stands a table of all. Each
+    section has the table, the notes and how the
     numbers were made: commands, commit, seeds and time.
 
     Args:
@@ -58,9 +60,11 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
             "There are no results without runs. Expected at least one run. "
             "Received: none. Pass the run directories to be written up."
         )
-    sections = [
-        _section(group, "#" * heading_level) for group in group_by_seed(runs)
-    ]
+    groups = group_by_seed(runs)
+    sections = [_section(group, "#" * heading_level) for group in groups]
+    overview = markdown_overview(groups)
+    if overview:
+        sections.insert(0, overview)
     return "\n\n".join(sections) + "\n"
 
 

@@ -72,6 +72,10 @@ class Kind:
         """Returns the Keras loss between labels and logits."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
+    def training_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns what is measured while training, for learning curves."""
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
     def encode(self, examples, tokenizer, sequence_length):
         """Returns the rows as `kdkit.data.EncodedExamples`."""
         return data.encode(examples, tokenizer, sequence_length)
@@ -115,6 +119,9 @@ class Regression(Kind):
 
     def label_loss(self):
         return keras.losses.MeanSquaredError()
+
+    def training_metrics(self):
+        return []
 
     def predict(self, logits):
         return logits[:, 0]

@@ -25,6 +25,9 @@ class MultiLabel(Kind):
     def label_loss(self):
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
+    def training_metrics(self):
+        return []
+
     def predict(self, logits):
         return (logits > 0).astype("int32")
 

@@ -36,6 +36,10 @@ class CorpusMaterial:
     larger_is_better = False
 
     @property
+    def training_metrics(self):
+        return []
+
+    @property
     def label_loss(self):
         # The mean over the tokens that count, however many a row has.
         return keras.losses.SparseCategoricalCrossentropy(

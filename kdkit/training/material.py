@@ -20,11 +20,14 @@ class Material(Protocol):
         primary_metric: string. The metric that decides which epoch is best.
         larger_is_better: bool. Whether a larger one is.
         label_loss: Keras loss between labels and logits.
+        training_metrics: list of Keras metrics of labels and logits, logged
+            while training beside the losses.
     """
 
     primary_metric: str
     larger_is_better: bool
     label_loss: keras.losses.Loss
+    training_metrics: list[keras.metrics.Metric]
 
     def labeled_only(self) -> "Material":
         """Returns it without the rows that only a teacher can use."""
@@ -72,6 +75,10 @@ class TaskMaterial:
     @property
     def label_loss(self):
         return self.evaluator.task.kind.label_loss()
+
+    @property
+    def training_metrics(self):
+        return self.evaluator.task.kind.training_metrics()
 
     def labeled_only(self):
         return dataclasses.replace(self, unlabeled=None)

@@ -183,9 +183,10 @@ class StageRun:
         trainer.compile(
             optimizer=optimizer,
             loss=self._material.label_loss,
-            # The material's are the official ones. A keras-hub task model has
-            # the accuracy of single labels until it is given others.
+            # A keras-hub task model has metrics of its own until it is given
+            # others. Rows whose label does not count have weight 0.
             metrics=None if stage.objectives else [],
+            weighted_metrics=self._material.training_metrics,
             jit_compile=arm.jit_compile,
         )
         optimizer.build(trainer.trainable_variables)

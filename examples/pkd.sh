@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Patient KD with the command line: a student of an encoder's first blocks, on
+# labels, soft labels and [CLS] states.
+#
+#     examples/pkd.sh GLUE_DIR TASK ENCODER [more options]
+#
+# For example: examples/pkd.sh glue mrpc bert_base_en_uncased \
+#     --num-layers 3
+# Without arguments it shows the same on generated sentences.
+set -euo pipefail
+
+if [ $# -lt 3 ]; then
+    exec kdkit distill pkd --smoke --run-dir runs/smoke_pkd
+fi
+glue=$1 task=$2 encoder=$3
+shift 3
+
+kdkit train-teacher --task "$task" --data-dir "$glue" --model "$encoder" \
+    --run-dir "runs/${task}_teacher"
+kdkit distill pkd --task "$task" --data-dir "$glue" \
+    --teacher "runs/${task}_teacher" --run-dir "runs/${task}_pkd" "$@"
+kdkit report "runs/${task}_pkd"

@@ -1,0 +1,192 @@
+"""Several runs beside each other: a table of methods, learning curves."""
+
+import re
+import statistics
+from collections.abc import Sequence
+
+from kdkit.reporting.canvas import COLORS
+from kdkit.reporting.canvas import RUN_COLORS
+from kdkit.reporting.canvas import draw
+from kdkit.reporting.canvas import epoch_axis
+from kdkit.reporting.canvas import label_ends
+from kdkit.reporting.canvas import plain_axis
+from kdkit.reporting.canvas import plot_line
+from kdkit.reporting.curves import metric_curve
+from kdkit.reporting.curves import training_curve
+from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import times
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import task_name
+from kdkit.reporting.tables import metric_names
+
+_SEED = re.compile(r"(^|[_-])seed[_-]?\d+$")
+_LARGE = (430, 310)
+_LABEL_WIDTH = 110  # right of the axes
+
+
+def run_name(records: RunRecords) -> str:
+    """Returns what a run's directory is called, without its seed.
+
+    Runs of several seeds stand in `NAME_seed0`, `NAME_seed1` or in
+    `NAME/seed_0`, `NAME/seed_1`.
+    """
+    path = records.run_dir.resolve()
+    return _SEED.sub("", path.name) or path.parent.name
+
+
+def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
+    """Returns a table with a line for each group of distillations.
+
+    Args:
+        groups: sequence of groups of runs that differ only in their seed, as
+            `kdkit.reporting.results.group_by_seed` makes them. Groups of
+            teachers are left out.
+
+    Returns:
+        A GitHub Markdown table by task, in the order of the groups: the
+        metric on dev of student, teacher and control, how much of the
+        teacher's the student keeps, parameters and, where files were timed, the int8 file.
+        Empty for fewer than two distillations.
+    """
+    groups = [group for group in groups if not group[0].trains_a_teacher]
+    if len(groups) < 2:
+        return ""
+    lines = [
+        "| task | run | student, dev | of teacher | teacher | same student "
+        "without teacher | parameters | int8 file | runs |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for group in sorted(groups, key=lambda group: _task_order(group, groups)):
+        cells = [
+            task_name(group[0]),
+            run_name(group[0]),
+            _metric(group, "student"),
+            _kept(group),
+            _metric(group, "teacher"),
+            _metric(group, "control"),
+            _parameters(group[0]),
+            _smallest_file(group),
+            str(len(group)),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
+    """Draws the students' main metric over the epochs, a colour for each run.
+
+    Solid lines with full points are training, dashed lines with hollow points
+    dev. On training data it is the mean over an epoch, with dropout.
+
+    Args:
+        runs: sequence of `RunRecords` on one task.
+
+    Returns:
+        SVG text, empty where no epoch was evaluated.
+    """
+    metric = next(iter(metric_names(runs[0])), None)
+    curves = [
+        (run_name(run), metric_curve(run, "student", metric), run)
+        for run in runs
+    ]
+    curves = [entry for entry in curves if entry[1] is not None]
+    if not curves:
+        return ""
+    shown = metric_format(metric)
+    scale = 100 if shown.unit == "%" else 1
+
+    def paint(axes):
+        ends = {}
+        for number, (name, dev, run) in enumerate(curves):
+            color = RUN_COLORS[number % len(RUN_COLORS)]
+            sides = (
+                (training_curve(run, "student", metric), "-", color),
+                (dev.points, (0, (4, 2)), COLORS["page"]),
+            )
+            for points, style, inside in sides:
+                plot_line(
+                    axes,
+                    [epoch for epoch, _ in points],
+                    [scale * value for _, value in points],
+                    color=color,
+                    linestyle=style,
+                    markerfacecolor=inside,
+                )
+            ends[name] = (scale * dev.points[-1][1], color)
+        axes.margins(y=0.12)
+        plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=False)
+        epoch_axis(axes)
+        label_ends(axes, ends)
+
+    title = shown.heading(", training solid, dev dashed")
+    return draw(
+        _LARGE, "learning curves", title, paint, top=44, right=_LABEL_WIDTH
+    )
+
+
+def _task_order(group, groups):
+    tasks = [task_name(other[0]) for other in groups]
+    return tasks.index(task_name(group[0]))
+
+
+def _values(group, arm):
+    """The main metric of an arm in each run that has it."""
+    metric = metric_names(group[0])[0]
+    evaluations = [best_evaluation(run, arm) for run in group]
+    return [
+        evaluation.metrics[metric]
+        for evaluation in evaluations
+        if evaluation is not None and metric in evaluation.metrics
+    ]
+
+
+def _metric(group, arm):
+    shown = metric_format(metric_names(group[0])[0])
+    values = _values(group, arm)
+    if not values:
+        return DOES_NOT_APPLY
+    text = shown.number(statistics.fmean(values))
+    if len(values) > 1:
+        text += f" ± {shown.number(statistics.stdev(values))}"
+    return f"{text} {shown.title}".replace(" accuracy", " %")
+
+
+def _kept(group):
+    teacher, student = _values(group, "teacher"), _values(group, "student")
+    if not teacher or not student or not statistics.fmean(teacher) > 0:
+        return DOES_NOT_APPLY
+    share = statistics.fmean(student) / statistics.fmean(teacher)
+    return f"{100 * share:.1f} %"
+
+
+def _parameters(run):
+    count = model_description(run, "student").get("parameters")
+    return DOES_NOT_APPLY if count is None else f"{millions(count)} M"
+
+
+def _smallest_file(group):
+    """Size of the student's int8 file, and its gain over the teacher's."""
+    student = _first_file(group[0], "student", "int8")
+    teacher = _first_file(group[0], "teacher", "fp32")
+    if student is None:
+        return DOES_NOT_APPLY
+    text = f"{millions(student.size_bytes)} MB"
+    if teacher is None:
+        return text
+    for setting, latency in student.latencies.items():
+        if setting in teacher.latencies:
+            ratio = teacher.latencies[setting].median_ms / latency.median_ms
+            return f"{text}, {times(ratio)} as fast"
+    return text
+
+
+def _first_file(run, arm, precision):
+    files = [
+        file for file in exported_files(run, arm) if file.precision == precision
+    ]
+    return files[0] if files else None
