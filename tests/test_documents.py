@@ -10,6 +10,7 @@ import pytest
 
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import make_verb_parser
+from kdkit.recipes import RECIPES
 
 ROOT = pathlib.Path(__file__).parent.parent
 MARKDOWN = [
@@ -80,3 +81,8 @@ def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "student-int8.tflite").is_file()
     assert list((tmp_path / "prediction_layer").rglob("events*"))
     assert "precision='int8'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_has_an_example(recipe):
+    assert (ROOT / "examples" / f"{recipe}.sh").is_file()

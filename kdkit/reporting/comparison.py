@@ -50,8 +50,8 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
     Returns:
         A GitHub Markdown table by task, in the order of the groups: the
         metric on dev of student, teacher and control, how much of the
-        teacher's the student keeps, parameters and, where files were timed, the int8 file.
-        Empty for fewer than two distillations.
+        teacher's the student keeps, parameters and, where files were timed,
+        the int8 file. Empty for fewer than two distillations.
     """
     groups = [group for group in groups if not group[0].trains_a_teacher]
     if len(groups) < 2:

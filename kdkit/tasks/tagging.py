@@ -53,10 +53,11 @@ class Polyphones(Tagging):
     """The reading of one character, among those it has in the training data.
 
     Args:
-        candidates: dict or `None`. From a character to the numbers of its
-            readings.
+        class_names: as in `Kind`.
         vocabulary: tuple of strings or `None`. The characters of the training
             data.
+        candidates: dict or `None`. From a character to the numbers of its
+            readings.
     """
 
     candidates: dict[str, tuple[int, ...]] | None = None

@@ -149,7 +149,8 @@ def run_sweep(
         project_name="tuner",
         # Finished runs are found by their directories, not by the tuner.
         overwrite=True,
-        **({} if max_trials is None else {"seed": search_seed}),
+        # keras-tuner 1.4.8 takes 0 for no seed.
+        **({} if max_trials is None else {"seed": search_seed + 1}),
     )
     try:
         search.search(verbose=0)
