@@ -20,7 +20,8 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     `keras_hub.models.TextClassifier.from_preset`, tokenizer included. That of
     another kind holds the encoder and the tokenizer as presets and the head in
     `head.keras`, a functional model from the encoder's outputs (and, for
-    heads with candidates, the token ids) to logits:
+    heads with candidates, the token ids) to logits. For `batch`, a dict of
+    tensors:
 
     ```python
     encoder = keras_hub.models.Backbone.from_preset(path)

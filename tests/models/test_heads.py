@@ -143,6 +143,7 @@ def test_saved_model_loads_where_kdkit_is_not_installed(preset, tmp_path):
         "import keras, keras_hub, numpy as np\n"
         f"path = {str(path)!r}\n"
         "batch = dict(np.load('batch.npz'))\n"
+        "batch = {k: keras.ops.convert_to_tensor(batch[k]) for k in batch}\n"
         "encoder = keras_hub.models.Backbone.from_preset(path)\n"
         "head = keras.models.load_model(f'{path}/head.keras')\n"
         "keras_hub.tokenizers.Tokenizer.from_preset(path)\n"

@@ -4,9 +4,11 @@ import keras
 import pytest
 
 from kdkit.models import PRESETS
+from kdkit.models import BilstmConfig
 from kdkit.models import student
 
-# Embeddings, blocks and pooler of keras-hub's BertBackbone.
+# Embeddings, blocks and pooler of keras-hub's BertBackbone; of a BiLSTM all
+# but the head.
 PARAMETERS = {
     "bert_base_en_uncased": 109_482_240,
     "tinybert_4_layer_en_uncased": 14_350_248,
@@ -16,11 +18,17 @@ PARAMETERS = {
     "bert_3_layer_en_uncased": 45_691_392,
     "bert_6_layer_en_uncased": 66_955_008,
     "lightpaff_bert_3_layer_en_uncased": 25_611_264,
+    "distilled_bilstm_en_uncased": 9_818_200,
 }
 
 
 def count_by_hand(config):
-    """Parameters of a BERT, from its sizes alone."""
+    """Parameters of a BERT or a BiLSTM, from its sizes alone."""
+    if isinstance(config, BilstmConfig):
+        gates = 4 * config.units * (config.embedding_dim + config.units + 1)
+        feed_forward = (2 * config.units + 1) * config.intermediate_dim
+        rows = config.vocabulary_size * config.embedding_dim
+        return rows + 2 * gates + feed_forward
     width, inner = config.hidden_dim, config.intermediate_dim
     norm = 2 * width
     rows = config.vocabulary_size + config.max_sequence_length + 2
