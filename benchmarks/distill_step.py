@@ -17,16 +17,16 @@ the goal.
 import argparse
 import json
 import os
-import statistics
 import sys
-import time
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import numpy as np
 import tensorflow as tf
+from measuring import compiled_forward
+from measuring import median_seconds
+from measuring import random_batch
 
 import kdkit
 from kdkit import data
@@ -63,20 +63,11 @@ def main():
             teacher.backbone.vocabulary_size,
         )
     work = {
-        "teacher forward": teacher_forward(teacher, batch[0]),
+        "teacher forward": compiled_forward(teacher, batch[0]),
         "student step": plain_step(teacher, batch),
         "distillation step": distillation_step(teacher, batch),
     }
-    seconds = {name: [] for name in work}
-    for run in work.values():  # compiles
-        run()
-        run()
-    for _ in range(options.rounds):
-        for name, run in work.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(all_) for name, all_ in seconds.items()}
+    medians = median_seconds(work, options.rounds)
     for name, median in medians.items():
         print(f"{name:<18} {1000 * median:8.1f} ms")
     floor = medians["teacher forward"] + medians["student step"]
@@ -112,26 +103,6 @@ def real_teacher_and_batch(options):
         batches.take(50), key=lambda batch: batch[0]["token_ids"].shape[1]
     )
     return loaded.model, batch
-
-
-def random_batch(batch_size, sequence_length, vocabulary_size):
-    """Full-length rows of random tokens with random labels."""
-    rng = np.random.default_rng(0)
-    shape = (batch_size, sequence_length)
-    inputs = {
-        "token_ids": rng.integers(0, vocabulary_size, shape, dtype="int32"),
-        "segment_ids": np.zeros(shape, "int32"),
-        "padding_mask": np.ones(shape, "int32"),
-    }
-    labels = rng.integers(0, 2, batch_size, dtype="int32")
-    return keras.tree.map_structure(tf.constant, (inputs, labels))
-
-
-def teacher_forward(teacher, inputs):
-    forward = tf.function(
-        lambda batch: teacher(batch, training=False), jit_compile=True
-    )
-    return lambda: forward(inputs).numpy()
 
 
 def make_student(teacher):

@@ -1,11 +1,14 @@
-"""Evaluates a model on a split of a task.
+"""Evaluates a model on a split of a task, or on running text.
 
 MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
-last line is a JSON object with task, split, examples and metrics.
+last line is a JSON object with task, split, examples and metrics. With --corpus
+MODEL is a run of kdkit pretrain, measured by perplexity and accuracy at masked
+tokens; without, such a run is measured on the text that it held out.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
+  kdkit evaluate runs/pretrained --corpus text.txt
 """
 
 from kdkit.cli import options as shared
@@ -16,11 +19,26 @@ def add_arguments(parser):
     shared.add_task(parser)
     shared.add_model_choice(parser)
     parser.add_argument("--split", default="dev", help="dev unless set")
+    shared.add_texts(parser)
 
 
 def run(options):
     import json
 
+    from kdkit.cli.masked_evaluation import evaluate_on_text
+    from kdkit.cli.masked_evaluation import is_about_text
+
+    result = (
+        evaluate_on_text(options)
+        if is_about_text(options)
+        else _evaluate_on_task(options)
+    )
+    for name, value in result["metrics"].items():
+        print(f"{name}: {value:.4f}")
+    print(json.dumps(result))
+
+
+def _evaluate_on_task(options):
     from kdkit.cli.locating import locate
     from kdkit.cli.opening import open_model
     from kdkit.training.evaluation import predict_logits
@@ -29,16 +47,9 @@ def run(options):
     encoded = opened.encode(options.split)
     shared.require_labels(encoded, options.split)
     logits = predict_logits(opened.predict, encoded)
-    metrics = opened.task.compute_metrics(encoded.targets, logits)
-    for name, value in metrics.items():
-        print(f"{name}: {value:.4f}")
-    print(
-        json.dumps(
-            {
-                "task": opened.task.name,
-                "split": options.split,
-                "examples": len(encoded),
-                "metrics": metrics,
-            }
-        )
-    )
+    return {
+        "task": opened.task.name,
+        "split": options.split,
+        "examples": len(encoded),
+        "metrics": opened.task.compute_metrics(encoded.targets, logits),
+    }

@@ -21,8 +21,8 @@ def add_task(parser, required=False):
     )
 
 
-def add_corpus(parser):
-    """Adds `--corpus`, `--column` and `--held-out`."""
+def add_texts(parser):
+    """Adds `--corpus` and `--column`."""
     parser.add_argument(
         "--corpus",
         nargs="+",
@@ -34,6 +34,11 @@ def add_corpus(parser):
         "--column",
         help="the column of tab-separated tables that holds the texts",
     )
+
+
+def add_corpus(parser):
+    """Adds `--corpus`, `--column` and `--held-out`."""
+    add_texts(parser)
     parser.add_argument(
         "--held-out",
         nargs="+",

@@ -60,34 +60,50 @@ class CorpusMaterial:
         )
 
     def evaluate(self, predict):
-        """Perplexity and accuracy at masked tokens that are always the same.
-
-        Perplexity is exp of the mean negative log-likelihood in nats, over all
-        predicted tokens of the held-out rows.
-        """
-        loss = correct = total = 0.0
-        for x, labels, weights in self.validation_batches():
-            logits = np.asarray(predict(x), "float32")
-            labels, weights = labels.numpy(), weights.numpy()
-            chosen = np.take_along_axis(logits, labels[..., np.newaxis], -1)
-            likelihoods = chosen[..., 0] - scipy.special.logsumexp(logits, -1)
-            loss -= float((weights * likelihoods).sum())
-            correct += float((weights * (logits.argmax(-1) == labels)).sum())
-            total += float(weights.sum())
-        if not math.isfinite(loss):
-            raise RunError(
-                "The loss on the held-out text is not finite: the model has "
-                "diverged."
-            )
+        """Perplexity and accuracy at masked tokens that are always the same."""
         return {
             "split": "held_out",
             "examples": len(self.held_out),
-            "metrics": {
-                "perplexity": math.exp(min(loss / total, 700.0)),
-                "masked_accuracy": correct / total,
-            },
+            "metrics": masked_metrics(predict, self.held_out, self.masker),
             "agreement": None,
         }
+
+
+def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
+    """Returns how well a model predicts masked tokens.
+
+    Perplexity is exp of the mean negative log-likelihood in nats, over all
+    predicted tokens of the rows; `masked_accuracy` the share of them that gets
+    the highest logit.
+
+    Args:
+        predict: callable from a dict batch to logits of shape `(batch_size,
+            num_predictions, vocabulary_size)`.
+        rows: `kdkit.data.PackedCorpus`.
+        masker: `kdkit.data.Masker`. The same tokens are masked at every call.
+
+    Raises:
+        RunError: if the loss is not finite.
+    """
+    loss = correct = total = 0.0
+    batches = masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
+    for x, labels, weights in batches:
+        logits = np.asarray(predict(x), "float32")
+        labels, weights = labels.numpy(), weights.numpy()
+        chosen = np.take_along_axis(logits, labels[..., np.newaxis], -1)
+        likelihoods = chosen[..., 0] - scipy.special.logsumexp(logits, -1)
+        loss -= float((weights * likelihoods).sum())
+        correct += float((weights * (logits.argmax(-1) == labels)).sum())
+        total += float(weights.sum())
+    if not math.isfinite(loss):
+        raise RunError(
+            "The loss on the held-out text is not finite: the model has "
+            "diverged."
+        )
+    return {
+        "perplexity": math.exp(min(loss / total, 700.0)),
+        "masked_accuracy": correct / total,
+    }
 
 
 def load_corpus(settings: CorpusSettings, tokenizer, directory):

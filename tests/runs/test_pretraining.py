@@ -11,6 +11,7 @@ from helpers import log_softmax
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.models import load_encoder
 from kdkit.models import load_masked_lm
 from kdkit.recipes import smoke
 from kdkit.training import CorpusSettings
@@ -73,6 +74,42 @@ def test_perplexity_falls_and_the_best_epoch_is_kept(pretrained):
     assert last < first
     (finished,) = read_events(pretrained, "run_finished")
     assert finished["best"]["encoder"]["metrics"]["perplexity"] == last
+
+
+def test_evaluate_measures_what_the_run_held_out(pretrained, capsys):
+    assert main(["evaluate", str(pretrained)]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (finished,) = read_events(pretrained, "run_finished")
+    assert answer["metrics"] == pytest.approx(
+        finished["best"]["encoder"]["metrics"], rel=1e-3
+    )
+    assert answer["corpus"] == "held_out"
+
+
+def test_evaluate_measures_any_text(pretrained, tmp_path, capsys):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(CORPUS.texts(held_out=True)))
+    words = ["evaluate", str(pretrained), "--corpus", str(file)]
+    assert main(words) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (finished,) = read_events(pretrained, "run_finished")
+    # The same texts, rows and masks.
+    assert answer["metrics"] == pytest.approx(
+        finished["best"]["encoder"]["metrics"], rel=1e-3
+    )
+    assert main([*words, "--task", "sst2"]) == 2
+    assert "a task or on running text" in capsys.readouterr().err
+
+
+def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):
+    encoder, tokenizer = load_encoder(pretrained)
+    encoder.save_to_preset(str(tmp_path / "encoder"))
+    tokenizer.save_to_preset(str(tmp_path / "encoder"))
+    file = tmp_path / "text.txt"
+    file.write_text("some words")
+    words = [str(tmp_path / "encoder"), "--corpus", str(file)]
+    assert main(["evaluate", *words]) == 2
+    assert "no trained head for masked tokens" in capsys.readouterr().err
 
 
 def test_encoder_loads_without_kdkits_help(pretrained):
