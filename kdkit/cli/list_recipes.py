@@ -20,9 +20,10 @@ def run(options):
 
     recipes = Table("recipe", "what it does", "paper", title="Recipes")
     for recipe in RECIPES.values():
-        recipes.add_row(recipe.name, recipe.title, recipe.paper)
+        paper = recipe.paper.replace("https://arxiv.org/abs/", "arXiv:")
+        recipes.add_row(recipe.name, recipe.title, paper)
     presets = Table(
-        "preset", "layers × width", "heads", "feed-forward", "source",
+        "preset", "size", "heads", "feed-\nforward", "source",
         title="Student presets",
     )  # fmt: skip
     for name, preset in PRESETS.items():
@@ -40,6 +41,10 @@ def run(options):
         )
     console = Console()
     for table in (recipes, presets, tasks):
+        names, *others = table.columns
+        names.no_wrap = True  # they are copied from here
+        for column in others:
+            column.overflow = "fold"
         console.print(table)
 
 

@@ -9,6 +9,9 @@ import pytest
 
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import main
+from kdkit.models import PRESETS
+from kdkit.recipes import RECIPES
+from kdkit.tasks import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +94,9 @@ def test_no_verb_shows_the_help(capsys):
 
 def test_list_and_show_print_recipes(capsys):
     assert main(["list"]) == 0
-    assert "tinybert" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    for name in (*RECIPES, *PRESETS, *TASKS):
+        assert f" {name} " in output  # whole, also in a narrow terminal
     assert main(["show", "tinybert", "--task", "cola"]) == 0
     assert '"epochs": 50' in capsys.readouterr().out
 
