@@ -7,6 +7,7 @@ import shlex
 import sys
 
 import pytest
+from kinds import write_polyphone
 
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import make_verb_parser
@@ -81,6 +82,18 @@ def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "student-int8.tflite").is_file()
     assert list((tmp_path / "prediction_layer").rglob("events*"))
     assert "precision='int8'" in capsys.readouterr().out
+
+
+@pytest.mark.large
+def test_example_of_polyphones_runs_small(tmp_path, monkeypatch, capsys):
+    write_polyphone(tmp_path, num_rows=400)
+    words = ["--output", str(tmp_path / "runs"), "--layers", "4"]
+    words += ["--width", "16", "--pretraining-epochs", "1", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", ["polyphone.py", str(tmp_path), *words])
+    path = ROOT / "examples" / "polyphone.py"
+    runpy.run_path(str(path), run_name="__main__")
+    assert "most frequent reading" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "pkd_seed0" / "student").is_dir()
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

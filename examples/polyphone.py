@@ -1,0 +1,122 @@
+"""Chinese polyphones: pretrain on characters, fine-tune, distil.
+
+    python examples/polyphone.py DATA_DIR [--output runs/polyphone]
+
+DATA_DIR holds polyphone/dev.sent and so on (docs/tasks.md). No pretrained
+encoder with a vocabulary of Chinese characters is needed: one is made here from
+the training sentences. Each step is a run directory that goes on where it was
+stopped; the same steps from the command line are kdkit pretrain, train-teacher
+and distill.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+
+from kdkit import tasks
+from kdkit import training
+from kdkit.recipes import RECIPES
+from kdkit.recipes import fine_tuning
+from kdkit.recipes import pretraining
+
+METHODS = ("fine_tuning", "vanilla_kd", "pkd")
+LENGTH = 64  # characters
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data_dir")
+    parser.add_argument("--output", default="runs/polyphone")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--pretraining-epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    output = pathlib.Path(options.output)
+    output.mkdir(parents=True, exist_ok=True)
+
+    task = tasks.get_task("polyphone").for_data(options.data_dir)
+    train, dev = (
+        task.load(split, options.data_dir) for split in ("train", "dev")
+    )
+    baseline = tasks.majority_accuracy(train, dev)
+    print(f"The most frequent reading of each character: {baseline:.4f} on dev")
+
+    text, vocabulary = output / "text.txt", output / "vocabulary.txt"
+    text.write_text(
+        "".join(f"{''.join(words)}\n" for words in train.words),
+        encoding="utf-8",
+    )
+    vocabulary.write_text(
+        "".join(f"{piece}\n" for piece in task.kind.vocabulary),
+        encoding="utf-8",
+    )
+    training.pretrain(
+        training.PretrainSettings(
+            corpus=training.CorpusSettings(
+                files=(str(text),),
+                held_out_every=20,
+                sequence_length=LENGTH,
+            ),
+            model=training.ModelSettings(
+                num_layers=options.layers,
+                hidden_dim=options.width,
+                num_heads=4,
+                intermediate_dim=4 * options.width,
+                max_sequence_length=LENGTH,
+            ),
+            tokenizer=str(vocabulary),
+            stages=(
+                dataclasses.replace(
+                    pretraining.STAGES[0],
+                    epochs=options.pretraining_epochs,
+                    learning_rate=5e-4,
+                ),
+            ),
+            seed=options.seed,
+        ),
+        output / "pretrained",
+    )
+    data = training.DataSettings("polyphone", options.data_dir, LENGTH)
+    training.train_teacher(
+        training.TeacherSettings(
+            data=data,
+            model=training.ModelSettings(checkpoint=str(output / "pretrained")),
+            stages=(
+                dataclasses.replace(
+                    fine_tuning.STAGES[0],
+                    epochs=options.epochs,
+                    learning_rate=2e-4,
+                ),
+            ),
+            seed=options.seed,
+        ),
+        output / "teacher",
+    )
+    for name in METHODS:
+        recipe = RECIPES[name]
+        training.distill(
+            training.DistillSettings(
+                recipe=name,
+                data=data,
+                teacher=str(output / "teacher"),
+                pretrained=str(output / "pretrained"),
+                student=training.ModelSettings(
+                    copy_from="pretrained",
+                    copy_layers=tuple(range(1, options.layers // 2 + 1)),
+                ),
+                stages=tuple(
+                    dataclasses.replace(
+                        one, epochs=options.epochs, learning_rate=2e-4
+                    )
+                    for one in recipe.stages_for(task)
+                ),
+                seed=options.seed,
+            ),
+            output / f"{name}_seed{options.seed}",
+        )
+
+
+if __name__ == "__main__":
+    main()
