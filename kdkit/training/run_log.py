@@ -39,9 +39,12 @@ def finish(run: RunDirectory, best) -> None:
     """
     run.log("run_finished", seconds=run.seconds, best=best)
     for arm, result in best.items():
+        file = run.path / f"{arm}.keras"
         print(
-            f"{arm}: {format_metrics(result['metrics'])} on dev (epoch "
-            f"{result['epoch']} of {result['stage']}), in {run.path / arm}",
+            f"{arm}: {format_metrics(result['metrics'])} on "
+            f"{result['split'].replace('_', '-')} (epoch {result['epoch']} of "
+            f"{result['stage']}), in "
+            f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
 

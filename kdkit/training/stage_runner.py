@@ -51,8 +51,9 @@ class Arm:
         """Runs what is left of the stages; returns the best of the last one.
 
         Returns:
-            A dict with the `stage`, its `epoch` and the `metrics` of the
-            weights with which the model ends.
+            A dict with the `stage` and its `epoch` with whose weights the
+            model ends, the `split` it was measured on, `metrics` and
+            `agreement`.
         """
         for stage in stages:
             StageRun(run, self, stage).run()
@@ -69,6 +70,7 @@ class Arm:
         return {
             "stage": stages[-1].name,
             "epoch": epoch,
+            "split": evaluation["split"],
             "metrics": evaluation["metrics"],
             "agreement": evaluation["agreement"],
         }
