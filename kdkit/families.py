@@ -50,6 +50,8 @@ class Family:
         backbone: subclass of `keras_hub.models.Backbone`.
         classifier: subclass of `keras_hub.models.TextClassifier` to put on it.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
+        masked_lm: subclass of `keras_hub.models.MaskedLM`, or `None` where
+            keras-hub has none.
         parts: dict. Where the backbone keeps its layers beside the blocks: a
             name that families share, to a path of attributes. Layers that a
             backbone of some sizes lacks may be in it.
@@ -71,6 +73,7 @@ class Family:
     backbone: type
     classifier: type
     tokenizer: type
+    masked_lm: type | None
     parts: Mapping[str, str]
     blocks: Callable = listed_blocks
     renamed_sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -95,6 +98,7 @@ FAMILIES = {
             keras_hub.models.BertBackbone,
             keras_hub.models.BertTextClassifier,
             keras_hub.tokenizers.BertTokenizer,
+            keras_hub.models.BertMaskedLM,
             BERT_PARTS,
             hugging_face_type="bert",
         ),
@@ -104,6 +108,7 @@ FAMILIES = {
             keras_hub.models.DistilBertBackbone,
             keras_hub.models.DistilBertTextClassifier,
             keras_hub.tokenizers.DistilBertTokenizer,
+            keras_hub.models.DistilBertMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="distilbert",
         ),
@@ -113,6 +118,7 @@ FAMILIES = {
             keras_hub.models.RobertaBackbone,
             keras_hub.models.RobertaTextClassifier,
             keras_hub.tokenizers.RobertaTokenizer,
+            keras_hub.models.RobertaMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="roberta",
             num_separators=2,
@@ -123,6 +129,7 @@ FAMILIES = {
             keras_hub.models.XLMRobertaBackbone,
             keras_hub.models.XLMRobertaTextClassifier,
             keras_hub.tokenizers.XLMRobertaTokenizer,
+            keras_hub.models.XLMRobertaMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="xlm-roberta",
             num_separators=2,
@@ -133,6 +140,7 @@ FAMILIES = {
             keras_hub.models.AlbertBackbone,
             keras_hub.models.AlbertTextClassifier,
             keras_hub.tokenizers.AlbertTokenizer,
+            keras_hub.models.AlbertMaskedLM,
             {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
             blocks=albert_blocks,
             has_embedding_dim=True,
@@ -145,6 +153,7 @@ FAMILIES = {
             # keras-hub has none of its own; BERT's reads the same outputs.
             keras_hub.models.BertTextClassifier,
             keras_hub.tokenizers.ElectraTokenizer,
+            None,
             {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
             renamed_sizes={"vocabulary_size": "vocab_size"},
             has_embedding_dim=True,
@@ -155,6 +164,7 @@ FAMILIES = {
             keras_hub.models.DebertaV3Backbone,
             keras_hub.models.DebertaV3TextClassifier,
             keras_hub.tokenizers.DebertaV3Tokenizer,
+            keras_hub.models.DebertaV3MaskedLM,
             {
                 "token_embedding": "token_embedding",
                 "embeddings_layer_norm": "embeddings_layer_norm",

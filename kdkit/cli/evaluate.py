@@ -18,7 +18,7 @@ def add_arguments(parser):
     parser.add_argument("model", metavar="MODEL")
     shared.add_task(parser)
     shared.add_model_choice(parser)
-    parser.add_argument("--split", default="dev", help="dev unless set")
+    parser.add_argument("--split", help="dev unless set")
     shared.add_texts(parser)
 
 
@@ -41,15 +41,19 @@ def run(options):
 def _evaluate_on_task(options):
     from kdkit.cli.locating import locate
     from kdkit.cli.opening import open_model
+    from kdkit.errors import UsageError
     from kdkit.training.evaluation import predict_logits
 
+    if options.column is not None:
+        raise UsageError("--column needs --corpus. Received: none.")
     opened = open_model(locate(options.model, options.arm), options)
-    encoded = opened.encode(options.split)
-    shared.require_labels(encoded, options.split)
+    split = options.split or "dev"
+    encoded = opened.encode(split)
+    shared.require_labels(encoded, split)
     logits = predict_logits(opened.predict, encoded)
     return {
         "task": opened.task.name,
-        "split": options.split,
+        "split": split,
         "examples": len(encoded),
         "metrics": opened.task.compute_metrics(encoded.targets, logits),
     }

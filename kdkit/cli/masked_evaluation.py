@@ -13,6 +13,7 @@ from kdkit.errors import UsageError
 from kdkit.settings import from_dict
 from kdkit.training.corpus_material import masked_metrics
 from kdkit.training.evaluation import make_forward
+from kdkit.training.making import check_length
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
 
@@ -36,11 +37,7 @@ def evaluate_on_text(options) -> dict:
         UsageError: if a task is named too, the model has no trained head for
             masked tokens, or a file is missing.
     """
-    if options.task is not None:
-        raise UsageError(
-            "A model is measured on a task or on running text. Received: "
-            f"--task {options.task} for text. Leave it out."
-        )
+    _reject_what_is_for_tasks(options)
     settings = {}
     if _verb(options.model) == "pretrain":
         settings = read_config(options.model)["corpus"]
@@ -55,6 +52,7 @@ def evaluate_on_text(options) -> dict:
             f"{options.model} has no trained head for masked tokens. Expected "
             "a run of kdkit pretrain."
         )
+    check_length(length, loaded.model, "--sequence-length ")
     with tempfile.TemporaryDirectory() as folder:
         if options.corpus is not None:
             rows = pack(corpus.texts(), loaded.tokenizer, length, folder)
@@ -73,6 +71,22 @@ def evaluate_on_text(options) -> dict:
             "examples": len(rows),
             "metrics": metrics,
         }
+
+
+def _reject_what_is_for_tasks(options):
+    names = ["task", "data_dir", "split", "arm", "tokenizer"]
+    if options.corpus is None:  # the run's own held-out rows
+        names += ["column", "sequence_length"]
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is not None
+    ]
+    if given:
+        raise UsageError(
+            "A model is measured on a task or on running text. Received: "
+            f"{', '.join(given)} for text. Leave it out."
+        )
 
 
 def _verb(model):

@@ -138,6 +138,8 @@ def _data_settings(options):
 def _reject_clashes(options, *names):
     """Refuses options that --config or --smoke would silently overrule."""
     source = "--config" if options.config else "--smoke"
+    if options.config and hasattr(options, "parity"):
+        names += ("parity",)
     given = [
         f"--{name.replace('_', '-')}"
         for name in names

@@ -14,6 +14,7 @@ from kdkit.recipes.searches import SearchStep
 from kdkit.recipes.searches import get_search
 from kdkit.settings import override
 from kdkit.training.sweep import Axis
+from kdkit.training.sweep import check_axes
 from kdkit.training.sweep import find_field
 from kdkit.training.sweep import run_sweep
 
@@ -28,23 +29,12 @@ def sweep(options) -> None:
         UsageError: for the user's mistakes.
     """
     steps = _steps(options)
+    for step in steps:
+        check_axes(*_resolved(options, step, {}))
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):
-        settings = distill_settings(
-            argparse.Namespace(**{**vars(options), "recipe": step.recipe})
-        )
-        settings = override(
-            settings,
-            [
-                f"{find_field(settings, name)}={json.dumps(value)}"
-                for name, value in fixed.items()
-            ],
-        )
-        axes = tuple(
-            Axis(find_field(settings, name), values)
-            for name, values in step.over.items()
-        )
+        settings, axes = _resolved(options, step, fixed)
         directory = pathlib.Path(options.run_dir)
         if len(steps) > 1:
             directory /= f"step_{number}_{step.recipe}"
@@ -69,6 +59,25 @@ def sweep(options) -> None:
             }
         )
     print(json.dumps({"steps": found}))
+
+
+def _resolved(options, step, fixed):
+    """The settings of a step and its axes, with what earlier steps fixed."""
+    settings = distill_settings(
+        argparse.Namespace(**{**vars(options), "recipe": step.recipe})
+    )
+    settings = override(
+        settings,
+        [
+            f"{find_field(settings, name)}={json.dumps(value)}"
+            for name, value in fixed.items()
+        ],
+    )
+    axes = tuple(
+        Axis(find_field(settings, name), values)
+        for name, values in step.over.items()
+    )
+    return settings, axes
 
 
 def _steps(options):

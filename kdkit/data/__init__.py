@@ -16,6 +16,7 @@ from kdkit.data.masked_batches import masked_training_batches
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
 from kdkit.data.mixing import mixed_training_batches
+from kdkit.data.mixing import unlabeled_rows
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
@@ -69,6 +70,7 @@ __all__ = [
     "read_word_vectors",
     "sentiment_vocabulary",
     "training_batches",
+    "unlabeled_rows",
     "without_texts_of",
     "word_vector_width",
     "words_of_pieces",

@@ -7,8 +7,7 @@ import numpy as np
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
-
-NUM_SPECIAL = 3  # [CLS] passage [SEP] question option [SEP]
+from kdkit.families import family_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -78,7 +77,8 @@ def encode_questions(
 ) -> EncodedExamples:
     """Tokenises questions, one sequence for each option.
 
-    `[CLS] passage [SEP] question option [SEP]`. Where that is too long, the
+    `[CLS] passage [SEP] question option [SEP]`, with the separators of the
+    tokenizer's family. Where that is too long, the
     passage is cut at its end; where it has no room at all, the question loses
     its beginning.
 
@@ -102,34 +102,39 @@ def encode_questions(
             f"The questions have {examples.num_options} options. Expected "
             f"{num_options}, as the task has it."
         )
-    room = sequence_length - NUM_SPECIAL
+    family = family_of(tokenizer)
+    num_separators = family.num_separators if family else 1
+    num_special = 2 + num_separators
+    room = sequence_length - num_special
     if room < 1:
         raise UsageError(
             "`sequence_length` must leave room for text beside the "
-            f"{NUM_SPECIAL} special tokens. "
+            f"{num_special} special tokens. "
             f"Received: sequence_length={sequence_length}."
         )
+    rows = [
+        (passage, [f"{question} {option}" for option in options])
+        for passage, question, options in zip(
+            examples.passages, examples.questions, examples.options, strict=True
+        )
+    ]
     pieces = tokenize(
-        [*examples.passages, *examples.questions]
-        + [option for options in examples.options for option in options],
+        [*examples.passages, *(tail for _, tails in rows for tail in tails)],
         tokenizer,
     )
     start, end = [tokenizer.start_token_id], [tokenizer.end_token_id]
     token_ids, lengths, first_lengths, truncated = [], [], [], set()
-    rows = zip(
-        examples.passages, examples.questions, examples.options, strict=True
-    )
-    for row, (passage, question, options) in enumerate(rows):
-        for option in options:
-            tail = np.concatenate([pieces[question], pieces[option]])
-            head = pieces[passage]
+    separators = num_separators * end
+    for row, (passage, tails) in enumerate(rows):
+        for text in tails:
+            head, tail = pieces[passage], pieces[text]
             if len(head) + len(tail) > room:
                 truncated.add(row)
                 tail = tail[-room:]
                 head = head[: room - len(tail)]
-            token_ids += [start, head, end, tail, end]
-            first_lengths.append(len(head) + 2)
-            lengths.append(len(head) + len(tail) + NUM_SPECIAL)
+            token_ids += [start, head, separators, tail, end]
+            first_lengths.append(len(head) + 1 + num_separators)
+            lengths.append(len(head) + len(tail) + num_special)
     positions = np.concatenate([np.arange(length) for length in lengths])
     return EncodedExamples(
         token_ids=np.concatenate(token_ids).astype("int32"),

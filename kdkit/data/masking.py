@@ -60,6 +60,12 @@ class Masker:
     """
 
     def __init__(self, masking: Masking, tokenizer):
+        if masking.whole_words and not hasattr(tokenizer, "suffix_indicator"):
+            raise UsageError(
+                "Whole words are known by the marks of word pieces. Received: "
+                f"whole_words=True with a {type(tokenizer).__name__}. Use "
+                "whole_words=False."
+            )
         pieces = tokenizer.get_vocabulary()
         special = [
             tokenizer.start_token_id,

@@ -31,8 +31,8 @@ def mixed_training_batches(
     Args:
         labeled: `EncodedExamples` with labels.
         unlabeled: `EncodedExamples` of the same tokenizer and task.
-        per_labeled: float. Unlabelled rows of an epoch for each labelled one;
-            an epoch has no row twice, so all of them where that is more.
+        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
+            An epoch has at least one of them, and none twice.
         batch_size, seed, first_epoch, num_buckets, input_names: as in
             `training_batches`.
 
@@ -49,7 +49,7 @@ def mixed_training_batches(
             f"Received: {per_labeled}."
         )
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
-    share = min(round(per_labeled * num_labeled), num_unlabeled)
+    share = unlabeled_rows(num_labeled, num_unlabeled, per_labeled)
     order = np.random.default_rng([seed, 1]).permutation(num_unlabeled)
 
     def rows_of_epoch(epoch):
@@ -66,6 +66,17 @@ def mixed_training_batches(
         input_names=input_names,
         rows_of_epoch=rows_of_epoch,
     )
+
+
+def unlabeled_rows(
+    num_labeled: int, num_unlabeled: int, per_labeled: float
+) -> int:
+    """Returns how many unlabelled rows an epoch has.
+
+    >>> unlabeled_rows(100, 1000, 0.5), unlabeled_rows(100, 1000, 20.0)
+    (50, 1000)
+    """
+    return max(1, round(min(per_labeled * num_labeled, num_unlabeled)))
 
 
 def _joined(labeled, unlabeled):

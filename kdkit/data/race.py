@@ -123,6 +123,13 @@ def _questions(line):
             f"expected a JSON object with {', '.join(FIELDS)}. Received: "
             f"{line[:60]!r} ({type(error).__name__}: {error})"
         ) from error
+    if not all(
+        isinstance(part, list) for part in (questions, all_options, answers)
+    ) or not isinstance(article, str):
+        raise UsageError(
+            "expected a text and lists of questions, options and answers. "
+            f"Received: {line[:60]!r}"
+        )
     if not len(questions) == len(all_options) == len(answers):
         raise UsageError(
             f"expected options and an answer for each question. Received: "
@@ -133,11 +140,14 @@ def _questions(line):
     rows = zip(questions, all_options, answers, strict=True)
     for number, (question, options, answer) in enumerate(rows, start=1):
         name = f"question {number} of {passage.get('id', 'the passage')!r}"
+        if not isinstance(options, list) or not isinstance(question, str):
+            problems.append(f"{name} is no text with a list of options")
+            continue
         if len(options) != NUM_OPTIONS:
             problems.append(
                 f"{name} has {len(options)} options, expected {NUM_OPTIONS}"
             )
-        if answer not in LETTERS or len(answer) != 1:
+        if answer not in tuple(LETTERS):
             problems.append(
                 f"{name} has the answer {answer!r}, expected one of "
                 f"{', '.join(LETTERS)}"

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+import keras_hub
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
@@ -113,14 +114,13 @@ def encode_tokens(
             f"{NUM_SPECIAL} special tokens. "
             f"Received: sequence_length={sequence_length}."
         )
-    pieces = tokenize(
-        (word for words in examples.words for word in words), tokenizer
-    )
-    unknown = np.array([tokenizer.token_to_id(tokenizer.oov_token)], "int32")
+    texts = [_as_in_text(words, tokenizer) for words in examples.words]
+    pieces = tokenize((word for words in texts for word in words), tokenizer)
     token_ids, labels, lengths, num_truncated = [], [], [], 0
-    for words, word_labels in zip(examples.words, examples.labels, strict=True):
+    for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
-            pieces[word] if len(pieces[word]) else unknown for word in words
+            pieces[word] if len(pieces[word]) else _unknown(word, tokenizer)
+            for word in words
         ]
         row = np.concatenate(of_words)
         starts = np.cumsum([0, *map(len, of_words[:-1])])
@@ -145,3 +145,20 @@ def encode_tokens(
         num_truncated=num_truncated,
         pad_token_id=tokenizer.pad_token_id,
     )
+
+
+def _as_in_text(words, tokenizer):
+    """The words with the blanks that byte pairs are told apart by."""
+    if not isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+        return words
+    return [f" {word}" if place else word for place, word in enumerate(words)]
+
+
+def _unknown(word, tokenizer):
+    """The id of a word that the tokenizer makes nothing of."""
+    if not hasattr(tokenizer, "oov_token"):
+        raise UsageError(
+            f"A {type(tokenizer).__name__} makes nothing of the word {word!r}, "
+            "and has no piece for the unknown. Leave the word out of the data."
+        )
+    return np.array([tokenizer.token_to_id(tokenizer.oov_token)], "int32")

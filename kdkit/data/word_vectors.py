@@ -9,6 +9,7 @@ import numpy as np
 from kdkit.errors import UsageError
 
 CONTINUES_A_WORD = "##"  # first letters of word pieces inside of words
+BEGINS_A_WORD = ("Ġ", "▁")  # those of byte pairs and sentence pieces
 
 
 def read_word_vectors(path, words: Sequence[str]):
@@ -59,7 +60,14 @@ def words_of_pieces(pieces: Sequence[str]) -> list[str]:
 
     >>> words_of_pieces(["[CLS]", "film", "##s"])
     ['', 'film', '']
+    >>> words_of_pieces(["<s>", "▁film", "s"])
+    ['', 'film', '']
     """
+    if any(piece.startswith(BEGINS_A_WORD) for piece in pieces):
+        return [
+            piece[1:] if piece.startswith(BEGINS_A_WORD) else ""
+            for piece in pieces
+        ]
     return [
         ""
         if piece.startswith(CONTINUES_A_WORD)

@@ -1,6 +1,7 @@
 """Teachers and students: sizes, building, starting weights, loading."""
 
 from kdkit.models.architecture import architecture
+from kdkit.models.architecture import num_positions
 from kdkit.models.bilstm import set_word_vectors
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
@@ -23,6 +24,8 @@ from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import Preset
+from kdkit.models.saving import LABELS_FILE
+from kdkit.models.saving import save_labels
 from kdkit.models.saving import save_preset
 from kdkit.models.students import student
 from kdkit.models.students import student_config
@@ -32,6 +35,7 @@ from kdkit.models.tokens import save_tokenizer
 
 __all__ = [
     "HEADS",
+    "LABELS_FILE",
     "PRESETS",
     "TOKENIZER_DIRECTORY",
     "BertConfig",
@@ -53,6 +57,8 @@ __all__ = [
     "load_masked_lm",
     "load_tokenizer",
     "masked_lm",
+    "num_positions",
+    "save_labels",
     "save_masked_lm",
     "save_preset",
     "save_tokenizer",

@@ -4,6 +4,7 @@ from kdkit.families import family_of
 from kdkit.models.bilstm import bilstm_of
 from kdkit.models.heads import backbone_of
 
+POSITIONS = "position_embedding"
 ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -34,3 +35,16 @@ def architecture(model) -> dict:
     if sizes:
         title = f"{title} {sizes['num_layers']}×{sizes['hidden_dim']}"
     return {"name": title, "parameters": model.count_params(), **sizes}
+
+
+def num_positions(model) -> int | None:
+    """Returns the longest row that a model reads, `None` where any length is.
+
+    Args:
+        model: `keras.Model`, a classifier or an encoder.
+    """
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    if family is None or POSITIONS not in family.parts:
+        return None
+    return backbone.max_sequence_length

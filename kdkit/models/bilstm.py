@@ -36,19 +36,22 @@ def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
     inputs = {
         name: keras.Input((None,), dtype="int32", name=name) for name in names
     }
-    embedded = keras.layers.Embedding(
+    embedding = keras.layers.Embedding(
         config.vocabulary_size,
         config.embedding_dim,
         dtype=dtype,
         name=EMBEDDING_LAYER,
-    )(inputs["token_ids"])
-    embedded = keras.layers.Dropout(config.dropout, dtype=dtype)(embedded)
+    )
+    dropout = keras.layers.Dropout(config.dropout, dtype=dtype)
     lstm = keras.layers.Bidirectional(
         keras.layers.LSTM(config.units, dtype=dtype),
         dtype=dtype,
         name=LSTM_LAYER,
     )
-    vectors = [lstm(embedded, mask=mask) for mask in _sentences(inputs)]
+    vectors = [
+        lstm(dropout(embedding(token_ids)), mask=mask)
+        for token_ids, mask in _sentences(inputs)
+    ]
     if len(vectors) == 2:
         first, second = vectors
         vectors += [first * second, ops.abs(first - second)]
@@ -91,12 +94,25 @@ def set_word_vectors(model, vectors, found) -> None:
 
 
 def _sentences(inputs):
-    """A mask of the tokens of each sentence."""
-    real = ops.cast(inputs["padding_mask"], "bool")
+    """Token ids of each sentence and a mask of those that are its own.
+
+    The second sentence is moved to the left, since cuDNN reads rows with
+    padding on the right alone.
+    """
+    token_ids = inputs["token_ids"]
+    real = inputs["padding_mask"]
     if "segment_ids" not in inputs:
-        return [real]
-    second = ops.equal(inputs["segment_ids"], 1)
+        return [(token_ids, ops.cast(real, "bool"))]
+    of_second = real * inputs["segment_ids"]
+    of_first = real - of_second
+    start = ops.sum(of_first, axis=1, keepdims=True)
+    index = ops.cumsum(ops.ones_like(token_ids), axis=1) - 1
+    last = ops.max(index, axis=1, keepdims=True)
+    moved = ops.take_along_axis(
+        token_ids, ops.minimum(index + start, last), axis=1
+    )
+    num_second = ops.sum(of_second, axis=1, keepdims=True)
     return [
-        ops.logical_and(real, ops.logical_not(second)),
-        ops.logical_and(real, second),
+        (token_ids, ops.cast(of_first, "bool")),
+        (moved, ops.less(index, num_second)),
     ]

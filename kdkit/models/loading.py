@@ -83,7 +83,8 @@ def load_classifier(source, num_classes) -> LoadedModel:
         loaded = _load_named_preset(str(source), head)
     _check_head(loaded.model, head, source)
     if loaded.has_trained_head:
-        _check_class_names(path / LABELS_FILE, head)
+        folder = path.parent if path.suffix == ".keras" else path
+        _check_class_names(folder / LABELS_FILE, head)
     return loaded
 
 

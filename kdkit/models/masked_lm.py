@@ -6,10 +6,13 @@ import pathlib
 import keras_hub
 
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import family_of
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
+from kdkit.models.tokens import family_tokenizer
 
 
 def masked_lm(backbone):
@@ -20,14 +23,26 @@ def masked_lm(backbone):
     is not copied: what is trained here is trained wherever it is used.
 
     Args:
-        backbone: `keras_hub.models.BertBackbone`.
+        backbone: a backbone of a family in `kdkit.families.FAMILIES`, but
+            ELECTRA, whose pretraining is another.
 
     Returns:
-        A `keras_hub.models.BertMaskedLM` without preprocessor, whose output
-        are logits of shape `(batch_size, num_predictions, vocabulary_size)` at
-        the input `mask_positions`.
+        The family's masked-language model without preprocessor, such as a
+        `keras_hub.models.BertMaskedLM`, whose output are logits of shape
+        `(batch_size, num_predictions, vocabulary_size)` at the input
+        `mask_positions`.
+
+    Raises:
+        UsageError: (a `ValueError`) if keras-hub has no such model for it.
     """
-    return keras_hub.models.BertMaskedLM(backbone)
+    family = family_of(backbone)
+    if family is None or family.masked_lm is None:
+        known = [one.title for one in FAMILIES.values() if one.masked_lm]
+        raise UsageError(
+            "keras-hub has no masked-language model for a "
+            f"{type(backbone).__name__}. Expected an encoder of {known}."
+        )
+    return family.masked_lm(backbone)
 
 
 @contextlib.contextmanager
@@ -81,14 +96,16 @@ def save_masked_lm(model, tokenizer, path, sequence_length):
     installed.
 
     Args:
-        model: `keras_hub.models.BertMaskedLM`.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        model: a model as `masked_lm` returns it.
+        tokenizer: the tokenizer of its family, or another of word pieces for a
+            model that reads those.
         path: string or path of the directory.
         sequence_length: int. Length that the preprocessor pads and cuts to.
 
     Raises:
         UsageError: if the tokenizer is of another size than the model.
     """
+    tokenizer = family_tokenizer(model, tokenizer)
     if tokenizer.vocabulary_size() > model.backbone.vocabulary_size:
         raise UsageError(
             "The tokenizer has more pieces than the model has embeddings. "
@@ -98,7 +115,7 @@ def save_masked_lm(model, tokenizer, path, sequence_length):
     # A copy, since what is saved of a compiled model includes its optimiser.
     copy = type(model).from_config(model.get_config())
     copy.set_weights(model.get_weights())
-    copy.preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
+    copy.preprocessor = type(model).preprocessor_cls(
         tokenizer, sequence_length=sequence_length
     )
     copy.save_to_preset(str(path))

@@ -52,8 +52,8 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
         backbone.save_to_preset(str(path))
         tokenizer.save_to_preset(str(path))
         head_model.save(path / HEAD_FILE)
-    if head is not None and head.class_names is not None:
-        _save_labels(head, path / LABELS_FILE)
+    if head is not None:
+        save_labels(head, path / LABELS_FILE)
 
 
 def _save_task(model, tokenizer, path, sequence_length):
@@ -69,7 +69,10 @@ def _save_task(model, tokenizer, path, sequence_length):
     copy.save_to_preset(str(path))
 
 
-def _save_labels(head, file):
+def save_labels(head, file) -> None:
+    """Writes what the logits of a head stand for, where they have names."""
+    if head.class_names is None:
+        return
     labels = {"classes": list(head.class_names)}
     if head.candidates is not None:
         labels["candidates"] = {

@@ -4,6 +4,7 @@ import re
 import statistics
 from collections.abc import Sequence
 
+from kdkit.errors import UsageError
 from kdkit.reporting.canvas import COLORS
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.canvas import draw
@@ -44,8 +45,8 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
 
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
-            `kdkit.reporting.results.group_by_seed` makes them. Groups of
-            teachers are left out.
+            `kdkit.reporting.results.group_by_seed` makes them. Other runs are
+            left out, and what was not evaluated yet.
 
     Returns:
         A GitHub Markdown table by task, in the order of the groups: the
@@ -53,7 +54,11 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
         teacher's the student keeps, parameters and, where files were timed,
         the int8 file. Empty for fewer than two distillations.
     """
-    groups = [group for group in groups if not group[0].trains_a_teacher]
+    groups = [
+        group
+        for group in groups
+        if group[0].config.get("verb") == "distill" and metric_names(group[0])
+    ]
     if len(groups) < 2:
         return ""
     lines = [
@@ -87,16 +92,24 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
         runs: sequence of `RunRecords` on one task.
 
     Returns:
-        SVG text, empty where no epoch was evaluated.
+        SVG text.
+
+    Raises:
+        UsageError: (a `ValueError`) if tasks differ or no epoch was evaluated.
     """
-    metric = next(iter(metric_names(runs[0])), None)
+    tasks = sorted({task_name(run) for run in runs})
+    metric = next((name for run in runs for name in metric_names(run)), None)
     curves = [
-        (run_name(run), metric_curve(run, "student", metric), run)
-        for run in runs
+        (name, metric_curve(run, "student", metric), run)
+        for name, run in zip(_names(runs), runs, strict=True)
     ]
     curves = [entry for entry in curves if entry[1] is not None]
-    if not curves:
-        return ""
+    if len(tasks) > 1 or not curves:
+        raise UsageError(
+            "Learning curves are of runs of kdkit distill on one task, with an "
+            f"epoch behind them. Received: tasks {tasks}, {len(curves)} of "
+            f"{len(runs)} runs with an epoch."
+        )
     shown = metric_format(metric)
     scale = 100 if shown.unit == "%" else 1
 
@@ -127,6 +140,17 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
     return draw(
         _LARGE, "learning curves", title, paint, top=44, right=_LABEL_WIDTH
     )
+
+
+def _names(runs):
+    """What the runs are called; with their seeds where names clash."""
+    names = [run_name(run) for run in runs]
+    return [
+        f"{name}, seed {run.config.get('seed')}"
+        if names.count(name) > 1
+        else name
+        for name, run in zip(names, runs, strict=True)
+    ]
 
 
 def _task_order(group, groups):

@@ -116,9 +116,10 @@ def training_curve(records: RunRecords, arm: str, metric: str) -> tuple:
         A tuple of (epoch, value), stages joined as in `metric_curve`; empty
         where it was not measured while training.
     """
+    shown = {evaluation.stage for evaluation in evaluations_of(records, arm)}
     by_stage = {}
     for event in records.events_of("epoch"):
-        if event["arm"] == arm:
+        if event["arm"] == arm and event["stage"] in shown:
             stage = by_stage.setdefault(event["stage"], {})
             value = finite_numbers(event.get("logs")).get(metric)
             stage[event["epoch"]] = value

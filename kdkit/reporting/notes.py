@@ -110,9 +110,10 @@ def _notes_on_other_splits(records):
             )
             for arm, metrics in arms.items()
         )
-        found.append(
-            f"On {split}, which nothing was chosen on: {', '.join(values)}."
-        )
+        why = "which nothing was chosen on"
+        if split == "held_out":
+            why = "by which epochs on text were chosen"
+        found.append(f"On {split}, {why}: {', '.join(values)}.")
     return found
 
 

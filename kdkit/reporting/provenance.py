@@ -1,6 +1,7 @@
 """Where numbers come from: commands, commits, seeds, time, machine."""
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 
 from kdkit.reporting.curves import run_seconds
@@ -45,10 +46,23 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
         ("Machine", _join(_said(run, "machine") for run in everything)),
         ("Versions", _join(_versions(run) for run in everything)),
     ]
-    commands = [_said(run, "command") for run in everything]
+    commands = [_portable(_said(run, "command")) for run in everything]
     return Provenance(
         commands=tuple(dict.fromkeys(filter(None, commands))),
         facts=tuple((label, text) for label, text in facts if text),
+    )
+
+
+def _portable(command):
+    """The command with the last part alone of paths from elsewhere.
+
+    Where data lay on the machine of the run is nothing to type again.
+    """
+    return " ".join(
+        pathlib.PurePath(word).name
+        if word.startswith(("/", "~", "../"))
+        else word
+        for word in command.split(" ")
     )
 
 

@@ -14,6 +14,7 @@ from kdkit.data import masked_training_batches
 from kdkit.data import open_packed
 from kdkit.data import pack
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
 
 EVALUATION_BATCH_SIZE = 16  # logits are as wide as the vocabulary
@@ -83,6 +84,7 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
         masker: `kdkit.data.Masker`. The same tokens are masked at every call.
 
     Raises:
+        UsageError: if no token can be masked.
         RunError: if the loss is not finite.
     """
     loss = correct = total = 0.0
@@ -95,6 +97,11 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
         loss -= float((weights * likelihoods).sum())
         correct += float((weights * (logits.argmax(-1) == labels)).sum())
         total += float(weights.sum())
+    if not total:
+        raise UsageError(
+            "No token of the text can be masked: the vocabulary spells none of "
+            "its words. Use text of the model's language."
+        )
     if not math.isfinite(loss):
         raise RunError(
             "The loss on the held-out text is not finite: the model has "

@@ -10,6 +10,8 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.training.corpus_material import load_corpus
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_length
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.stage_runner import Arm
 
@@ -79,7 +81,10 @@ def prepare_corpus_stages(
             with check():
                 settings.corpus.check()
             with check():
-                check_length(settings.corpus, models.backbone_of(student))
+                _check_encoder(student)
+                check_length(
+                    settings.corpus.sequence_length, student, CORPUS_LENGTH
+                )
             if any(stage.objectives for stage in stages["student"]):
                 with check():
                     teacher = _load_teacher(pretrained, tokenizer)
@@ -87,18 +92,12 @@ def prepare_corpus_stages(
     return CorpusStages(settings, stages, teacher, tokenizer, directory)
 
 
-def check_length(corpus, backbone):
-    """Refuses rows that are longer than the encoder's positions.
-
-    Raises:
-        UsageError: if they are.
-    """
-    if corpus.sequence_length > backbone.max_sequence_length:
+def _check_encoder(student):
+    if not models.has_encoder(student):
         raise UsageError(
-            "The corpus' rows are longer than the model reads. Received: "
-            f"sequence_length={corpus.sequence_length}, the model has "
-            f"{backbone.max_sequence_length} positions. Use --set "
-            f"corpus.sequence_length={backbone.max_sequence_length}."
+            "Stages on a corpus train an encoder with a head for masked "
+            "tokens. Received: a student without one, a BiLSTM. Leave these "
+            "stages out with --stages, or use a transformer."
         )
 
 

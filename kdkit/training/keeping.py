@@ -14,7 +14,8 @@ def keep_model(
     """Leaves an arm's model in its run directory, unless it is there.
 
     An encoder with a head becomes the preset directory `RUN/ARM/`, any other
-    model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/`.
+    model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/` and
+    the names of its classes in `RUN/labels.json`.
 
     Args:
         run: `RunDirectory`.
@@ -36,6 +37,7 @@ def keep_model(
     if not directory.exists():
         with staged(directory) as partial:
             models.save_tokenizer(tokenizer, partial)
+    models.save_labels(head, run.path / models.LABELS_FILE)
     file = run.path / f"{arm}.keras"
     if not file.exists():
         # A copy, since what is saved of a compiled model has its optimiser.

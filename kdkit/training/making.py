@@ -11,6 +11,29 @@ from kdkit.tasks import Task
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import ModelSettings
 
+DATA_LENGTH = "--set data.sequence_length="
+CORPUS_LENGTH = "--set corpus.sequence_length="
+
+
+def check_length(sequence_length: int, model, option: str) -> None:
+    """Refuses rows that are longer than a model's positions.
+
+    Args:
+        sequence_length: int. Tokens of a row.
+        model: `keras.Model`.
+        option: string. What sets the length, but for the number.
+
+    Raises:
+        UsageError: if they are.
+    """
+    positions = models.num_positions(model)
+    if positions is not None and sequence_length > positions:
+        raise UsageError(
+            "Rows may be longer than the model reads. Received: rows of "
+            f"{sequence_length} tokens, a model with {positions} positions. "
+            f"Use {option}{positions}."
+        )
+
 
 def load_teacher(source, task: Task) -> LoadedModel:
     """Loads a fine-tuned teacher.
@@ -29,6 +52,11 @@ def load_teacher(source, task: Task) -> LoadedModel:
             f"task {task.name!r} is untrained. Expected a fine-tuned teacher. "
             f"Make one with: kdkit train-teacher --task {task.name} --model "
             f"{source} --run-dir RUN"
+        )
+    if teacher.tokenizer is None:
+        raise UsageError(
+            f"The teacher in {source} brings no tokenizer. Expected a run or a "
+            "preset directory, or a .keras file whose preprocessor has one."
         )
     return teacher
 
@@ -75,8 +103,15 @@ def make_model(
     if settings.checkpoint is not None:
         loaded = models.load_classifier(settings.checkpoint, task.head)
         tokenizer = loaded.tokenizer
+        if tokenizer is None and teacher is not None:
+            tokenizer = teacher.tokenizer
         if teacher is not None:
             _check_tokenizers(teacher.tokenizer, tokenizer, settings.checkpoint)
+        if tokenizer is None:
+            raise UsageError(
+                f"{settings.checkpoint} brings no tokenizer. Expected a run or "
+                "a preset directory."
+            )
         return loaded.model, tokenizer
     if settings.copy_from is not None:
         return _copy_blocks(settings, task, teacher, pretrained)

@@ -6,6 +6,7 @@ from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
 
+FURTHER_SIZES = ("max_sequence_length", "dropout", "family", "embedding_dim")
 SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -85,6 +86,21 @@ class ModelSettings:
                 f"copy_from={self.copy_from!r}, copy_layers="
                 f"{list(self.copy_layers)}."
             )
+        random = {
+            field.name: field.default
+            for field in dataclasses.fields(self)
+            if field.name in FURTHER_SIZES
+        }
+        unused = [
+            name
+            for name, default in random.items()
+            if not given and getattr(self, name) != default
+        ]
+        if unused:
+            raise UsageError(
+                f"{', '.join(unused)} are of a model with random weights. "
+                f"Received: a model from {sources[0]}. Leave them out."
+            )
         if given and len(given) < len(SIZES):
             missing = [name for name in SIZES if name not in given]
             raise UsageError(
@@ -94,10 +110,7 @@ class ModelSettings:
 
     def sizes(self) -> dict:
         """The sizes, as arguments of `kdkit.models.student_config`."""
-        names = (
-            *SIZES, "max_sequence_length", "dropout", "family", "embedding_dim"
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in SIZES + FURTHER_SIZES}
 
 
 def model_settings(preset_or_checkpoint: str) -> ModelSettings:

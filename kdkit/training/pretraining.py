@@ -11,7 +11,8 @@ from kdkit.files import staged
 from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
 from kdkit.training.corpus_material import load_corpus
-from kdkit.training.corpus_stages import check_length
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_length
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
@@ -44,7 +45,9 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
                 settings.corpus.check()
             with check():
                 loaded = _make_masked_lm(settings)
-        check_length(settings.corpus, loaded.model.backbone)
+        check_length(
+            settings.corpus.sequence_length, loaded.model, CORPUS_LENGTH
+        )
         run.write_config(to_dict(settings), provenance())
         arm = Arm(
             name=ARM,

@@ -190,6 +190,11 @@ class DistillSettings:
             if stage.data == "corpus"
         ]
         problems = []
+        if not any(stage.data == "task" for stage in self.stages):
+            problems.append(
+                "no stage is on the task, so there would be no student for "
+                "it. Keep one, or use kdkit pretrain"
+            )
         if on_corpus and self.corpus is None:
             problems.append(
                 f"stage {on_corpus[0].name!r} trains on a corpus, and none is "
@@ -267,4 +272,18 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             weight_decay=first.weight_decay,
             batch_size=first.batch_size,
         ),
+    )
+
+
+def with_more_epochs(
+    stages: tuple[Stage, ...], factor: float
+) -> tuple[Stage, ...]:
+    """The stages for so many times as many epochs.
+
+    A control without the unlabelled rows of the student has as many updates
+    with them.
+    """
+    return tuple(
+        dataclasses.replace(stage, epochs=round(factor * stage.epochs))
+        for stage in stages
     )

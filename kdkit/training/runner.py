@@ -2,6 +2,7 @@
 
 import keras
 
+from kdkit.data import unlabeled_rows
 from kdkit.distiller import Distiller
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
@@ -10,6 +11,8 @@ from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.keeping import keep_model
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
@@ -23,6 +26,7 @@ from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.run_settings import with_more_epochs
 from kdkit.training.stage_runner import Arm
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
@@ -53,6 +57,7 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
                 check_data(task, settings.data)
             with check():
                 model, tokenizer = make_model(settings.model, task)
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         arm = Arm(
@@ -113,10 +118,12 @@ def distill(settings: DistillSettings, run_dir) -> None:
         unlabeled, per_labeled = None, 1.0
         if settings.unlabeled is not None:
             per_labeled = settings.unlabeled.per_labeled
-            unlabeled = load_unlabeled(
-                run, task, settings.data, settings.unlabeled, tokenizer
+            unlabeled, counts = load_unlabeled(
+                task, settings.data, settings.unlabeled, tokenizer
             )
         run.write_config(to_dict(settings), provenance())
+        if unlabeled is not None and not run.events("unlabeled"):
+            run.log("unlabeled", **counts)
         material = TaskMaterial(
             train,
             _evaluate_teachers(
@@ -139,6 +146,9 @@ def distill(settings: DistillSettings, run_dir) -> None:
             )
             if not stages:
                 continue
+            if name == "control" and unlabeled is not None:
+                share = unlabeled_rows(len(train), len(unlabeled), per_labeled)
+                stages = with_more_epochs(stages, 1 + share / len(train))
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
             model, _ = make_model(
@@ -185,6 +195,9 @@ def _check_fit(settings, task, teachers, pretrained, corpus_directory):
     """
     student, _ = make_model(settings.student, task, teachers[0], pretrained)
     with all_mistakes() as check:
+        for model in (student, *(teacher.model for teacher in teachers)):
+            with check():
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
         with check():
             corpus = prepare_corpus_stages(
                 settings,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import zlib
 
 import keras
 import tensorflow as tf
@@ -109,6 +110,10 @@ class StageRun:
             self.stage.batch_size, self.arm.seed, first_epoch
         )
         self._steps_per_epoch = steps_per_epoch
+        # Projections start alike whether or not the stages before ran just now.
+        keras.utils.set_random_seed(
+            zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
+        )
         trainer = self._make_trainer(steps_per_epoch)
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)

@@ -11,6 +11,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 from kdkit.errors import UsageError
 from kdkit.files import write_text
+from kdkit.models import student_config
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
@@ -117,10 +118,7 @@ def run_sweep(
         UsageError: if a choice of values is impossible, before any run.
     """
     directory = pathlib.Path(directory)
-    # Each value on its own, so that a mistake is told before hours of work.
-    for axis in axes:
-        for value in axis.values:
-            override(settings, [_assignment(axis.field, value)])
+    check_axes(settings, axes)
     metric = get_task(settings.data.task).primary_metric
     trials = []
 
@@ -160,6 +158,19 @@ def run_sweep(
     _write_hparams(directory, axes, trials, metric)
     _write_results(directory, trials, metric)
     return trials
+
+
+def check_axes(settings: DistillSettings, axes: tuple[Axis, ...]) -> None:
+    """Tries each value on its own, so that mistakes are told before any run.
+
+    Raises:
+        UsageError: if a value is impossible.
+    """
+    for axis in axes:
+        for value in axis.values:
+            chosen = override(settings, [_assignment(axis.field, value)])
+            if chosen.student.num_layers is not None:
+                student_config(chosen.student.sizes())
 
 
 class _Stop(keras_tuner.errors.FatalError):

@@ -1,14 +1,11 @@
 """The rows of a run: a task's splits, encoded, and text without labels."""
 
-import contextlib
-
 import numpy as np
 
 from kdkit import data
 from kdkit import tasks
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
-from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import UnlabeledSettings
 
@@ -62,22 +59,22 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
 
 
 def load_unlabeled(
-    run: RunDirectory,
     task: Task,
     settings: DataSettings,
     unlabeled: UnlabeledSettings,
     tokenizer,
 ):
-    """Returns unlabelled rows, encoded, without those of dev and test.
-
-    What was left out is counted, printed and logged.
+    """Reads unlabelled rows, without those of dev and test.
 
     Args:
-        run: `RunDirectory`.
         task: `kdkit.tasks.Task`.
         settings: `DataSettings` of the labelled rows.
         unlabeled: `UnlabeledSettings`.
         tokenizer: the teacher's tokenizer.
+
+    Returns:
+        Tuple of the encoded rows and a dict that counts what was left out, the
+        fields of an `"unlabeled"` event.
 
     Raises:
         UsageError: for tasks on something else than sentences and pairs, files
@@ -91,31 +88,43 @@ def load_unlabeled(
     rows = data.read_unlabeled(
         unlabeled.files, unlabeled.columns, task.num_texts
     )
-    splits, others = [], []
-    for split in task.splits:
-        if split != "train":
-            # Some have no files here, and so nothing to be kept from.
-            with contextlib.suppress(UsageError):
-                others.append(task.load(split, settings.data_dir))
-                splits.append(split)
-    kept = data.without_texts_of(rows, others)
+    splits = [
+        split
+        for split in task.splits
+        if split != "train" and _is_there(task, split, settings.data_dir)
+    ]
+    kept = data.without_texts_of(
+        rows, [task.load(split, settings.data_dir) for split in splits]
+    )
     dropped = len(rows) - len(kept)
     print(
         f"{len(kept)} rows without labels; {dropped} left out that also stand "
         f"in {', '.join(splits)}.",
         flush=True,
     )
+    if not len(rows):
+        raise UsageError(
+            f"{', '.join(unlabeled.files)}: expected rows of text below the "
+            "header. Received: none."
+        )
     if not len(kept):
         raise UsageError(
             f"No unlabelled row is left of {len(rows)} in "
             f"{', '.join(unlabeled.files)}: all stand in dev or test."
         )
-    if not run.events("unlabeled"):
-        run.log(
-            "unlabeled",
-            rows=len(rows),
-            dropped=dropped,
-            compared_with=splits,
-            per_labeled=unlabeled.per_labeled,
-        )
-    return task.encode(kept, tokenizer, settings.sequence_length)
+    counts = {
+        "rows": len(rows),
+        "dropped": dropped,
+        "compared_with": splits,
+        "per_labeled": unlabeled.per_labeled,
+    }
+    return task.encode(kept, tokenizer, settings.sequence_length), counts
+
+
+def _is_there(task, split, data_dir):
+    """Whether a split has files here; without any, nothing is kept from it."""
+    try:
+        task.check_data([split], data_dir)
+    except UsageError:
+        return False
+    return True

@@ -2,10 +2,13 @@
 
 import json
 
+import encoders
 import numpy as np
 import pytest
 
+from kdkit.data import Examples
 from kdkit.data import Questions
+from kdkit.data import encode
 from kdkit.data import encode_questions
 from kdkit.data import evaluation_batches
 from kdkit.data import training_batches
@@ -63,6 +66,21 @@ def test_each_option_is_a_sequence_with_passage_and_question(
         max(encoded.lengths[:2]),
         max(encoded.lengths[2:]),
     ]
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm_roberta", "albert"])
+def test_questions_are_packed_as_the_family_packs_pairs(family):
+    tokenizer = encoders.tokenizer(family)
+    rows = Questions(
+        ["the cast is good"], ["the end"], [("is dull", "is good")], None
+    )
+    encoded = encode_questions(rows, tokenizer, 64, num_options=2)
+    pairs = Examples(
+        (2 * ["the cast is good"], ["the end is dull", "the end is good"])
+    )
+    expected = encode(pairs, tokenizer, 64)
+    np.testing.assert_array_equal(encoded.token_ids, expected.token_ids)
+    np.testing.assert_array_equal(encoded.lengths, expected.lengths)
 
 
 def test_the_passage_is_cut_first_then_the_beginning_of_the_question(tokenizer):
@@ -144,6 +162,8 @@ def test_race_names_line_and_question_of_every_mistake(tmp_path):
         {**PASSAGE, "answers": ["B", "E"]},
         {**PASSAGE, "answers": ["B"]},
         {"article": "no questions"},
+        {**PASSAGE, "questions": None},
+        {**PASSAGE, "answers": ["B", 1]},
     )
     with pytest.raises(UsageError) as raised:
         get_task("race_middle").load("train", tmp_path)
@@ -155,6 +175,8 @@ def test_race_names_line_and_question_of_every_mistake(tmp_path):
     assert "line 3: question 2 of 'middle7.txt' has the answer 'E'" in message
     assert "line 4: expected options and an answer for each" in message
     assert "line 5: expected a JSON object with article" in message
+    assert "line 6: expected a text and lists of questions" in message
+    assert "line 7: question 2 of 'middle7.txt' has the answer 1" in message
 
 
 def test_race_names_both_places_of_missing_levels(tmp_path):

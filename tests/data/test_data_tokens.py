@@ -2,6 +2,7 @@
 
 import collections
 
+import encoders
 import keras_hub
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from kinds import VOCABULARY
 from kinds import write_conll
 from kinds import write_polyphone
 
+from kdkit.data import Examples
 from kdkit.data import TokenExamples
 from kdkit.data import character_vocabulary
+from kdkit.data import encode
 from kdkit.data import encode_tokens
 from kdkit.data import evaluation_batches
 from kdkit.data.tokens import NO_LABEL
@@ -51,6 +54,15 @@ def test_a_words_label_stands_at_its_first_piece(pieces):
         *[NO_LABEL, UNKNOWN, NO_LABEL],
     ]
     assert [row.tolist() for row in encoded.targets] == [[1, 2, 3], [UNKNOWN]]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm_roberta", "albert"])
+def test_words_are_read_as_in_running_text(family):
+    tokenizer = encoders.tokenizer(family)
+    text = "the cast is good"
+    words = encode_tokens(examples([text], [range(4)]), tokenizer, 64)
+    whole = encode(Examples(([text],)), tokenizer, 64)
+    np.testing.assert_array_equal(words.token_ids, whole.token_ids)
 
 
 def test_batches_weigh_positions_with_known_labels(pieces):

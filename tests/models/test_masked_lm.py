@@ -1,5 +1,6 @@
 """Masked-language models: tied head, files, other uses of their encoder."""
 
+import encoders
 import keras_hub
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from helpers import bert
 from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.taps import select_inputs
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +137,29 @@ def test_vocabulary_file_makes_a_tokenizer(tmp_path):
     file.write_text("film\n")
     with pytest.raises(UsageError, match=r"Missing: \[PAD\], \[UNK\]"):
         models.load_tokenizer(file)
+
+
+@pytest.mark.parametrize(
+    "family", [one.name for one in FAMILIES.values() if one.masked_lm]
+)
+def test_every_family_with_such_a_model_has_its_own(family, tmp_path):
+    tokenizer = encoders.tokenizer(family)
+    model = models.masked_lm(
+        encoders.encoder(
+            family,
+            num_classes=None,
+            vocabulary_size=tokenizer.vocabulary_size(),
+        )
+    )
+    x = select_inputs(model, inputs())
+    logits = model(x)
+    assert logits.shape == (4, 2, tokenizer.vocabulary_size())
+    models.save_masked_lm(model, tokenizer, tmp_path / "encoder", 12)
+    loaded = models.load_masked_lm(tmp_path / "encoder")
+    assert loaded.has_trained_head
+    np.testing.assert_allclose(loaded.model(x), logits, atol=1e-5)
+
+
+def test_a_family_without_one_is_refused_by_name():
+    with pytest.raises(UsageError, match="for a ElectraBackbone"):
+        models.masked_lm(encoders.encoder("electra", num_classes=None))

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from kdkit.cli.main import main
+from kdkit.errors import UsageError
 from kdkit.reporting import group_by_seed
 from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
@@ -14,6 +15,7 @@ from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import read_run
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.comparison import run_name
+from kdkit.reporting.curves import training_curve
 
 
 @pytest.fixture
@@ -55,6 +57,16 @@ def test_overview_stands_before_the_sections(runs):
     assert markdown_results(runs[:1]).startswith("### ")
 
 
+def test_overview_leaves_out_what_has_no_numbers(runs, make_run):
+    begun = read_run(make_run("begun", {"data": {"task": "rte"}}).run_dir)
+    text = make_run("text", {})
+    (text.run_dir / "config.json").write_text('{"verb": "pretrain"}')
+    others = [begun, read_run(text.run_dir)]
+    assert markdown_overview(group_by_seed([*runs, *others])) == (
+        markdown_overview(group_by_seed(runs))
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["skip", "skip_seed1", "skip-seed-12", "skip/seed_3"]
 )
@@ -62,23 +74,33 @@ def test_names_of_runs_leave_out_the_seed(name, make_run):
     assert run_name(read_run(make_run(name, {}).run_dir)) == "skip"
 
 
-def test_learning_curves_have_two_lines_for_each_run(make_run):
-    records = []
-    for name, gain in (("pkd", 0.05), ("kd", 0.02)):
-        run = make_run(name, {"recipe": name, "data": {"task": "sst2"}})
+@pytest.fixture
+def make_curve(make_run):
+    """A function of a name that makes a run with three epochs."""
+
+    def make(name, gain=0.05, task="sst2", **config):
+        run = make_run(name, {"data": {"task": task}, **config})
         for epoch in (1, 2, 3):
             value = 0.7 + gain * epoch
             run.epoch("student", "fine_tuning", epoch, accuracy=value + 0.05)
             run.evaluation("student", "fine_tuning", epoch, value)
-        records.append(read_run(run.run_dir))
-    svg = plot_learning_curves(records)
-    texts = {
+        return read_run(run.run_dir)
+
+    return make
+
+
+def texts(svg):
+    return {
         "".join(element.itertext())
         for element in ElementTree.fromstring(svg).iter(
             "{http://www.w3.org/2000/svg}text"
         )
     }
-    assert {"pkd", "kd"} <= texts
+
+
+def test_learning_curves_have_two_lines_for_each_run(make_curve):
+    svg = plot_learning_curves([make_curve("pkd"), make_curve("kd", 0.02)])
+    assert {"pkd", "kd"} <= texts(svg)
     styles = re.findall(r'style="(fill: none; [^"]*)"', svg)
     for color in RUN_COLORS[:2]:
         drawn = [style for style in styles if color in style]
@@ -86,12 +108,35 @@ def test_learning_curves_have_two_lines_for_each_run(make_run):
         assert sum("dasharray" not in style for style in drawn) == 1
 
 
+def test_seeds_of_one_method_are_told_apart(make_curve):
+    svg = plot_learning_curves(
+        [make_curve(f"pkd/seed_{seed}", seed=seed) for seed in (0, 1)]
+    )
+    assert {"pkd, seed 0", "pkd, seed 1"} <= texts(svg)
+
+
+def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run):
+    run = make_run("small", {"data": {"task": "sst2"}})
+    for epoch in (1, 2):
+        run.epoch("student", "pretraining", epoch, loss=3.0)
+        run.evaluation("student", "pretraining", epoch, 0.2, split="held_out")
+    run.epoch("student", "fine_tuning", 1, accuracy=0.8)
+    run.evaluation("student", "fine_tuning", 1, 0.7)
+    curve = training_curve(read_run(run.run_dir), "student", "accuracy")
+    assert curve == ((1, 0.8),)
+
+
+def test_curves_of_different_tasks_are_refused(make_curve):
+    with pytest.raises(UsageError, match="on one task"):
+        plot_learning_curves([make_curve("a"), make_curve("b", task="rte")])
+
+
 def test_report_writes_overview_and_curves(runs, tmp_path):
     page = tmp_path / "README.md"
     page.write_text("<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->")
-    curves = tmp_path / "curves.svg"
     command = ["report", *(str(run.run_dir) for run in runs)]
-    words = ["--overview", str(page), "--curves", str(curves)]
-    assert main([*command, *words]) == 0
+    assert main([*command, "--overview", str(page)]) == 0
     assert "| sst2 | skip |" in page.read_text()
+    curves = tmp_path / "curves.svg"
+    assert main([*command[:-1], "--curves", str(curves)]) == 0
     assert curves.read_text().startswith("<svg")

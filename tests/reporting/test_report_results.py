@@ -42,6 +42,17 @@ def test_one_run_has_no_deviation(distillation_run):
     assert student["accuracy, %"] == "83.8"
 
 
+def test_commands_tell_no_place_outside_of_the_run(make_run):
+    command = "kdkit distill pkd --data-dir ../shared/glue --teacher runs/t"
+    run = make_run(
+        "run", {"provenance": {"command": f"{command} --model /a/b"}}
+    )
+    text = markdown_results([read_run(run.run_dir)])
+    assert (
+        "kdkit distill pkd --data-dir glue --teacher runs/t --model b" in text
+    )
+
+
 def test_other_dev_splits_are_kept_apart(distillation_run):
     before = markdown_table([read_run(distillation_run.run_dir)])
     for arm, accuracy in (("teacher", 0.71), ("student", 0.62)):

@@ -98,7 +98,35 @@ def test_evaluate_measures_any_text(pretrained, tmp_path, capsys):
         finished["best"]["encoder"]["metrics"], rel=1e-3
     )
     assert main([*words, "--task", "sst2"]) == 2
-    assert "a task or on running text" in capsys.readouterr().err
+    assert "Received: --task for text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--split", "test"], "Received: --split for text"),
+        (["--sequence-length", "8"], "--sequence-length for text"),
+        (["--corpus", "TEXT", "--arm", "student"], "--arm for text"),
+        (
+            ["--corpus", "TEXT", "--sequence-length", "64"],
+            "a model with 32 positions. Use --sequence-length 32",
+        ),
+        (["--corpus", "TEXT"], "No token of the text can be masked"),
+    ],
+)
+def test_evaluate_on_text_tells_mistakes(
+    pretrained, words, message, tmp_path, capsys
+):
+    file = tmp_path / "text.txt"
+    file.write_text(60 * "xyz ")
+    words = [word.replace("TEXT", str(file)) for word in words]
+    assert main(["evaluate", str(pretrained), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_report_says_what_there_is_for_a_run_on_text(pretrained, capsys):
+    assert main(["report", str(pretrained)]) == 2
+    assert "Use kdkit evaluate" in capsys.readouterr().err
 
 
 def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):

@@ -138,6 +138,11 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
         ),
         ("tinybert", ["--pretrained", "ENCODER"], "does not start from"),
         ("bert_small", [], "Pass --corpus FILE"),
+        (
+            "bert_small",
+            ["--corpus", "a.txt", "--stages", "pretraining"],
+            "no stage is on the task",
+        ),
         ("tinybert", ["--corpus", "a.txt"], "trains on running text"),
         ("tinybert", ["--column", "text"], "--column needs --corpus"),
         ("tinybert", ["--stages", "pretraining"], "has intermediate_layer"),

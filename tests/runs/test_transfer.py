@@ -3,12 +3,14 @@
 import dataclasses
 import json
 
+import keras
 import numpy as np
 import pytest
 
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.models import Head
 from kdkit.models import load_classifier
 from kdkit.models import load_tokenizer
 from kdkit.recipes import RECIPES
@@ -16,10 +18,15 @@ from kdkit.recipes import smoke
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 from kdkit.settings import override
+from kdkit.tasks import get_task
 from kdkit.training import BilstmSettings
+from kdkit.training import DataSettings
 from kdkit.training import ModelSettings
+from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
+from kdkit.training.run_settings import with_more_epochs
+from kdkit.training.task_data import load_unlabeled
 
 ROWS = 32
 
@@ -90,6 +97,14 @@ def test_report_tells_of_text_and_teachers(run):
     assert "learned from 2 teachers with weights [3.0, 1.0]" in notes
 
 
+def test_classes_of_a_bilstm_are_named_and_must_be_the_tasks(run):
+    labels = json.loads((run / "labels.json").read_text())
+    names = tuple(labels["classes"])
+    assert load_classifier(run, Head("sequence", 2, names))
+    with pytest.raises(UsageError, match="are not the task's"):
+        load_classifier(run, Head("sequence", 2, names[::-1]))
+
+
 def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
     assert (run / "student.keras").is_file()
     loaded = load_classifier(run, 2)
@@ -134,3 +149,53 @@ def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):
     )
     with pytest.raises(UsageError, match="No unlabelled row is left of 1"):
         distill(settings, tmp_path / "run")
+
+
+def test_control_has_as_many_updates_as_with_the_unlabelled_rows():
+    (stage,) = with_more_epochs(
+        (Stage("fine_tuning", 4, 1e-3, hard_label_weight=1.0),), 2.5
+    )
+    assert stage.epochs == 10
+
+
+def test_a_malformed_test_file_does_not_switch_off_the_check(tmp_path):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text("sentence\tlabel\na film\t1\n")
+    (folder / "test.tsv").write_text("index\tsentence\n0\ta\tb\n")
+    text = tmp_path / "text.txt"
+    text.write_text("some words")
+    with pytest.raises(UsageError, match="test.tsv, line 2"):
+        load_unlabeled(
+            get_task("sst2"),
+            DataSettings("sst2", str(tmp_path), 32),
+            UnlabeledSettings((str(text),)),
+            tokenizer=None,
+        )
+
+
+def test_rows_longer_than_a_model_reads_are_refused(settings, tmp_path):
+    settings = override(settings, ["data.sequence_length=64"])
+    with pytest.raises(UsageError, match="sequence_length=32"):
+        distill(settings, tmp_path / "run")
+
+
+def test_a_teacher_without_a_tokenizer_is_refused(settings, tmp_path):
+    inputs = keras.Input((None,), dtype="int32", name="token_ids")
+    states = keras.layers.Embedding(4, 2)(inputs)
+    logits = keras.layers.Dense(2)(states[:, 0])
+    path = str(tmp_path / "model.keras")
+    keras.Model({"token_ids": inputs}, logits).save(path)
+    with pytest.raises(UsageError, match="brings no tokenizer"):
+        distill(dataclasses.replace(settings, teacher=path), tmp_path / "run")
+
+
+def test_a_bilstm_has_no_stage_on_text(settings, tmp_path):
+    small = dataclasses.replace(
+        smoke.distillation(RECIPES["bert_small"]),
+        teacher=settings.teacher,
+        student=settings.student,
+    )
+    with pytest.raises(UsageError, match="student without one, a BiLSTM"):
+        distill(small, tmp_path / "run")
