@@ -10,6 +10,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import ABLATIONS
 from kdkit.recipes.ablations import get_ablation
 from kdkit.tasks import get_task
+from kdkit.training.run_directory import RunDirectory
 
 
 def stages_of(recipe, over):
@@ -74,34 +75,52 @@ def test_arms_that_do_not_exist_name_those_that_do():
         get_ablation("vanilla_kd", "objectives")
 
 
-def test_every_arm_and_seed_is_a_run_and_a_row(finished_run, tmp_path, capsys):
+@pytest.fixture
+def ran(monkeypatch):
+    """The settings and places of runs, which are noted and not run.
+
+    A real run of `distill` is what the other tests of this folder have.
+    """
+    found = {}
+
+    def note(settings, path):
+        run = RunDirectory(path)
+        path.mkdir(parents=True)
+        value = 0.6 + 0.1 * len(found)
+        best = {"student": {"metrics": {"accuracy": value}}}
+        run.log("run_finished", seconds=1.0, best=best)
+        found[path] = settings
+
+    monkeypatch.setattr("kdkit.cli.ablating.distill", note)
+    return found
+
+
+def test_every_arm_and_seed_is_a_run_and_a_row(
+    ran, finished_run, tmp_path, capsys
+):
     command = [
         "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",
         "--teacher", str(finished_run / "teacher_run"),
         "--pretrained", str(finished_run / "teacher_run"),
-        "--num-layers", "2", "--seeds", "0", "1",
-        "--set", "stages.0.epochs=1", "--set", "data.max_train_rows=32",
-        "--set", "data.sequence_length=32", "--set", "jit_compile=false",
-        "--run-dir", str(tmp_path / "arms"),
+        "--num-layers", "2", "--seeds", "0", "1", "--run-dir", str(tmp_path),
     ]  # fmt: skip
     assert main(command) == 0
     output = capsys.readouterr().out
     result = json.loads(output.strip().splitlines()[-1])
     assert [row["arm"] for row in result["arms"]] == ["skip", "last"]
-    for row in result["arms"]:
-        assert len(row["values"]) == 2
-        assert row["mean"] == pytest.approx(sum(row["values"]) / 2)
+    for row, values in zip(
+        result["arms"], ([0.6, 0.7], [0.8, 0.9]), strict=True
+    ):
+        assert row["values"] == pytest.approx(values)
+        assert row["mean"] == pytest.approx(sum(values) / 2)
+        assert row["standard_deviation"] == pytest.approx(0.1 / 2**0.5)
         for seed in (0, 1):
-            path = tmp_path / "arms" / row["arm"] / f"seed_{seed}"
-            config = json.loads((path / "config.json").read_text())
-            assert config["seed"] == seed
+            settings = ran[tmp_path / row["arm"] / f"seed_{seed}"]
+            assert settings.seed == seed
             (objective,) = [
-                o
-                for o in config["stages"][0]["objectives"]
-                if o["loss"] == "patience_mse"
+                objective
+                for objective in settings.stages[0].objectives
+                if objective.loss == "patience_mse"
             ]
-            assert objective["layer_map"] == row["arm"]
+            assert objective.layer_map == row["arm"]
     assert "not printed" in output
-    # Finished arms are not run again.
-    assert main(command) == 0
-    assert capsys.readouterr().out.count("nothing to do") == 4

@@ -118,7 +118,7 @@ def test_evaluate_on_text_tells_mistakes(
     pretrained, words, message, tmp_path, capsys
 ):
     file = tmp_path / "text.txt"
-    file.write_text(60 * "xyz ")
+    file.write_text(60 * "猫 ")
     words = [word.replace("TEXT", str(file)) for word in words]
     assert main(["evaluate", str(pretrained), *words]) == 2
     assert message in capsys.readouterr().err

@@ -19,7 +19,7 @@ from kdkit.training import train_teacher
 
 ROWS = 64
 TEXTS = 200  # of the corpus
-EPOCHS = 4
+EPOCHS = 3
 
 
 @pytest.fixture(scope="module")
