@@ -1,5 +1,7 @@
 """Models of a run: loaded, copied out of an encoder, or built."""
 
+from collections.abc import Callable
+
 import keras_hub
 
 from kdkit import data
@@ -83,7 +85,11 @@ def load_teachers(sources, task: Task) -> list[LoadedModel]:
 
 
 def make_model(
-    settings: ModelSettings, task: Task, teacher=None, pretrained=None
+    settings: ModelSettings,
+    task: Task,
+    teacher=None,
+    pretrained=None,
+    announce: Callable[[str], None] = lambda line: None,
 ):
     """Builds or loads the model to train.
 
@@ -93,6 +99,7 @@ def make_model(
         teacher: `LoadedModel` of the teacher, or `None`. Its tokenizer is the
             model's.
         pretrained: where the run's pretrained encoder is, or `None`.
+        announce: callable of a line about what the model starts from.
 
     Returns:
         Tuple of the model and its tokenizer.
@@ -117,7 +124,8 @@ def make_model(
         return _copy_blocks(settings, task, teacher, pretrained)
     tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
     if settings.bilstm is not None:
-        return _make_bilstm(settings.bilstm, task, tokenizer), tokenizer
+        model = _make_bilstm(settings.bilstm, task, tokenizer, announce)
+        return model, tokenizer
     encoder = models.student(
         settings.sizes(), vocabulary_size=tokenizer.vocabulary_size()
     )
@@ -146,7 +154,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
     return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
-def _make_bilstm(settings: BilstmSettings, task, tokenizer):
+def _make_bilstm(settings: BilstmSettings, task, tokenizer, announce):
     """Builds a BiLSTM, its embeddings from word vectors if there are some."""
     if task.head.kind != "sequence":
         raise UsageError(
@@ -179,10 +187,9 @@ def _make_bilstm(settings: BilstmSettings, task, tokenizer):
     )
     if vectors is not None:
         models.set_word_vectors(model, vectors, found)
-        print(
+        announce(
             f"{found.sum()} of {len(found)} word pieces start from a vector in "
-            f"{settings.word_vectors}.",
-            flush=True,
+            f"{settings.word_vectors}."
         )
     return model
 

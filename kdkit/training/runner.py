@@ -152,7 +152,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
             model, _ = make_model(
-                settings.student, task, teachers[0], pretrained
+                settings.student, task, teachers[0], pretrained, _say
             )
             log_model(run, name, model, settings.student)
             corpus.run(run, name, model)
@@ -170,6 +170,10 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 _evaluate_other(run, arm, best[name], evaluator)
             _keep(run, arm, tokenizer, settings.data, task)
         finish(run, best)
+
+
+def _say(line):
+    print(line, flush=True)
 
 
 def _make_teachers(settings, run):
