@@ -14,7 +14,7 @@ FLOORS = (
     ("recipes",),
     ("training",),
     ("distiller",),
-    ("objectives", "tasks"),
+    ("augmentation", "objectives", "tasks"),
     (
         "data",
         "export",

@@ -20,6 +20,7 @@ VERBS = {
     "demo": ("demo", "the whole path in minutes, without data or network"),
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
     "pretrain": ("pretrain", "train an encoder on running text"),
+    "augment": ("augment", "write copies of training rows, words replaced"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),

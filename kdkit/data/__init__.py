@@ -33,6 +33,7 @@ from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import encode_tokens
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.unlabeled import without_texts_of
+from kdkit.data.word_vectors import read_all_word_vectors
 from kdkit.data.word_vectors import read_word_vectors
 from kdkit.data.word_vectors import word_vector_width
 from kdkit.data.word_vectors import words_of_pieces
@@ -65,6 +66,7 @@ __all__ = [
     "mixed_training_batches",
     "open_packed",
     "pack",
+    "read_all_word_vectors",
     "read_table",
     "read_unlabeled",
     "read_word_vectors",

@@ -53,6 +53,32 @@ def read_word_vectors(path, words: Sequence[str]):
     return vectors, found
 
 
+def read_all_word_vectors(path, most: int | None = None):
+    """Reads the words of a file with their vectors.
+
+    Args:
+        path: string or path, as in `read_word_vectors`.
+        most: int or `None`. Only so many, from the first on. Defaults to
+            `None`.
+
+    Returns:
+        Tuple of a list of strings and a `float32` array of shape
+        `(num_words, width)`. Of a word that the file has twice the first one.
+
+    Raises:
+        UsageError: as `read_word_vectors`, and with file and line for every
+            line that is read.
+    """
+    path = pathlib.Path(path)
+    found = {}
+    for number, word, numbers, width in _entries(path):
+        if most is not None and len(found) == most:
+            break
+        vector = _parse(numbers, width, f"{path}, line {number}")
+        found.setdefault(word, vector)
+    return list(found), np.stack(list(found.values()))
+
+
 def words_of_pieces(pieces: Sequence[str]) -> list[str]:
     """Returns the word that each word piece stands for, or an empty string.
 

@@ -2,6 +2,7 @@
 
 from kdkit.models.architecture import architecture
 from kdkit.models.architecture import num_positions
+from kdkit.models.architecture import token_embeddings
 from kdkit.models.bilstm import set_word_vectors
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
@@ -66,4 +67,5 @@ __all__ = [
     "student",
     "student_config",
     "student_of_blocks",
+    "token_embeddings",
 ]

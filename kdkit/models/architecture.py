@@ -1,5 +1,7 @@
 """What a model is called and how large it is."""
 
+import keras
+
 from kdkit.families import family_of
 from kdkit.models.bilstm import bilstm_of
 from kdkit.models.heads import backbone_of
@@ -48,3 +50,14 @@ def num_positions(model) -> int | None:
     if family is None or POSITIONS not in family.parts:
         return None
     return backbone.max_sequence_length
+
+
+def token_embeddings(model):
+    """Returns the table of a model's token embeddings as a NumPy array.
+
+    Args:
+        model: `keras.Model` with an encoder of a known family.
+    """
+    backbone = backbone_of(model)
+    layer = getattr(backbone, family_of(backbone).parts["token_embedding"])
+    return keras.ops.convert_to_numpy(layer.embeddings)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kdkit.data import read_all_word_vectors
 from kdkit.data import read_word_vectors
 from kdkit.data import word_vector_width
 from kdkit.data import words_of_pieces
@@ -29,6 +30,16 @@ def test_header_of_word2vec_and_words_with_blanks_are_understood(tmp_path):
     np.testing.assert_allclose(vectors, [[4, 5, 6], [1, 2, 3]])
     assert found.all()
     assert word_vector_width(path) == 3
+
+
+def test_all_words_can_be_read_up_to_a_number(tmp_path):
+    path = write(tmp_path, "a 1 1", "b 2 2", "a 3 3", "c 4 4")
+    words, vectors = read_all_word_vectors(path)
+    assert words == ["a", "b", "c"]
+    np.testing.assert_allclose(vectors, [[1, 1], [2, 2], [4, 4]])
+    assert read_all_word_vectors(path, most=2)[0] == ["a", "b"]
+    with pytest.raises(UsageError, match="line 2: expected a word and 2"):
+        read_all_word_vectors(write(tmp_path, "a 1 1", "b 1"))
 
 
 def test_first_of_two_vectors_counts(tmp_path):

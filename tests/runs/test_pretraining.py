@@ -129,6 +129,46 @@ def test_report_says_what_there_is_for_a_run_on_text(pretrained, capsys):
     assert "Use kdkit evaluate" in capsys.readouterr().err
 
 
+def test_augment_writes_copies_with_their_source(pretrained, tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"w{i} {i} {i % 3}\n" for i in range(9)))
+    output = tmp_path / "copies.tsv"
+    command = [
+        "augment", "--task", "sentiment", "--model", str(pretrained),
+        "--word-vectors", str(vectors), "--candidates", "8", "--copies", "1",
+        "--output", str(output),
+    ]  # fmt: skip
+    assert main(command) == 0
+    head, *lines = output.read_text().splitlines()
+    assert head.split("\t") == ["source_row", "column", "copy", "sentence"]
+    texts = data.load_sentiment("train").texts[0]
+    assert len(lines) > len(texts) / 2
+    for line in lines[:50]:
+        row, column, copy, text = line.split("\t")
+        assert (column, copy) == ("0", "1")
+        assert text != texts[int(row)]
+        assert len(text.split()) == len(texts[int(row)].split())
+    assert main(command) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_augment_tells_all_mistakes_at_once(tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a 1 2\nb 1\n")
+    assert (
+        main(
+            ["augment", "--task", "sentiment", "--model", "no-such-model"]
+            + ["--word-vectors", str(vectors), "--probability", "1.5"]
+            + ["--output", str(tmp_path / "copies.tsv")]
+        )
+        == 2
+    )
+    message = capsys.readouterr().err
+    assert "received 1.5" in message
+    assert "no-such-model" in message
+    assert "vectors.txt, line 2" in message
+
+
 def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):
     encoder, tokenizer = load_encoder(pretrained)
     encoder.save_to_preset(str(tmp_path / "encoder"))

@@ -1,0 +1,23 @@
+"""Augmentation: copies of texts in which words are replaced."""
+
+from kdkit.augmentation.augmenter import Augmentation
+from kdkit.augmentation.augmenter import Augmenter
+from kdkit.augmentation.augmenter import copies_for
+from kdkit.augmentation.files import write_augmented
+from kdkit.augmentation.masked_words import MaskedWords
+from kdkit.augmentation.masked_words import Query
+from kdkit.augmentation.neighbors import VectorNeighbors
+from kdkit.augmentation.piece_neighbors import PieceNeighbors
+from kdkit.augmentation.words import default_stop_words
+
+__all__ = [
+    "Augmentation",
+    "Augmenter",
+    "MaskedWords",
+    "PieceNeighbors",
+    "Query",
+    "VectorNeighbors",
+    "copies_for",
+    "default_stop_words",
+    "write_augmented",
+]

@@ -1,0 +1,174 @@
+"""Augmented rows on disk: written step by step, gone on with, then named."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable
+
+from kdkit.data.examples import Examples
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.files import write_text
+
+ROWS_PER_STEP = 256  # augmented together
+SOURCE = ("source_row", "column", "copy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far a file is written.
+
+    Args:
+        rows: int. Source rows behind it.
+        copies: int. Copies of them.
+        size: int. Bytes of the file that hold them.
+    """
+
+    rows: int = 0
+    copies: int = 0
+    size: int = 0
+
+
+def write_augmented(
+    examples: Examples,
+    augmenter,
+    output,
+    columns: tuple[str, ...],
+    fingerprint: dict,
+    in_place: bool = False,
+    announce: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
+    """Writes the copies of all rows into a tab-separated file.
+
+    The file has a header: `source_row`, counted from 0, `column`, which text
+    of the row was changed, `copy`, counted from 1, and the texts. It is written
+    beside its final name, which it gets at the end. What was stopped goes on
+    where it was.
+
+    Args:
+        examples: `Examples`, sentences or pairs.
+        augmenter: `Augmenter`.
+        output: path of the file.
+        columns: tuple of strings. The headings of the texts.
+        fingerprint: dict of what decides the copies. A file that was begun with
+            another one is not gone on with.
+        in_place: bool. Whether the second text of a pair is written beside the
+            last copy of the first, as the code of TinyBERT's authors does,
+            rather than beside the first itself. Defaults to `False`.
+        announce: callable of a `Progress` after each step.
+
+    Returns:
+        `Progress` at the end.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is there already, or was begun
+            with other settings.
+        RunError: if it cannot be written, as on a full disk.
+    """
+    output = pathlib.Path(output)
+    if output.exists():
+        raise UsageError(
+            f"{output} is there already. Expected the name of a new file. "
+            "Remove it, or name another."
+        )
+    part = output.with_name(f".{output.name}.part")
+    state = output.with_name(f".{output.name}.json")
+    fingerprint = {**fingerprint, "texts": _digest(examples)}
+    progress = _begun(part, state, output, fingerprint)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "r+b" if progress.size else "wb") as file:
+            file.truncate(progress.size)
+            file.seek(progress.size)
+            if not progress.size:
+                file.write(_line((*SOURCE, *columns)))
+            while progress.rows < len(examples):
+                progress = _step(examples, augmenter, file, progress, in_place)
+                file.flush()
+                os.fsync(file.fileno())
+                _note(state, fingerprint, progress)
+                announce(progress)
+        os.replace(part, output)
+        state.unlink()
+    except OSError as error:
+        raise RunError(
+            f"{output} cannot be written: {error.strerror}. "
+            f"{progress.rows} of {len(examples)} rows are kept beside it; the "
+            "same command goes on with the others."
+        ) from error
+    return progress
+
+
+def _step(examples, augmenter, file, progress, in_place):
+    """Writes the copies of the next rows."""
+    numbers = range(
+        progress.rows, min(progress.rows + ROWS_PER_STEP, len(examples))
+    )
+    texts = [
+        [column[number] for number in numbers] for column in examples.texts
+    ]
+    copies = [
+        augmenter(column, first_row=numbers.start, column=place)
+        for place, column in enumerate(texts)
+    ]
+    lines = []
+    for index, number in enumerate(numbers):
+        row = [column[index] for column in texts]
+        for place, of_column in enumerate(copies):
+            for count, copy in enumerate(of_column[index], start=1):
+                changed = [*row[:place], copy, *row[place + 1 :]]
+                lines.append(_line((number, place, count, *changed)))
+            if in_place and of_column[index]:
+                row[place] = of_column[index][-1]
+    file.write(b"".join(lines))
+    return Progress(numbers.stop, progress.copies + len(lines), file.tell())
+
+
+def _begun(part, state, output, fingerprint):
+    """What an earlier run wrote, if this one can go on with it."""
+    if not (part.is_file() and state.is_file()):
+        return Progress()
+    noted = json.loads(state.read_text(encoding="utf-8"))
+    different = sorted(
+        name
+        for name in {*noted["fingerprint"], *fingerprint}
+        if noted["fingerprint"].get(name) != fingerprint.get(name)
+    )
+    if different:
+        raise UsageError(
+            f"{output} was begun with other settings: "
+            + "; ".join(
+                f"{name} was {noted['fingerprint'].get(name)!r}, is "
+                f"{fingerprint.get(name)!r}"
+                for name in different
+            )
+            + f". Give the same ones to go on, or remove {part} and {state}."
+        )
+    return Progress(**noted["progress"])
+
+
+def _note(state, fingerprint, progress):
+    """Notes how far the file is, after it was written so far."""
+    noted = {
+        "fingerprint": fingerprint, "progress": dataclasses.asdict(progress)
+    }  # fmt: skip
+    write_text(state, json.dumps(noted))
+
+
+def _line(cells):
+    """A line of the file; tabs and line feeds within texts become blanks."""
+    texts = (" ".join(str(cell).split("\t")) for cell in cells)
+    line = "\t".join(" ".join(text.splitlines()) for text in texts)
+    return f"{line}\n".encode()
+
+
+def _digest(examples):
+    """A digest of all texts, in their order."""
+    digest = hashlib.sha256()
+    for column in examples.texts:
+        for text in column:
+            digest.update(text.encode())
+            digest.update(b"\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,162 @@
+"""A masked-language model's best words for one masked position."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from kdkit.errors import UsageError
+
+TOKENS_PER_STEP = 8192  # of a batch of rows, padding included
+# Lengths that rows are padded to; each is one program for XLA.
+LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+NEVER = -1e9  # logit of what is no whole word
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """A question to the model: which words fit here?
+
+    Args:
+        token_ids: int array of shape `(num_pieces,)`. The pieces of a text,
+            without special ones.
+        position: int. The piece that is masked, from 0.
+    """
+
+    token_ids: np.ndarray
+    position: int
+
+
+class MaskedWords:
+    """The words that fit best into a masked position.
+
+    Rows are sorted by length, padded to few lengths and predicted together;
+    the head sees the masked positions alone.
+
+    Args:
+        model: a masked-language model as `kdkit.models.load_masked_lm` returns
+            it.
+        tokenizer: its tokenizer, of word pieces.
+        num_words: int. M, how many words.
+        with_original: bool. Whether the unmasked text follows as a second
+            segment, as in the code of TinyBERT's authors. Defaults to `False`.
+        tokens_per_step: int. Tokens that are predicted together, padding
+            included. Defaults to `8192`.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer,
+        num_words: int,
+        with_original: bool = False,
+        tokens_per_step: int = TOKENS_PER_STEP,
+    ):
+        pieces = tokenizer.get_vocabulary()
+        whole = np.array([is_word(piece) for piece in pieces])
+        if whole.sum() < num_words:
+            raise UsageError(
+                f"The vocabulary has {whole.sum()} whole words. Received: "
+                f"{num_words} wanted. Use fewer candidates."
+            )
+        self._tokenizer = tokenizer
+        self._num_words = num_words
+        self._with_original = with_original
+        self._tokens_per_step = tokens_per_step
+        self._longest = model.backbone.max_sequence_length
+        self._lengths = np.array(
+            [length for length in LENGTHS if length < self._longest]
+            + [self._longest]
+        )
+        penalty = np.where(whole, 0.0, NEVER).astype("float32")
+
+        def best(token_ids, segment_ids, padding_mask, positions):
+            logits = model(
+                {
+                    "token_ids": token_ids,
+                    "segment_ids": segment_ids,
+                    "padding_mask": padding_mask,
+                    "mask_positions": positions[:, None],
+                },
+                training=False,
+            )
+            logits = ops.cast(logits[:, 0], "float32") + penalty
+            # In the order of their ids, so that no rounding changes it.
+            return ops.sort(ops.top_k(logits, num_words)[1])
+
+        self._best = tf.function(best, jit_compile=True)
+
+    @property
+    def most_pieces(self) -> int:
+        """The longest text that is read to its end."""
+        if self._with_original:
+            return (self._longest - 3) // 2
+        return self._longest - 2
+
+    def __call__(self, queries: Sequence[Query]) -> np.ndarray:
+        """Returns the ids of the best words.
+
+        Args:
+            queries: sequence of `Query`s. No position is beyond
+                `most_pieces`; what stands after it in a text is not read.
+
+        Returns:
+            `int32` array of shape `(num_queries, num_words)`, in the order of
+            the ids.
+        """
+        rows = [self._row(query) for query in queries]
+        lengths = np.array([len(row) for row, _ in rows])
+        padded = self._lengths[np.searchsorted(self._lengths, lengths)]
+        found = np.zeros((len(queries), self._num_words), "int32")
+        for length in np.unique(padded):
+            numbers = np.flatnonzero(padded == length)
+            batch_size = max(1, self._tokens_per_step // length)
+            for start in range(0, len(numbers), batch_size):
+                chosen = numbers[start : start + batch_size]
+                found[chosen] = self._predict(
+                    [rows[number] for number in chosen], length, batch_size
+                )
+        return found
+
+    def _row(self, query):
+        """The model's row for a query, and how much of it is segment 0."""
+        tokenizer = self._tokenizer
+        text = np.asarray(query.token_ids[: self.most_pieces], "int32")
+        masked = text.copy()
+        masked[query.position] = tokenizer.mask_token_id
+        start, end = tokenizer.start_token_id, tokenizer.end_token_id
+        parts = [[start], masked, [end]]
+        if self._with_original:
+            parts += [text, [end]]
+        return np.concatenate(parts), query.position + 1
+
+    def _predict(self, rows, length, batch_size):
+        """Fills a batch of one shape; what is not asked for is not read."""
+        token_ids = np.full(
+            (batch_size, length), self._tokenizer.pad_token_id, "int32"
+        )
+        padding_mask = np.zeros((batch_size, length), "int32")
+        segment_ids = np.zeros((batch_size, length), "int32")
+        positions = np.zeros(batch_size, "int32")
+        padding_mask[:, 0] = 1  # of rows that only fill the batch
+        for place, (row, position) in enumerate(rows):
+            token_ids[place, : len(row)] = row
+            padding_mask[place, : len(row)] = 1
+            positions[place] = position
+            if self._with_original:
+                first = (len(row) + 1) // 2
+                segment_ids[place, first : len(row)] = 1
+        best = self._best(token_ids, segment_ids, padding_mask, positions)
+        return np.asarray(best)[: len(rows)]
+
+
+def is_word(piece: str) -> bool:
+    """Whether a piece is a whole word of letters.
+
+    >>> [piece for piece in ("film", "##s", "[MASK]", "7") if is_word(piece)]
+    ['film']
+    """
+    return piece.isalpha()

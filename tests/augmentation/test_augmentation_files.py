@@ -1,0 +1,127 @@
+"""Augmented files: what stands in them, going on, what is not lost."""
+
+import errno
+import json
+
+import pytest
+
+from kdkit.augmentation import files
+from kdkit.augmentation.files import write_augmented
+from kdkit.data import Examples
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+
+PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
+
+
+class FakeAugmenter:
+    """Two copies of each text, except of "e"; may stop after some steps."""
+
+    def __init__(self, steps=None, error=KeyboardInterrupt):
+        self.steps = steps
+        self.error = error
+
+    def __call__(self, texts, first_row, column):
+        if self.steps is not None:
+            self.steps -= 1
+            if self.steps < 0:
+                raise self.error
+        return [
+            [f"{text}{first_row + number}{column}x", f"{text}y"]
+            if text != "e"
+            else []
+            for number, text in enumerate(texts)
+        ]
+
+
+@pytest.fixture(autouse=True)
+def _one_row_a_step(monkeypatch):
+    monkeypatch.setattr(files, "ROWS_PER_STEP", 1)
+
+
+def write(path, augmenter=None, **settings):
+    return write_augmented(
+        PAIRS,
+        augmenter or FakeAugmenter(),
+        path,
+        ("first", "second"),
+        {"seed": 0},
+        **settings,
+    )
+
+
+def rows(path):
+    head, *lines = path.read_text().splitlines()
+    assert head == "source_row\tcolumn\tcopy\tfirst\tsecond"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def test_each_text_of_a_pair_is_changed_beside_the_other(tmp_path):
+    progress = write(tmp_path / "out.tsv")
+    assert rows(tmp_path / "out.tsv") == [
+        ("0", "0", "1", "a b00x", "f"),
+        ("0", "0", "2", "a by", "f"),
+        ("0", "1", "1", "a b", "f01x"),
+        ("0", "1", "2", "a b", "fy"),
+        ("1", "0", "1", "c d10x", "g"),
+        ("1", "0", "2", "c dy", "g"),
+        ("1", "1", "1", "c d", "g11x"),
+        ("1", "1", "2", "c d", "gy"),
+        ("2", "1", "1", "e", "h21x"),
+        ("2", "1", "2", "e", "hy"),
+    ]
+    assert (progress.rows, progress.copies) == (3, 10)
+
+
+def test_authors_code_keeps_the_last_copy_of_the_first_text(tmp_path):
+    write(tmp_path / "out.tsv", in_place=True)
+    found = rows(tmp_path / "out.tsv")
+    assert found[2] == ("0", "1", "1", "a by", "f01x")
+    assert found[-1] == ("2", "1", "2", "e", "hy")
+
+
+def test_a_stopped_file_goes_on_to_the_same_bytes(tmp_path):
+    write(tmp_path / "whole.tsv")
+    path = tmp_path / "stopped.tsv"
+    for steps in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            write(path, FakeAugmenter(steps))
+        assert not path.exists()
+    # What was written after the last step was noted does not count.
+    with open(tmp_path / ".stopped.tsv.part", "ab") as file:
+        file.write(b"half a li")
+    write(path)
+    assert path.read_bytes() == (tmp_path / "whole.tsv").read_bytes()
+    assert sorted(item.name for item in tmp_path.iterdir()) == [
+        "stopped.tsv", "whole.tsv"
+    ]  # fmt: skip
+
+
+def test_other_settings_do_not_go_on_with_it(tmp_path):
+    path = tmp_path / "out.tsv"
+    with pytest.raises(KeyboardInterrupt):
+        write(path, FakeAugmenter(3))
+    with pytest.raises(UsageError, match="seed was 0, is 1"):
+        write_augmented(
+            PAIRS, FakeAugmenter(), path, ("first", "second"), {"seed": 1}
+        )
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path):
+    path = tmp_path / "out.tsv"
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        write(path)
+    assert path.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
+    path = tmp_path / "out.tsv"
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(RunError, match=r"No space left.*1 of 3 rows are kept"):
+        write(path, FakeAugmenter(2, full))
+    assert not path.exists()
+    noted = json.loads((tmp_path / ".out.tsv.json").read_text())
+    assert noted["progress"]["rows"] == 1
+    write(path)
+    assert len(rows(path)) == 10

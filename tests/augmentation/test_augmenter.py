@@ -1,0 +1,164 @@
+"""Copies of texts: how often, by what, and the same for a seed."""
+
+import collections
+import functools
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit.augmentation.augmenter import Augmentation
+from kdkit.augmentation.augmenter import Augmenter
+from kdkit.errors import UsageError
+
+WORDS = ["film", "play", "show", "fine", "dull", "warm"]
+PIECES = [
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS,
+    "the", "grip", "##ping", ",",
+]  # fmt: skip
+
+
+@functools.cache
+def tokenizer():
+    return keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
+
+
+class FakeModel:
+    """Best words by a rule; notes what it was asked."""
+
+    def __init__(self, rule, most_pieces=30):
+        self.rule = rule
+        self.most_pieces = most_pieces
+        self.asked = []
+
+    def __call__(self, queries):
+        self.asked += queries
+        return np.array(
+            [
+                [PIECES.index(word) for word in self.rule(query)]
+                for query in queries
+            ],
+            "int32",
+        ).reshape(len(queries), 2)
+
+
+def near(words):
+    return {word: ["warm", "dull"] for word in words if word == "gripping"}
+
+
+def make(rule=lambda query: ["play", "show"], most_pieces=30, **settings):
+    model = FakeModel(rule, most_pieces)
+    augmentation = Augmentation(**settings)
+    return Augmenter(augmentation, model, near, tokenizer(), {"the"}), model
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_replacements_are_as_frequent_as_the_algorithm_says(sequential):
+    augmenter, _ = make(num_copies=1, probability=0.4, sequential=sequential)
+    texts = 4000 * ["the gripping film"]
+    counts = collections.Counter(
+        copies[0] if copies else "the gripping film"
+        for copies in augmenter(texts)
+    )
+    total = sum(counts.values())
+    for first, share in (("gripping", 0.6), ("warm", 0.2), ("dull", 0.2)):
+        for last, other in (("film", 0.6), ("play", 0.2), ("show", 0.2)):
+            expected = share * other
+            deviation = np.sqrt(expected * (1 - expected) / total)
+            found = counts[f"the {first} {last}"] / total
+            assert abs(found - expected) < 4 * deviation
+
+
+def test_model_is_asked_once_for_all_copies():
+    augmenter, model = make(num_copies=20)
+    augmenter(["the gripping film , film"])
+    assert [query.position for query in model.asked] == [3, 5]
+    for query in model.asked:
+        ids = [PIECES[number] for number in query.token_ids]
+        assert ids == ["the", "grip", "##ping", "film", ",", "film"]
+
+
+def test_in_turn_predictions_see_what_was_replaced_before():
+    # A play is followed by what is warm, anything else by what is dull.
+    def rule(query):
+        if query.position == 0:
+            return ["play", "show"]
+        before = PIECES[query.token_ids[query.position - 1]]
+        return ["warm", "warm"] if before == "play" else ["dull", "dull"]
+
+    augmenter, _ = make(rule, num_copies=50, probability=1.0, sequential=True)
+    (copies,) = augmenter(["film fine"])
+    assert set(copies) == {"play warm", "show dull"}
+    at_once, _ = make(rule, num_copies=50, probability=1.0)
+    (copies,) = at_once(["film fine"])
+    assert set(copies) == {"play dull", "show dull"}
+
+
+def test_in_turn_words_of_other_lengths_move_what_follows():
+    def rule(query):
+        return ["play", "show"]
+
+    augmenter, model = make(
+        rule, num_copies=1, probability=1.0, sequential=True
+    )
+    augmenter(["gripping film"])
+    (query,) = model.asked
+    assert query.position == 1  # "gripping" was two pieces, "warm" is one
+    assert len(query.token_ids) == 2
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_copies_depend_on_seed_and_row_alone(sequential):
+    texts = ["the gripping film", "dull play , fine show", "film"]
+    augmenter, _ = make(num_copies=6, sequential=sequential)
+    whole = augmenter(texts, first_row=7)
+    one_by_one = [
+        augmenter([text], first_row=7 + number)[0]
+        for number, text in enumerate(texts)
+    ]
+    assert whole == one_by_one
+    assert augmenter(texts, first_row=8) != whole
+    assert augmenter(texts, first_row=7, column=1) != whole
+
+
+def test_copies_are_no_repetitions_of_each_other_or_the_text():
+    augmenter, _ = make(num_copies=60)
+    (copies,) = augmenter(["film , the"])
+    assert sorted(copies) == ["play , the", "show , the"]
+
+
+def test_nothing_to_replace_gives_no_copies():
+    augmenter, _ = make()
+    assert augmenter(["the , the", ""]) == [[], []]
+    assert augmenter([]) == []
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_tail_beyond_the_model_is_left_alone(sequential):
+    augmenter, _ = make(
+        most_pieces=3, probability=1.0, num_copies=5, sequential=sequential
+    )
+    (copies,) = augmenter(["film , film film gripping"])
+    for copy in copies:
+        assert copy.endswith(" film gripping")
+        assert not copy.startswith("film")
+
+
+def test_words_that_the_vocabulary_cannot_spell_are_left_alone():
+    augmenter, model = make(probability=1.0)
+    augmenter(["xyz film"])
+    assert [query.position for query in model.asked] == [1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"probability": 1.5}, r"in \[0, 1\], received 1.5"),
+        ({"probability": -0.1}, "received -0.1"),
+        ({"num_copies": 0}, "num_copies must be at least 1"),
+        ({"num_candidates": 0}, "num_candidates must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
+        Augmentation(**settings)
