@@ -133,17 +133,22 @@ def test_augment_writes_copies_with_their_source(pretrained, tmp_path, capsys):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("".join(f"w{i} {i} {i % 3}\n" for i in range(9)))
     output = tmp_path / "copies.tsv"
+    texts = data.load_sentiment("train").texts[0][:40]
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2" / "train.tsv").write_text(
+        "".join(["sentence\tlabel\n", *(f"{text}\t1\n" for text in texts)])
+    )
     command = [
-        "augment", "--task", "sentiment", "--model", str(pretrained),
+        "augment", "--task", "sst2", "--data-dir", str(tmp_path),
+        "--model", str(pretrained),
         "--word-vectors", str(vectors), "--candidates", "8", "--copies", "1",
         "--output", str(output),
     ]  # fmt: skip
     assert main(command) == 0
     head, *lines = output.read_text().splitlines()
     assert head.split("\t") == ["source_row", "column", "copy", "sentence"]
-    texts = data.load_sentiment("train").texts[0]
     assert len(lines) > len(texts) / 2
-    for line in lines[:50]:
+    for line in lines:
         row, column, copy, text = line.split("\t")
         assert (column, copy) == ("0", "1")
         assert text != texts[int(row)]
