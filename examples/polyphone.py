@@ -67,12 +67,8 @@ def main():
                 max_sequence_length=LENGTH,
             ),
             tokenizer=str(vocabulary),
-            stages=(
-                dataclasses.replace(
-                    pretraining.STAGES[0],
-                    epochs=options.pretraining_epochs,
-                    learning_rate=5e-4,
-                ),
+            stages=with_epochs(
+                pretraining.STAGES, options.pretraining_epochs, 5e-4
             ),
             seed=options.seed,
         ),
@@ -83,19 +79,12 @@ def main():
         training.TeacherSettings(
             data=data,
             model=training.ModelSettings(checkpoint=str(output / "pretrained")),
-            stages=(
-                dataclasses.replace(
-                    fine_tuning.STAGES[0],
-                    epochs=options.epochs,
-                    learning_rate=2e-4,
-                ),
-            ),
+            stages=with_epochs(fine_tuning.STAGES, options.epochs, 2e-4),
             seed=options.seed,
         ),
         output / "teacher",
     )
     for name in METHODS:
-        recipe = RECIPES[name]
         training.distill(
             training.DistillSettings(
                 recipe=name,
@@ -106,16 +95,20 @@ def main():
                     copy_from="pretrained",
                     copy_layers=tuple(range(1, options.layers // 2 + 1)),
                 ),
-                stages=tuple(
-                    dataclasses.replace(
-                        one, epochs=options.epochs, learning_rate=2e-4
-                    )
-                    for one in recipe.stages_for(task)
+                stages=with_epochs(
+                    RECIPES[name].stages_for(task), options.epochs, 2e-4
                 ),
                 seed=options.seed,
             ),
             output / f"{name}_seed{options.seed}",
         )
+
+
+def with_epochs(stages, epochs, learning_rate):
+    return tuple(
+        dataclasses.replace(stage, epochs=epochs, learning_rate=learning_rate)
+        for stage in stages
+    )
 
 
 if __name__ == "__main__":

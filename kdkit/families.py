@@ -205,6 +205,20 @@ def family_of(backbone_or_tokenizer) -> Family | None:
     return None
 
 
+def find_backbone(model):
+    """Returns the keras-hub backbone in a model, or `None`."""
+    if isinstance(model, keras_hub.models.Backbone):
+        return model
+    if isinstance(model, keras_hub.models.Task):
+        return model.backbone
+    found = [
+        layer
+        for layer in getattr(model, "layers", ())
+        if isinstance(layer, keras_hub.models.Backbone)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def blocks_of(backbone) -> tuple:
     """The transformer blocks of a backbone in the order of their calls.
 

@@ -1,5 +1,8 @@
 """NumPy oracles, tiny models and tiny data for the tests."""
 
+import subprocess
+import sys
+
 import keras
 import keras_hub
 import numpy as np
@@ -187,3 +190,23 @@ def distiller(teacher=None, student=None, terms=None, **arguments):
 def cross_entropy():
     """The loss on integer labels."""
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def run_without_kdkit(program, folder):
+    """Runs a program where kdkit cannot be imported; returns what it prints.
+
+    Args:
+        program: string of Python.
+        folder: path. Where it runs.
+    """
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.modules['kdkit'] = None\n{program}",
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout

@@ -3,6 +3,7 @@
 from kdkit.augmentation.augmenter import Augmentation
 from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.augmenter import copies_for
+from kdkit.augmentation.files import check_output
 from kdkit.augmentation.files import write_augmented
 from kdkit.augmentation.masked_words import MaskedWords
 from kdkit.augmentation.masked_words import Query
@@ -17,6 +18,7 @@ __all__ = [
     "PieceNeighbors",
     "Query",
     "VectorNeighbors",
+    "check_output",
     "copies_for",
     "default_stop_words",
     "write_augmented",

@@ -31,6 +31,19 @@ class Progress:
     size: int = 0
 
 
+def check_output(output) -> None:
+    """Checks that a file of this name would be new.
+
+    Raises:
+        UsageError: if it is there already.
+    """
+    if pathlib.Path(output).exists():
+        raise UsageError(
+            f"{output} is there already. Expected the name of a new file. "
+            "Remove it, or name another."
+        )
+
+
 def write_augmented(
     examples: Examples,
     augmenter,
@@ -67,12 +80,8 @@ def write_augmented(
             with other settings.
         RunError: if it cannot be written, as on a full disk.
     """
+    check_output(output)
     output = pathlib.Path(output)
-    if output.exists():
-        raise UsageError(
-            f"{output} is there already. Expected the name of a new file. "
-            "Remove it, or name another."
-        )
     part = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": _digest(examples)}

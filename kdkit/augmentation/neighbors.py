@@ -35,9 +35,6 @@ class VectorNeighbors:
         self._num_neighbors = num_neighbors
         self._include_word = include_word
 
-    def __contains__(self, word):
-        return word in self._number
-
     def __call__(self, words: Sequence[str]) -> dict[str, list[str]]:
         """Returns the neighbours of words that are known, the nearest first."""
         known = [word for word in dict.fromkeys(words) if word in self._number]

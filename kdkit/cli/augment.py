@@ -33,8 +33,7 @@ def add_arguments(parser):
         "--copies",
         type=int,
         metavar="N",
-        help="copies of each text; unless set the paper's for the task, 20 for "
-        "others",
+        help="copies of each text; 20 unless set, with --parity the task's",
     )
     parser.add_argument(
         "--probability",
@@ -59,9 +58,9 @@ def add_arguments(parser):
     parser.add_argument(
         "--parity",
         choices=["tinybert"],
-        help="the authors' code: the model also reads the unmasked text, a "
-        "word counts as like itself, the second text of a pair stands beside "
-        "the last copy of the first",
+        help="the authors' code: copies by task, the model also reads the "
+        "unmasked text, a word counts as like itself, the second text of a "
+        "pair stands beside the last copy of the first",
     )
     parser.add_argument(
         "--stop-words",

@@ -10,6 +10,7 @@ from kdkit.augmentation import Augmenter
 from kdkit.augmentation import MaskedWords
 from kdkit.augmentation import PieceNeighbors
 from kdkit.augmentation import VectorNeighbors
+from kdkit.augmentation import check_output
 from kdkit.augmentation import copies_for
 from kdkit.augmentation import default_stop_words
 from kdkit.augmentation import write_augmented
@@ -37,6 +38,8 @@ def augment(options) -> None:
             _check_task(task)
         with check():
             task.check_data(["train"], options.data_dir)
+        with check():
+            check_output(options.output)
         with check():
             settings = _settings(options, task)
         with check():
@@ -127,7 +130,9 @@ def _check_task(task):
 def _settings(options, task):
     copies = options.copies
     return Augmentation(
-        num_copies=copies_for(task.name) if copies is None else copies,
+        num_copies=(
+            copies_for(task.name, options.parity) if copies is None else copies
+        ),
         probability=options.probability,
         num_candidates=options.candidates,
         sequential=options.sequential,

@@ -1,6 +1,7 @@
 """The texts beside a task's that the options name."""
 
 from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.run_settings import UnlabeledSettings
@@ -57,11 +58,7 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
 
 def _reject_beside(options, needed, *names):
     """Refuses options that mean nothing without another."""
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(options, name) is not None
-    ]
+    given = given_flags(options, names)
     if given:
         raise UsageError(
             f"{' and '.join(given)} needs {needed}. Received: none."

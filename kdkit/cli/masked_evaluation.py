@@ -4,6 +4,7 @@ import pathlib
 import tempfile
 
 from kdkit import models
+from kdkit.cli.options import given_flags
 from kdkit.data import Corpus
 from kdkit.data import Masker
 from kdkit.data import Masking
@@ -77,11 +78,7 @@ def _reject_what_is_for_tasks(options):
     names = ["task", "data_dir", "split", "arm", "tokenizer"]
     if options.corpus is None:  # the run's own held-out rows
         names += ["column", "sequence_length"]
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(options, name) is not None
-    ]
+    given = given_flags(options, names)
     if given:
         raise UsageError(
             "A model is measured on a task or on running text. Received: "

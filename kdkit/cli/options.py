@@ -100,6 +100,15 @@ def add_run(parser, seed=True):
     )
 
 
+def given_flags(options, names) -> list[str]:
+    """Those of the named options that were given, as they are typed."""
+    return [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is not None
+    ]
+
+
 def absolute(place):
     """An existing path made absolute; other names (presets) as they are."""
     if place is None or not pathlib.Path(place).exists():

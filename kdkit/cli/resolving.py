@@ -10,6 +10,7 @@ from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
@@ -140,11 +141,7 @@ def _reject_clashes(options, *names):
     source = "--config" if options.config else "--smoke"
     if options.config and hasattr(options, "parity"):
         names += ("parity",)
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(options, name) is not None
-    ]
+    given = given_flags(options, names)
     if options.config and options.smoke:
         given.append("--smoke")
     if given and (options.config or options.smoke):

@@ -23,6 +23,27 @@ def raise_problems(path, problems: list[str]) -> None:
     raise UsageError("\n".join(lines))
 
 
+def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
+    """Returns where the wanted headings stand in a table's first line.
+
+    Args:
+        path: path of the file, for the error.
+        headings: list of strings.
+        wanted: sequence of strings.
+
+    Raises:
+        UsageError: with all that are missing.
+    """
+    missing = [heading for heading in wanted if heading not in headings]
+    if missing:
+        raise UsageError(
+            f"{path}, line 1: expected a header with "
+            f"{', '.join(map(repr, wanted))}. Missing: "
+            f"{', '.join(map(repr, missing))}. Received: {headings}."
+        )
+    return tuple(headings.index(heading) for heading in wanted)
+
+
 def read_lines(path, what: str) -> list[str]:
     """Returns the lines of a UTF-8 file without their ends.
 

@@ -10,6 +10,7 @@ import numpy as np
 from kdkit.data.examples import Examples
 from kdkit.data.labels import label_parser
 from kdkit.data.labels import read_label_words
+from kdkit.data.problems import find_columns
 from kdkit.data.problems import raise_missing
 from kdkit.data.problems import raise_problems
 from kdkit.data.problems import read_lines
@@ -202,14 +203,7 @@ def _column_indices(path, layout, headings, is_test):
     wanted = [*layout.text_columns]
     if not is_test:
         wanted.append(layout.label_column)
-    missing = [heading for heading in wanted if heading not in headings]
-    if missing:
-        raise UsageError(
-            f"{path}, line 1: expected a header with "
-            f"{', '.join(map(repr, wanted))}. Missing: "
-            f"{', '.join(map(repr, missing))}. Received: {headings}."
-        )
-    texts_at = tuple(headings.index(column) for column in layout.text_columns)
+    texts_at = find_columns(path, headings, wanted)[: len(layout.text_columns)]
     if layout.label_column not in headings:
         return texts_at, None
     return texts_at, headings.index(layout.label_column)

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterable
 
 from kdkit.data.examples import Examples
+from kdkit.data.problems import find_columns
 from kdkit.data.problems import raise_problems
 from kdkit.data.problems import read_lines
 from kdkit.errors import UsageError
@@ -77,14 +78,7 @@ def _rows(path, columns):
                 yield (line.strip(),)
         return
     headings = next(lines)[1].split("\t")
-    missing = [column for column in columns if column not in headings]
-    if missing:
-        raise UsageError(
-            f"{path}, line 1: expected a header with "
-            f"{', '.join(map(repr, columns))}. Missing: "
-            f"{', '.join(map(repr, missing))}. Received: {headings}."
-        )
-    places = [headings.index(column) for column in columns]
+    places = find_columns(path, headings, columns)
     problems = []
     for number, line in lines:
         cells = line.split("\t")

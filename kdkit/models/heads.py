@@ -10,12 +10,12 @@ import dataclasses
 from collections.abc import Mapping
 
 import keras
-import keras_hub
 import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.families import family_of
+from kdkit.families import find_backbone
 
 HEADS = ("sequence", "multiple_choice", "tokens")
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
@@ -100,15 +100,8 @@ def join(backbone, head_model):
 
 
 def backbone_of(model):
-    """Returns the encoder in a model, or the model where it is one."""
-    if isinstance(model, keras_hub.models.Task):
-        return model.backbone
-    found = [
-        layer
-        for layer in getattr(model, "layers", ())
-        if isinstance(layer, keras_hub.models.Backbone)
-    ]
-    return found[0] if len(found) == 1 else model
+    """Returns the encoder in a model, or the model where it has none."""
+    return find_backbone(model) or model
 
 
 def has_encoder(model) -> bool:

@@ -10,7 +10,7 @@ then the task, from labels and from the fine-tuned teacher.
         --pretrained runs/pretrained --corpus TEXT --run-dir runs/distilbert
 
 Expected: 91.3 on SST-2's dev set with 6 of 12 blocks, from a teacher of 92.7
-(table 1). What was measured here stands in docs/results.md.
+(table 1). Not measured on real data yet.
 The start from every other block alone: `--stages fine_tuning`.
 Smoke run: `kdkit distill distilbert --smoke --run-dir RUN`, under a minute.
 

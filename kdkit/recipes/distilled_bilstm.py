@@ -9,8 +9,8 @@ that the teacher labels.
         --run-dir runs/distilled_bilstm_sst2
 
 Expected: 90.7 on SST-2's test set, from BERT-large (LightPAFF's table 1), with
-10.1 M parameters, 7.6 times as fast as BERT-base (TinyBERT's table 3). What
-was measured here stands in docs/results.md.
+10.1 M parameters, 7.6 times as fast as BERT-base (TinyBERT's table 3). Not
+measured on real data yet.
 More text: `--unlabeled FILE`.
 Smoke run: `kdkit distill distilled_bilstm --smoke --run-dir RUN`, under a
 minute.

@@ -15,8 +15,8 @@ student is from it, and teaches nothing.
         --num-layers 3 --run-dir runs/fine_tuning_sst2
 
 Expected: 90.7 with 6 of 12 blocks and 86.4 with 3 on SST-2's test set (Sun et
-al., 2019, https://arxiv.org/abs/1908.09355, table 1: 4 epochs). What was
-measured here stands in docs/results.md.
+al., 2019, https://arxiv.org/abs/1908.09355, table 1: 4 epochs). As a recipe not
+measured on real data yet.
 Smoke run: `kdkit distill fine_tuning --smoke --run-dir RUN`, under a minute.
 """
 

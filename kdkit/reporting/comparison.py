@@ -170,14 +170,15 @@ def _values(group, arm):
 
 
 def _metric(group, arm):
-    shown = metric_format(metric_names(group[0])[0])
+    metric = metric_names(group[0])[0]
+    shown = metric_format(metric)
     values = _values(group, arm)
     if not values:
         return DOES_NOT_APPLY
     text = shown.number(statistics.fmean(values))
     if len(values) > 1:
         text += f" ± {shown.number(statistics.stdev(values))}"
-    return f"{text} {shown.title}".replace(" accuracy", " %")
+    return f"{text} {shown.unit if metric == 'accuracy' else shown.title}"
 
 
 def _kept(group):

@@ -5,6 +5,7 @@ This is the only package that touches private names of Keras and keras-hub:
 tests/models/test_families.py pin what is assumed of them.
 """
 
+from kdkit.families import find_backbone
 from kdkit.taps.inputs import padding_mask
 from kdkit.taps.inputs import select_inputs
 from kdkit.taps.names import ATTENTION_TAPS
@@ -17,7 +18,6 @@ from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.shape import ModelShape
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
-from kdkit.taps.shape import find_backbone
 from kdkit.taps.tapped import TappedModel
 from kdkit.taps.tapped import tapped
 

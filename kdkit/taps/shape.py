@@ -7,12 +7,12 @@ makes the logits.
 import dataclasses
 
 import keras
-import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import blocks_of
 from kdkit.families import family_of
+from kdkit.families import find_backbone
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
@@ -86,20 +86,6 @@ def describe(model) -> ModelShape:
         has_pooled_output="pooled_output" in named_outputs(backbone),
         family=family and family.name,
     )
-
-
-def find_backbone(model):
-    """Returns the keras-hub backbone in a model, or `None`."""
-    if isinstance(model, keras_hub.models.Backbone):
-        return model
-    if isinstance(model, keras_hub.models.Task):
-        return model.backbone
-    found = [
-        layer
-        for layer in getattr(model, "layers", ())
-        if isinstance(layer, keras_hub.models.Backbone)
-    ]
-    return found[0] if len(found) == 1 else None
 
 
 def named_outputs(backbone):

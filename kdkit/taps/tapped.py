@@ -4,13 +4,13 @@ import keras
 
 from kdkit.errors import UsageError
 from kdkit.families import blocks_of
+from kdkit.families import find_backbone
 from kdkit.taps.attention import AttentionReader
 from kdkit.taps.inputs import padding_mask
 from kdkit.taps.inputs import select_inputs
 from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
-from kdkit.taps.shape import find_backbone
 from kdkit.taps.shape import named_outputs
 
 

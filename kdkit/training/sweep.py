@@ -94,7 +94,6 @@ def run_sweep(
     axes: tuple[Axis, ...],
     directory,
     max_trials: int | None = None,
-    search_seed: int = 0,
     announce: Callable[[str], None] = print,
 ) -> list[Trial]:
     """Runs a recipe for each choice of values, best first.
@@ -106,9 +105,8 @@ def run_sweep(
         settings: `DistillSettings`, the same for all but the axes.
         axes: tuple of `Axis`.
         directory: path of the sweep.
-        max_trials: int or `None`. So many choices drawn at random in place of
-            all of them. Defaults to `None`.
-        search_seed: int. Seed of the drawing. Defaults to `0`.
+        max_trials: int or `None`. So many choices drawn at random, from the
+            settings' seed, in place of all of them. Defaults to `None`.
         announce: callable of a line about the trial that begins.
 
     Returns:
@@ -148,7 +146,7 @@ def run_sweep(
         # Finished runs are found by their directories, not by the tuner.
         overwrite=True,
         # keras-tuner 1.4.8 takes 0 for no seed.
-        **({} if max_trials is None else {"seed": search_seed + 1}),
+        **({} if max_trials is None else {"seed": settings.seed + 1}),
     )
     try:
         search.search(verbose=0)

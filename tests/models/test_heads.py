@@ -1,8 +1,6 @@
 """Heads of every kind: shapes, candidates, distillation through them."""
 
 import json
-import subprocess
-import sys
 
 import keras
 import keras_hub
@@ -13,6 +11,7 @@ from helpers import VOCABULARY_SIZE
 from helpers import batch
 from helpers import bert
 from helpers import log_softmax
+from helpers import run_without_kdkit
 from helpers import softmax
 from helpers import spread_weights
 
@@ -139,7 +138,6 @@ def test_saved_model_loads_where_kdkit_is_not_installed(preset, tmp_path):
     built, _, path = preset
     np.savez(tmp_path / "batch.npz", **batch(4))
     program = (
-        "import sys; sys.modules['kdkit'] = None\n"
         "import keras, keras_hub, numpy as np\n"
         f"path = {str(path)!r}\n"
         "batch = dict(np.load('batch.npz'))\n"
@@ -151,7 +149,7 @@ def test_saved_model_loads_where_kdkit_is_not_installed(preset, tmp_path):
         "logits = head({name: states[name] for name in head.input})\n"
         "np.save('logits.npy', logits)\n"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    run_without_kdkit(program, tmp_path)
     np.testing.assert_allclose(
         np.load(tmp_path / "logits.npy"), built(batch(4)), atol=1e-5
     )

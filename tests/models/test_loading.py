@@ -1,12 +1,11 @@
 """Teachers from presets, Hugging Face directories, files and runs."""
 
 import json
-import subprocess
-import sys
 
 import keras_hub
 import numpy as np
 import pytest
+from helpers import run_without_kdkit
 
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
@@ -62,19 +61,12 @@ def test_saved_preset_loads_where_kdkit_is_not_installed(
     classifier, preset, tmp_path
 ):
     script = (
-        "import sys, json; sys.modules['kdkit'] = None\n"
-        "import keras_hub\n"
+        "import json, keras_hub\n"
         f"m = keras_hub.models.TextClassifier.from_preset({str(preset)!r})\n"
         "print(json.dumps(m.predict(['good bad'], verbose=0).tolist()))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    logits = json.loads(result.stdout.splitlines()[-1])
+    printed = run_without_kdkit(script, tmp_path)
+    logits = json.loads(printed.splitlines()[-1])
     np.testing.assert_allclose(logits, classifier(BATCH).numpy(), atol=1e-6)
 
 

@@ -1,0 +1,192 @@
+"""The contract of the encoder families: token ids, presets, files."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+from encoders import MORE_SENTENCES
+from encoders import SENTENCES
+from encoders import encoder
+from encoders import tokenizer
+from helpers import LENGTH
+from helpers import batch
+from helpers import run_without_kdkit
+
+import kdkit
+from kdkit import losses
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.models import check_same_ids
+from kdkit.models import family_tokenizer
+from kdkit.models import load_classifier
+from kdkit.models import load_tokenizer
+from kdkit.models import save_preset
+
+LAYERS, WIDTH, HEADS = 2, 16, 2
+WITH_POOLER = ("bert", "albert", "electra")
+WITH_ATTENTION = tuple(name for name in FAMILIES if name != "deberta_v3")
+
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def inputs_of(model):
+    everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
+    return {name: everything[name] for name in model.input}
+
+
+def test_models_that_read_other_words_are_refused():
+    teacher, student = encoder("bert"), encoder("distil_bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "other"]
+    own = tokenizer("bert")
+    other = keras_hub.tokenizers.DistilBertTokenizer(words)
+    terms = [kdkit.Objective(losses.SoftCrossEntropy())]
+    teacher.preprocessor = preprocessor("bert", own, LENGTH)
+    student.preprocessor = preprocessor("distil_bert", other, LENGTH)
+    with pytest.raises(
+        UsageError,
+        match="vocabularies differ, teacher of 20 pieces, student of 6",
+    ):
+        kdkit.Distiller(teacher, student, terms)
+    student.preprocessor = preprocessor(
+        "distil_bert", family_tokenizer(student, own), LENGTH
+    )
+    kdkit.Distiller(teacher, student, terms)
+
+
+def test_same_ids_are_checked_by_their_meaning():
+    check_same_ids(tokenizer("bert"), tokenizer("electra"))
+    with pytest.raises(UsageError) as raised:
+        check_same_ids(tokenizer("bert"), tokenizer("roberta"))
+    for text in (
+        "vocabularies differ",
+        "start_token_id differs, teacher 2, student 0",
+        "stand apart by 1 tokens for the teacher, 2 for the student",
+        "BertTokenizer and RobertaTokenizer",
+    ):
+        assert text in str(raised.value)
+
+
+def test_a_tokenizer_becomes_that_of_the_students_family():
+    own = tokenizer("bert")
+    found = family_tokenizer(encoder("distil_bert"), own)
+    assert type(found) is keras_hub.tokenizers.DistilBertTokenizer
+    assert ids_of(found) == ids_of(own)
+    assert family_tokenizer(encoder("bert"), own) is own
+    with pytest.raises(UsageError, match="RoBERTa does not read the tokens"):
+        family_tokenizer(encoder("roberta"), own)
+
+
+def ids_of(tokens):
+    """The ids of the sentences, one list each."""
+    return [list(row) for row in tokens(SENTENCES)]
+
+
+def preprocessor(family, tokens, length):
+    """keras-hub's own preprocessor of a family's classifier."""
+    return FAMILIES[family].classifier.preprocessor_cls(
+        tokens, sequence_length=length
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "texts"),
+    # One family of each kind of tokenizer for single sentences.
+    [(family, (SENTENCES,)) for family in ("bert", "roberta", "albert")]
+    + [(family, (SENTENCES, MORE_SENTENCES)) for family in FAMILIES],
+)
+def test_encode_equals_keras_hub_preprocessor(family, texts):
+    """At this length some rows are cut and some are not."""
+    tokens = tokenizer(family)
+    found = kdkit.data.encode(kdkit.data.Examples(texts), tokens, 14)
+    assert 0 < found.num_truncated < len(found)
+    expected = preprocessor(family, tokens, 14)(x=texts)
+    masks = np.array(expected["padding_mask"])
+    np.testing.assert_array_equal(found.lengths, masks.sum(axis=1))
+    np.testing.assert_array_equal(
+        found.token_ids, np.array(expected["token_ids"])[masks]
+    )
+    assert found.pad_token_id == tokens.pad_token_id
+    if "segment_ids" in expected:
+        np.testing.assert_array_equal(
+            found.segment_ids, np.array(expected["segment_ids"])[masks]
+        )
+
+
+@every_family
+def test_keras_file_keeps_sizes_and_weights(family, tmp_path):
+    model = encoder(family)
+    model.save(tmp_path / "model.keras")
+    loaded = load_classifier(tmp_path / "model.keras", num_classes=3).model
+    assert taps.describe(loaded) == taps.describe(model)
+    assert loaded.backbone.get_config() == model.backbone.get_config()
+    x = inputs_of(model)
+    np.testing.assert_array_equal(loaded(x), model(x))
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory):
+    """A saved preset of every family: its path and what was saved in it."""
+    root = tmp_path_factory.mktemp("presets")
+    found = {}
+    for family in FAMILIES:
+        tokens = tokenizer(family)
+        model = encoder(family, vocabulary_size=tokens.vocabulary_size())
+        save_preset(model, tokens, root / family, sequence_length=LENGTH)
+        found[family] = (root / family, model, tokens)
+    return found
+
+
+@every_family
+def test_saved_preset_gives_the_same_logits_and_tokenizer(presets, family):
+    path, model, tokens = presets[family]
+    loaded = load_classifier(path, num_classes=3)
+    assert loaded.has_trained_head
+    assert type(loaded.model) is type(model)
+    assert type(loaded.model.backbone) is FAMILIES[family].backbone
+    for found in (loaded.tokenizer, load_tokenizer(path)):
+        assert type(found) is FAMILIES[family].tokenizer
+        assert found.get_vocabulary() == tokens.get_vocabulary()
+        assert ids_of(found) == ids_of(tokens)
+    x = inputs_of(model)
+    np.testing.assert_array_equal(loaded.model(x), model(x))
+
+
+def test_saved_electra_loads_where_kdkit_is_not_installed(presets, tmp_path):
+    """The one family that keras-hub has no classifier of its own for."""
+    path, model, tokens = presets["electra"]
+    script = (
+        "import json, keras_hub\n"
+        f"m = keras_hub.models.TextClassifier.from_preset({str(path)!r})\n"
+        f"x = m.preprocessor({SENTENCES!r})\n"
+        "print(json.dumps(m(x).numpy().tolist()))\n"
+    )
+    printed = run_without_kdkit(script, tmp_path)
+    logits = json.loads(printed.splitlines()[-1])
+    x = preprocessor("electra", tokens, LENGTH)(SENTENCES)
+    np.testing.assert_allclose(logits, model(x), atol=1e-5)
+
+
+@every_family
+def test_encoder_of_a_preset_gets_a_new_head(family, tmp_path):
+    tokens = tokenizer(family)
+    backbone = encoder(
+        family, num_classes=None, vocabulary_size=tokens.vocabulary_size()
+    )
+    backbone.save_to_preset(str(tmp_path))
+    with pytest.raises(UsageError, match="with its tokenizer"):
+        load_classifier(tmp_path, num_classes=5)
+    tokens.save_to_preset(str(tmp_path))
+    loaded = load_classifier(tmp_path, num_classes=5)
+    assert not loaded.has_trained_head
+    assert type(loaded.model) is FAMILIES[family].classifier
+    assert type(loaded.tokenizer) is FAMILIES[family].tokenizer
+    assert loaded.model.output_shape == (None, 5)
+    assert taps.describe(loaded.model.backbone) == taps.describe(backbone)
+    for found, expected in zip(
+        loaded.model.backbone.get_weights(),
+        backbone.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
