@@ -3,6 +3,7 @@
 from kdkit.augmentation.augmenter import Augmentation
 from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.augmenter import copies_for
+from kdkit.augmentation.files import check_made_from
 from kdkit.augmentation.files import check_output
 from kdkit.augmentation.files import write_augmented
 from kdkit.augmentation.masked_words import MaskedWords
@@ -18,6 +19,7 @@ __all__ = [
     "PieceNeighbors",
     "Query",
     "VectorNeighbors",
+    "check_made_from",
     "check_output",
     "copies_for",
     "default_stop_words",

@@ -57,8 +57,9 @@ def write_augmented(
 
     The file has a header: `source_row`, counted from 0, `column`, which text
     of the row was changed, `copy`, counted from 1, and the texts. It is written
-    beside its final name, which it gets at the end. What was stopped goes on
-    where it was.
+    beside its final name, which it gets at the end, and what it was made from
+    is noted in a `.json` file of the same name. What was stopped goes on where
+    it was.
 
     Args:
         examples: `Examples`, sentences or pairs.
@@ -100,7 +101,7 @@ def write_augmented(
                 _note(state, fingerprint, progress)
                 announce(progress)
         os.replace(part, output)
-        state.unlink()
+        os.replace(state, _note_of(output))
     except OSError as error:
         raise RunError(
             f"{output} cannot be written: {error.strerror}. "
@@ -108,6 +109,47 @@ def write_augmented(
             "same command goes on with the others."
         ) from error
     return progress
+
+
+def check_made_from(file, examples: Examples, fingerprint: dict) -> bool:
+    """Checks a finished file against what its note says it was made from.
+
+    Args:
+        file: path of a file of `write_augmented`, or of another program, which
+            left no note.
+        examples: `Examples` that the copies should be of.
+        fingerprint: dict of what should have decided them; empty where that
+            makes no difference.
+
+    Returns:
+        Whether there is a note and all is as it says.
+
+    Raises:
+        UsageError: (a `ValueError`) with everything that differs, or if
+            a fingerprint is expected and there is no note.
+    """
+    note = _note_of(pathlib.Path(file))
+    if not note.is_file():
+        if fingerprint:
+            raise UsageError(
+                f"What {file} was made from is not known: there is no "
+                f"{note.name} beside it. Leave out how it is made to use it as "
+                "it is, or name another file."
+            )
+        return False
+    noted = json.loads(note.read_text(encoding="utf-8"))["fingerprint"]
+    wanted = {**fingerprint, "texts": _digest(examples)}
+    different = _differences(noted, wanted, set(wanted))
+    if different:
+        raise UsageError(
+            f"{file} was made from something else: {different}. Use what it "
+            "was made from, or name another file."
+        )
+    return True
+
+
+def _note_of(output):
+    return output.with_name(f"{output.name}.json")
 
 
 def _step(examples, augmenter, file, progress, in_place):
@@ -140,22 +182,25 @@ def _begun(part, state, output, fingerprint):
     if not (part.is_file() and state.is_file()):
         return Progress()
     noted = json.loads(state.read_text(encoding="utf-8"))
-    different = sorted(
-        name
-        for name in {*noted["fingerprint"], *fingerprint}
-        if noted["fingerprint"].get(name) != fingerprint.get(name)
+    noted_before = noted["fingerprint"]
+    different = _differences(
+        noted_before, fingerprint, {*noted_before, *fingerprint}
     )
     if different:
         raise UsageError(
-            f"{output} was begun with other settings: "
-            + "; ".join(
-                f"{name} was {noted['fingerprint'].get(name)!r}, is "
-                f"{fingerprint.get(name)!r}"
-                for name in different
-            )
-            + f". Give the same ones to go on, or remove {part} and {state}."
+            f"{output} was begun with other settings: {different}. Give the "
+            f"same ones to go on, or remove {part} and {state}."
         )
     return Progress(**noted["progress"])
+
+
+def _differences(first, second, names):
+    """What differs between two fingerprints, as one text."""
+    return "; ".join(
+        f"{name} was {first.get(name)!r}, is {second.get(name)!r}"
+        for name in sorted(names)
+        if first.get(name) != second.get(name)
+    )
 
 
 def _note(state, fingerprint, progress):

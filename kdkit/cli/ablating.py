@@ -8,7 +8,9 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
+from kdkit.cli.choosing import student_settings
 from kdkit.cli.resolving import distill_settings
+from kdkit.cli.resolving import get_recipe
 from kdkit.recipes.ablations import get_ablation
 from kdkit.tasks import get_task
 from kdkit.training import distill
@@ -28,18 +30,28 @@ def run_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over)
     settings = distill_settings(options)
     # All of them first, so that a mistake in one is told before the others run.
-    arms = [
-        (
-            arm,
-            [
-                dataclasses.replace(
-                    settings, stages=arm.change(settings.stages), seed=seed
-                )
-                for seed in dict.fromkeys(options.seeds)
-            ],
+    arms = []
+    for arm in ablation.arms:
+        missing = [part for part in arm.without if not vars(options)[part]]
+        if missing:
+            print(
+                f"{arm.name}: left out, since there is no --"
+                f"{' and no --'.join(missing)} to do without.",
+                flush=True,
+            )
+            continue
+        without = _without(options, settings, arm.without)
+        arms.append(
+            (
+                arm,
+                [
+                    dataclasses.replace(
+                        without, stages=arm.change(without.stages), seed=seed
+                    )
+                    for seed in dict.fromkeys(options.seeds)
+                ],
+            )
         )
-        for arm in ablation.arms
-    ]
     task = get_task(settings.data.task)
     rows = []
     for arm, seeds in arms:
@@ -74,6 +86,16 @@ def run_ablation(options) -> None:
             }
         )
     )
+
+
+def _without(options, settings, parts):
+    """The settings of an arm that does without what comes before the stages."""
+    if "augment" in parts:
+        settings = dataclasses.replace(settings, augmented=None)
+    if "general" in parts:
+        student = student_settings(options, get_recipe(options.recipe))
+        settings = dataclasses.replace(settings, student=student, general=None)
+    return settings
 
 
 def _best(path, metric):

@@ -72,6 +72,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.augmenting import augment
+    from kdkit.cli.augmenting import augment_settings
+    from kdkit.training.augmenting import augment
 
-    augment(options)
+    augment(augment_settings(options), options.output)

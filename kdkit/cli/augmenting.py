@@ -1,175 +1,75 @@
-"""The work of `kdkit augment`: what it needs, loaded and put together."""
+"""From the options about augmentation to settings."""
 
-import pathlib
-import time
+import dataclasses
 
-from kdkit import models
-from kdkit import tasks
 from kdkit.augmentation import Augmentation
-from kdkit.augmentation import Augmenter
-from kdkit.augmentation import MaskedWords
-from kdkit.augmentation import PieceNeighbors
-from kdkit.augmentation import VectorNeighbors
-from kdkit.augmentation import check_output
 from kdkit.augmentation import copies_for
-from kdkit.augmentation import default_stop_words
-from kdkit.augmentation import write_augmented
-from kdkit.data import read_all_word_vectors
+from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.training.augmenting import load_parts
+from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import AugmentSettings
 
-MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
-SECONDS_BETWEEN_LINES = 15
 
-
-def augment(options) -> None:
-    """Augments the training rows of a task.
-
-    Args:
-        options: the parsed options of `kdkit augment`.
-
-    Raises:
-        UsageError: with all mistakes, before any work.
-        RunError: if the file cannot be written.
-    """
-    task = tasks.get_task(options.task)
-    with all_mistakes() as check:
-        with check():
-            _check_task(task)
-        with check():
-            task.check_data(["train"], options.data_dir)
-        with check():
-            check_output(options.output)
-        with check():
-            settings = _settings(options, task)
-        with check():
-            loaded = _load_model(options.model)
-        with check():
-            stop_words = _stop_words(options.stop_words)
-        with check():
-            known = _vector_neighbors(options)
-    as_code = options.parity == "tinybert"
-    augmenter = Augmenter(
-        settings,
-        MaskedWords(
-            loaded.model,
-            loaded.tokenizer,
-            settings.num_candidates,
-            with_original=as_code,
-        ),
-        PieceNeighbors(
-            loaded.model, loaded.tokenizer, settings.num_candidates, known
-        ),
-        loaded.tokenizer,
-        stop_words,
-        options.seed,
+def augment_settings(options) -> AugmentSettings:
+    """The settings of `kdkit augment`, or all that is wrong with them."""
+    settings = AugmentSettings(
+        task=options.task,
+        data_dir=absolute(options.data_dir),
+        model=absolute(options.model),
+        word_vectors=absolute(options.word_vectors),
+        stop_words=absolute(options.stop_words),
+        parity=options.parity,
+        seed=options.seed,
     )
-    examples = task.load("train", options.data_dir)
-    columns = ("sentence",)
-    if task.num_texts == 2:
-        columns = ("sentence1", "sentence2")
-    progress = write_augmented(
-        examples,
-        augmenter,
-        options.output,
-        columns,
-        {
-            "model": str(pathlib.Path(options.model).resolve()),
-            "word_vectors": options.word_vectors,
-            "stop_words": options.stop_words,
-            "parity": options.parity,
-            "seed": options.seed,
-            **vars(settings),
-        },
-        in_place=as_code,
-        announce=_Lines(len(examples)),
-    )
-    print(
-        f"{options.output}: {progress.copies} copies of {progress.rows} rows.",
-        flush=True,
-    )
-
-
-class _Lines:
-    """Tells how far the work is, now and then."""
-
-    def __init__(self, num_rows):
-        self._num_rows = num_rows
-        self._first = None
-        self._last = self._start = time.monotonic()
-
-    def __call__(self, progress):
-        now = time.monotonic()
-        if self._first is None:
-            self._first = progress.rows  # what compiling took is not counted
-            self._start = now
-        if now - self._last < SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
-        done = progress.rows - self._first
-        left = ""
-        if done:
-            rest = self._num_rows - progress.rows
-            minutes = (now - self._start) * rest / done / 60
-            left = f", {minutes:.1f} min left"
-        print(
-            f"{progress.rows} of {self._num_rows} rows, {progress.copies} "
-            f"copies{left}",
-            flush=True,
-        )
-
-
-def _check_task(task):
-    if task.head.kind != "sequence":
-        raise UsageError(
-            "Augmentation is for tasks on sentences and pairs. Received: task "
-            f"{task.name!r}, {task.kind.title}."
-        )
-
-
-def _settings(options, task):
     copies = options.copies
-    return Augmentation(
-        num_copies=(
-            copies_for(task.name, options.parity) if copies is None else copies
-        ),
-        probability=options.probability,
-        num_candidates=options.candidates,
-        sequential=options.sequential,
-    )
+    if copies is None:
+        copies = copies_for(options.task, options.parity)
+    with all_mistakes() as check:
+        augmentation = None
+        with check():
+            augmentation = Augmentation(
+                num_copies=copies,
+                probability=options.probability,
+                num_candidates=options.candidates,
+                sequential=options.sequential,
+            )
+        if augmentation is None:
+            # What else is wrong is told with it.
+            with check():
+                load_parts(settings, options.output)
+    return dataclasses.replace(settings, augmentation=augmentation)
 
 
-def _load_model(place):
-    loaded = models.load_masked_lm(place)
-    if not loaded.has_trained_head:
-        raise UsageError(
-            f"{place} has no trained head for masked tokens. Expected a run of "
-            f"kdkit pretrain: kdkit pretrain --model {place} --corpus TEXT "
-            "--run-dir RUN"
-        )
-    return loaded
-
-
-def _stop_words(file):
-    if file is None:
-        return default_stop_words()
-    try:
-        text = pathlib.Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read the stop words in {file}: {error.strerror}. Expected "
-            "one word a line."
-        ) from error
-    return frozenset(text.lower().split())
-
-
-def _vector_neighbors(options):
-    if options.word_vectors is None:
+def augmented_settings(options) -> AugmentedSettings | None:
+    """The copies that a distillation trains on; `None` for none."""
+    if options.augment is None:
+        given = given_flags(options, ("augment_model", "augment_vectors"))
+        if given:
+            raise UsageError(
+                f"{' and '.join(given)} needs --augment, the name of the file. "
+                "Received: none."
+            )
         return None
-    words, vectors = read_all_word_vectors(options.word_vectors, MOST_VECTORS)
-    return VectorNeighbors(
-        words,
-        vectors,
-        options.candidates,
-        include_word=options.parity == "tinybert",
-    )
+    made_by = None
+    parity = options.parity if options.parity == "tinybert" else None
+    if options.augment_model is not None:
+        made_by = AugmentSettings(
+            task=options.task,
+            data_dir=absolute(options.data_dir),
+            model=absolute(options.augment_model),
+            word_vectors=absolute(options.augment_vectors),
+            augmentation=Augmentation(
+                num_copies=copies_for(options.task, parity)
+            ),
+            parity=parity,
+        )
+    elif options.augment_vectors is not None:
+        raise UsageError(
+            "--augment-vectors needs --augment-model, which the copies are "
+            "made with. Received: none."
+        )
+    return AugmentedSettings(file=located(options.augment), made_by=made_by)

@@ -3,7 +3,10 @@
 import dataclasses
 import pathlib
 
+from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
@@ -15,11 +18,15 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import PretrainSettings
 
 
 def wanted_stages(options, recipe):
     """The stages of a recipe, or those of them that the options name."""
     stages = recipe.stages_for(get_task(options.task), options.parity)
+    if options.general is not None:
+        # The general run has them behind it.
+        stages = tuple(stage for stage in stages if stage.data == "task")
     if options.stages is None:
         return stages
     known = [stage.name for stage in stages]
@@ -65,22 +72,86 @@ def pretrained_encoder(options, recipe, stages):
     return None
 
 
-def model_to_pretrain(options) -> ModelSettings:
-    """The encoder to go on with, or the preset to begin with."""
-    if (options.model is None) == (options.student is None):
+def general_distillation(options, recipe):
+    """The run that the student starts from, and how it is made.
+
+    Returns:
+        Tuple of `ModelSettings` of the student, and `PretrainSettings` or
+        `None` where there is nothing to make.
+    """
+    place = located(options.general)
+    clashing = given_flags(options, ("num_layers", "word_vectors"))
+    if clashing:
+        raise UsageError(
+            f"{' and '.join(clashing)} cannot stand beside --general, whose "
+            "student is whole. Leave one of them out."
+        )
+    recipe.stages_on_text(options.parity)  # refuses recipes without
+    student = ModelSettings(checkpoint=place)
+    corpus = corpus_settings(options)
+    if corpus is None:
+        given = given_flags(options, ("student", "pretrained"))
+        if given:
+            raise UsageError(
+                f"{' and '.join(given)} is of how {options.general} is made, "
+                "which needs --corpus too. Received: no corpus."
+            )
+        return student, None
+    teacher = _pretrained_place(options)
+    return student, PretrainSettings(
+        corpus=corpus,
+        model=_student_on_text(options.student, recipe, teacher),
+        stages=recipe.stages_on_text(options.parity),
+        teacher=teacher,
+        recipe=recipe.name,
+    )
+
+
+def model_to_pretrain(options, recipe=None) -> ModelSettings:
+    """The encoder to go on with, or the student to begin with."""
+    if options.model is not None and options.student is not None:
         raise UsageError(
             "Expected one of --model, an encoder to go on with, and --student, "
-            "a preset to begin with. Received: "
-            f"{'both' if options.model else 'neither'}."
+            "a preset to begin with. Received: both."
         )
     if options.model is not None:
         return ModelSettings(checkpoint=absolute(options.model))
-    if options.student not in PRESETS:
+    if recipe is not None:
+        return _student_on_text(
+            options.student, recipe, absolute(options.teacher)
+        )
+    if options.student is None:
+        raise UsageError(
+            "Expected one of --model, an encoder to go on with, and --student, "
+            "a preset to begin with. Received: neither."
+        )
+    return _preset(options.student)
+
+
+def _student_on_text(student, recipe, teacher):
+    """A preset, the recipe's own, or blocks of its teacher."""
+    if student is not None:
+        return _preset(student)
+    if isinstance(recipe.student, str):
+        return model_settings(recipe.student)
+    encoder, _ = load_encoder(teacher, load_weights=False)
+    return ModelSettings(
+        copy_from=teacher,
+        copy_layers=choose_blocks(
+            recipe.student.rule,
+            encoder.num_layers,
+            max(encoder.num_layers // 2, 1),
+        ),
+    )
+
+
+def _preset(name):
+    if name not in PRESETS:
         raise UsageError(
             f"--student: expected one of {sorted(PRESETS)}. Received: "
-            f"{options.student!r}. Go on with a checkpoint by --model."
+            f"{name!r}. Go on with a checkpoint by --model."
         )
-    return model_settings(options.student)
+    return model_settings(name)
 
 
 def _with_num_layers(settings, options):

@@ -4,7 +4,7 @@ from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
-from kdkit.training.run_settings import UnlabeledSettings
+from kdkit.training.transfer_settings import UnlabeledSettings
 
 
 def corpus_settings(options) -> CorpusSettings | None:

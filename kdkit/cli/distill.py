@@ -66,7 +66,29 @@ def add_distillation(parser):
         "embeddings of a BiLSTM start from; random unless set",
     )
     shared.add_corpus(parser)
+    parser.add_argument(
+        "--general",
+        metavar="RUN",
+        help="the student starts from this run of kdkit pretrain --recipe; "
+        "with --corpus it is made there if it is not finished",
+    )
     shared.add_unlabeled(parser)
+    parser.add_argument(
+        "--augment",
+        metavar="FILE.tsv",
+        help="train on these copies too, as kdkit augment writes them",
+    )
+    parser.add_argument(
+        "--augment-model",
+        metavar="MODEL",
+        help="make that file if it is not there, with this masked-language "
+        "model, a run of kdkit pretrain",
+    )
+    parser.add_argument(
+        "--augment-vectors",
+        metavar="FILE",
+        help="and these word vectors, as kdkit augment --word-vectors",
+    )
     parser.add_argument(
         "--stages",
         nargs="+",

@@ -116,6 +116,11 @@ def absolute(place):
     return str(pathlib.Path(place).resolve())
 
 
+def located(place):
+    """A path made absolute, whether something is there yet or not."""
+    return str(pathlib.Path(place).resolve())
+
+
 def add_model_choice(parser):
     """Adds which model of a run, its tokenizer, and the length."""
     parser.add_argument(

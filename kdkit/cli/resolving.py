@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from kdkit.cli.augmenting import augmented_settings
+from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
 from kdkit.cli.choosing import student_settings
@@ -52,7 +54,8 @@ def distill_settings(options) -> DistillSettings:
         options, "task", "data_dir", "teacher", "student", "num_layers",
         "pretrained", "corpus", "column", "held_out", "stages",
         "teacher_weights", "word_vectors", "unlabeled", "unlabeled_columns",
-        "unlabeled_per_labeled",
+        "unlabeled_per_labeled", "general", "augment", "augment_model",
+        "augment_vectors",
     )  # fmt: skip
     if options.config:
         settings = from_dict(DistillSettings, read_config(options.config))
@@ -66,15 +69,24 @@ def distill_settings(options) -> DistillSettings:
     else:
         _require(options, "task", "teacher")
         stages = wanted_stages(options, recipe)
+        if options.general is None:
+            student, general = student_settings(options, recipe), None
+            pretrained = pretrained_encoder(options, recipe, stages)
+            corpus = corpus_of(options, recipe, stages)
+        else:
+            student, general = general_distillation(options, recipe)
+            pretrained = corpus = None
         settings = DistillSettings(
             recipe=recipe.name,
             data=_data_settings(options),
             teacher=absolute(options.teacher[0]),
-            student=student_settings(options, recipe),
+            student=student,
             stages=stages,
-            pretrained=pretrained_encoder(options, recipe, stages),
-            corpus=corpus_of(options, recipe, stages),
+            pretrained=pretrained,
+            corpus=corpus,
             unlabeled=unlabeled_settings(options),
+            augmented=augmented_settings(options),
+            general=general,
             more_teachers=tuple(map(absolute, options.teacher[1:])),
             teacher_weights=tuple(options.teacher_weights or ()),
             parity=options.parity,
@@ -96,19 +108,33 @@ def distill_settings(options) -> DistillSettings:
 def pretrain_settings(options) -> PretrainSettings:
     """The settings of `kdkit pretrain`."""
     _reject_clashes(
-        options, "corpus", "column", "held_out", "model", "student", "tokenizer"
-    )
+        options, "corpus", "column", "held_out", "model", "student",
+        "tokenizer", "recipe", "teacher",
+    )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
     elif options.smoke:
         settings = smoke.PRETRAINING
     else:
         _require(options, "corpus")
+        recipe, stages = None, pretraining.STAGES
+        if (options.recipe is None) != (options.teacher is None):
+            raise UsageError(
+                "--recipe and --teacher go together. Received: only "
+                f"{'--recipe' if options.teacher is None else '--teacher'}."
+            )
+        if options.recipe is not None:
+            recipe = get_recipe(options.recipe)
+            stages = recipe.stages_on_text(options.parity)
+        elif options.parity is not None:
+            raise UsageError("--parity needs --recipe. Received: none.")
         settings = PretrainSettings(
             corpus=corpus_settings(options),
-            model=model_to_pretrain(options),
-            stages=pretraining.STAGES,
+            model=model_to_pretrain(options, recipe),
+            stages=stages,
             tokenizer=absolute(options.tokenizer),
+            teacher=absolute(options.teacher),
+            recipe=options.recipe,
         )
     return _finish(settings, options)
 

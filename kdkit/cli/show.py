@@ -22,10 +22,12 @@ def run(options):
 
     recipe = get_recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
+    general = recipe.general and recipe.stages_on_text(options.parity)
     print(f"{recipe.name}: {recipe.title}")
     print(f"paper: {recipe.paper}")
     print(f"student: {recipe.student}")
     print(f"parity: {', '.join(sorted(recipe.parities)) or 'none'}")
-    for stage in stages:
-        print(f"\nstages.{stage.name}")
-        print(json.dumps(to_dict(stage), indent=2))
+    for prefix, group in (("general.", general), ("", stages)):
+        for stage in group:
+            print(f"\n{prefix}stages.{stage.name}")
+            print(json.dumps(to_dict(stage), indent=2))

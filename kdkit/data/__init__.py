@@ -1,5 +1,7 @@
 """Data: reading, generating, encoding and batching sentences."""
 
+from kdkit.data.augmented import AugmentedExamples
+from kdkit.data.augmented import store_augmented
 from kdkit.data.batching import evaluation_batches
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
@@ -7,16 +9,19 @@ from kdkit.data.bucketing import epoch_batches
 from kdkit.data.choices import Questions
 from kdkit.data.choices import encode_questions
 from kdkit.data.conll import ConllLayout
+from kdkit.data.copies import check_augmented
 from kdkit.data.corpus import Corpus
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
 from kdkit.data.examples import Examples
-from kdkit.data.masked_batches import masked_evaluation_batches
-from kdkit.data.masked_batches import masked_training_batches
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
 from kdkit.data.mixing import mixed_training_batches
 from kdkit.data.mixing import unlabeled_rows
+from kdkit.data.packed_batches import masked_evaluation_batches
+from kdkit.data.packed_batches import masked_training_batches
+from kdkit.data.packed_batches import plain_evaluation_batches
+from kdkit.data.packed_batches import plain_training_batches
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
@@ -39,6 +44,7 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.data.word_vectors import words_of_pieces
 
 __all__ = [
+    "AugmentedExamples",
     "ConllLayout",
     "Corpus",
     "EncodedExamples",
@@ -54,6 +60,7 @@ __all__ = [
     "TokenExamples",
     "bucket_boundaries",
     "character_vocabulary",
+    "check_augmented",
     "encode",
     "encode_questions",
     "encode_tokens",
@@ -66,11 +73,14 @@ __all__ = [
     "mixed_training_batches",
     "open_packed",
     "pack",
+    "plain_evaluation_batches",
+    "plain_training_batches",
     "read_all_word_vectors",
     "read_table",
     "read_unlabeled",
     "read_word_vectors",
     "sentiment_vocabulary",
+    "store_augmented",
     "training_batches",
     "unlabeled_rows",
     "without_texts_of",

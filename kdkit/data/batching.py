@@ -126,71 +126,78 @@ def evaluation_batches(
 
 
 def _padded_batches(encoded, generate, input_names):
-    lengths = tf.constant(encoded.lengths)
-    columns = {"token_ids": (encoded.token_ids, encoded.pad_token_id)}
-    if "segment_ids" in input_names:
-        columns["segment_ids"] = (encoded.segment_ids, 0)
-    ragged = {
-        name: (tf.RaggedTensor.from_row_lengths(values, lengths), filler)
-        for name, (values, filler) in columns.items()
-    }
-    pick_labels = _label_picker(encoded, lengths)
+    padder = _Padder(encoded, input_names)
 
-    def gather(rows, padded_length):
-        sequences = _sequences(rows, encoded.sequences_per_row)
+    def batches():
+        for rows, padded_length in generate():
+            yield padder(rows, padded_length)
+
+    return tf.data.Dataset.from_generator(
+        batches, output_signature=padder.signature
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+class _Padder:
+    """Makes a batch of some rows, all of one length.
+
+    Only what a batch has is read of rows that are mapped from a file.
+
+    Args:
+        encoded: `EncodedExamples`.
+        input_names: names of the inputs that the model takes.
+    """
+
+    def __init__(self, encoded, input_names):
+        self._encoded = encoded
+        self._input_names = input_names
+        ends = np.cumsum(encoded.lengths, dtype="int64")
+        self._starts = ends - encoded.lengths
+
+    def __call__(self, rows, padded_length):
+        encoded = self._encoded
+        per_row = encoded.sequences_per_row
+        sequences = rows
+        if per_row > 1:
+            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
+            sequences = sequences.reshape(-1)
+        places = np.arange(padded_length)
+        real = places < encoded.lengths[sequences, np.newaxis]
+        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
+
+        def padded(values, filler):
+            return np.where(real, values[places], filler).astype("int32")
+
         inputs = {
-            name: tf.gather(values, sequences).to_tensor(
-                default_value=filler, shape=tf.stack([-1, padded_length])
-            )
-            for name, (values, filler) in ragged.items()
+            "token_ids": padded(encoded.token_ids, encoded.pad_token_id),
+            "padding_mask": real.astype("int32"),
         }
-        if "padding_mask" in input_names:
-            inputs["padding_mask"] = tf.sequence_mask(
-                tf.gather(lengths, sequences), padded_length, dtype="int32"
-            )
-        inputs = {name: inputs[name] for name in input_names}
+        if "segment_ids" in self._input_names:
+            inputs["segment_ids"] = padded(encoded.segment_ids, 0)
+        inputs = {name: inputs[name] for name in self._input_names}
         if encoded.label_weights is not None:
-            inputs["label_weight"] = tf.gather(encoded.label_weights, rows)
+            inputs["label_weight"] = encoded.label_weights[rows]
         if encoded.labels is None:
             return inputs
-        return inputs, *pick_labels(rows, padded_length)
+        if not encoded.has_label_per_token:
+            return inputs, encoded.labels[rows]
+        labels = padded(encoded.labels, -1)
+        return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
 
-    indices = tf.data.Dataset.from_generator(
-        generate,
-        output_signature=(
-            tf.TensorSpec((None,), "int64"),
-            tf.TensorSpec((), "int32"),
-        ),
-    )
-    return indices.map(gather, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-        tf.data.AUTOTUNE
-    )
-
-
-def _sequences(rows, sequences_per_row):
-    """The numbers of the sequences of rows, one row after the other."""
-    if sequences_per_row == 1:
-        return rows
-    numbers = tf.range(sequences_per_row, dtype=rows.dtype)
-    return tf.reshape(rows[:, None] * sequences_per_row + numbers, [-1])
-
-
-def _label_picker(encoded, lengths):
-    """A function of rows and length that returns labels and, maybe, weights."""
-    if encoded.labels is None:
-        return None
-    if not encoded.has_label_per_token:
-        labels = tf.constant(encoded.labels)
-        return lambda rows, padded_length: (tf.gather(labels, rows),)
-    ragged = tf.RaggedTensor.from_row_lengths(encoded.labels, lengths)
-
-    def pick(rows, padded_length):
-        labels = tf.gather(ragged, rows).to_tensor(
-            default_value=-1, shape=tf.stack([-1, padded_length])
-        )
-        return tf.maximum(labels, 0), tf.cast(labels >= 0, "float32")
-
-    return pick
+    @property
+    def signature(self):
+        """What a batch consists of, as `tf.data` wants it."""
+        encoded = self._encoded
+        by_place = tf.TensorSpec((None, None), "int32")
+        inputs = dict.fromkeys(self._input_names, by_place)
+        if encoded.label_weights is not None:
+            inputs["label_weight"] = tf.TensorSpec((None,), "float32")
+        if encoded.labels is None:
+            return inputs
+        if encoded.has_label_per_token:
+            weights = tf.TensorSpec((None, None), "float32")
+            return inputs, by_place, weights
+        labels = encoded.labels
+        return inputs, tf.TensorSpec((None, *labels.shape[1:]), labels.dtype)
 
 
 def _with_cardinality(dataset, cardinality):

@@ -1,6 +1,7 @@
 """Texts to token ids, kept in memory without padding."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import ClassVar
 
 import keras_hub
@@ -99,9 +100,69 @@ def encode(
     Returns:
         `EncodedExamples`.
     """
+    encode_rows = _row_encoder(tokenizer, sequence_length, len(examples.texts))
+    dataset = (
+        tf.data.Dataset.from_tensor_slices(examples.texts)
+        .batch(ROWS_PER_STEP)
+        .map(encode_rows, num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    steps = list(dataset.as_numpy_iterator())
+    columns = {
+        name: np.concatenate([step[name] for step in steps])
+        for name in steps[0]
+    }
+    return EncodedExamples(
+        token_ids=columns["token_ids"],
+        segment_ids=columns["segment_ids"],
+        lengths=columns["lengths"],
+        labels=examples.labels,
+        sequence_length=sequence_length,
+        num_truncated=int(columns["truncated"].sum()),
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
+    """Yields what `encode` makes of some rows at a time.
+
+    Args:
+        rows: iterable of tuples of strings.
+        num_texts: int. Strings of each.
+        tokenizer, sequence_length: as in `encode`.
+
+    Yields:
+        Dict of arrays: `token_ids` and `segment_ids` of all the rows one after
+        the other, `lengths` and `truncated` with one entry per row.
+    """
+    failures = []
+
+    def until_failure():
+        # tf.data would make another exception of it.
+        try:
+            yield from rows
+        except Exception as error:
+            failures.append(error)
+
+    signature = (tf.TensorSpec((), "string"),) * num_texts
+    dataset = (
+        tf.data.Dataset.from_generator(
+            until_failure, output_signature=signature
+        )
+        .batch(ROWS_PER_STEP)
+        .map(_row_encoder(tokenizer, sequence_length, num_texts))
+        .prefetch(2)
+    )
+    yield from dataset.as_numpy_iterator()
+    if failures:
+        raise failures[0]
+
+
+def _row_encoder(tokenizer, sequence_length, num_texts):
+    """A function of columns of text for `tf.data`, see `encoded_steps`."""
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
-    num_special = 2 + num_separators * (len(examples.texts) - 1)
+    num_special = 2 + num_separators * (num_texts - 1)
     if sequence_length <= num_special:
         raise UsageError(
             "`sequence_length` must leave room for text beside the "
@@ -132,26 +193,7 @@ def encode(
             "truncated": full_lengths > sequence_length,
         }
 
-    dataset = (
-        tf.data.Dataset.from_tensor_slices(examples.texts)
-        .batch(ROWS_PER_STEP)
-        .map(encode_rows, num_parallel_calls=tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
-    )
-    steps = list(dataset.as_numpy_iterator())
-    columns = {
-        name: np.concatenate([step[name] for step in steps])
-        for name in steps[0]
-    }
-    return EncodedExamples(
-        token_ids=columns["token_ids"],
-        segment_ids=columns["segment_ids"],
-        lengths=columns["lengths"],
-        labels=examples.labels,
-        sequence_length=sequence_length,
-        num_truncated=int(columns["truncated"].sum()),
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    return encode_rows
 
 
 def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:

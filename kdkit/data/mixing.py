@@ -19,10 +19,12 @@ def mixed_training_batches(
     first_epoch: int = 0,
     num_buckets: int = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
+    rows_of_epoch=None,
 ):
     """Returns endless shuffled batches of labelled and unlabelled rows.
 
-    An epoch has every labelled row once and a share of the unlabelled ones,
+    An epoch has every labelled row once, unless said otherwise, and a share of
+    the unlabelled ones,
     which come in turn from epoch to epoch, in an order drawn with the seed.
     The inputs have `label_weight` beside their names, `float32` of shape
     `(batch,)`: 1 where the label counts, 0 where there is none and a zero
@@ -35,6 +37,8 @@ def mixed_training_batches(
             An epoch has at least one of them, and none twice.
         batch_size, seed, first_epoch, num_buckets, input_names: as in
             `training_batches`.
+        rows_of_epoch: callable or `None`, as in `training_batches`, of the
+            labelled rows.
 
     Returns:
         Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
@@ -49,13 +53,18 @@ def mixed_training_batches(
             f"Received: {per_labeled}."
         )
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
-    share = unlabeled_rows(num_labeled, num_unlabeled, per_labeled)
+    if rows_of_epoch is None:
+
+        def rows_of_epoch(epoch):
+            return np.arange(num_labeled)
+
+    share = unlabeled_rows(len(rows_of_epoch(0)), num_unlabeled, per_labeled)
     order = np.random.default_rng([seed, 1]).permutation(num_unlabeled)
 
-    def rows_of_epoch(epoch):
+    def all_rows_of_epoch(epoch):
         turn = (epoch * share + np.arange(share)) % num_unlabeled
         drawn = num_labeled + np.sort(order[turn])
-        return np.concatenate([np.arange(num_labeled), drawn])
+        return np.concatenate([rows_of_epoch(epoch), drawn])
 
     return training_batches(
         _joined(labeled, unlabeled),
@@ -64,7 +73,7 @@ def mixed_training_batches(
         first_epoch,
         num_buckets,
         input_names=input_names,
-        rows_of_epoch=rows_of_epoch,
+        rows_of_epoch=all_rows_of_epoch,
     )
 
 

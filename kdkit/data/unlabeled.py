@@ -59,14 +59,32 @@ def without_texts_of(
     >>> kept.texts
     (['a dull film'],)
     """
-    known = {row for other in others for row in _normalized(other)}
+    known = normalized_rows(others)
     return examples.take(
         [
             number
-            for number, row in enumerate(_normalized(examples))
-            if row not in known
+            for number, row in enumerate(zip(*examples.texts, strict=True))
+            if normalized(row) not in known
         ]
     )
+
+
+def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
+    """Returns all rows of some examples as `normalized` has them."""
+    return {
+        normalized(row)
+        for examples in several
+        for row in zip(*examples.texts, strict=True)
+    }
+
+
+def normalized(row: Iterable[str]) -> tuple[str, ...]:
+    """Returns the texts in small letters and with single blanks.
+
+    >>> normalized(("A  fine film",))
+    ('a fine film',)
+    """
+    return tuple(" ".join(text.lower().split()) for text in row)
 
 
 def _rows(path, columns):
@@ -90,12 +108,3 @@ def _rows(path, columns):
             continue
         yield tuple(cells[place].strip() for place in places)
     raise_problems(path, problems)
-
-
-def _normalized(examples):
-    """The rows as tuples of texts in small letters and with single blanks."""
-    columns = (
-        [" ".join(text.lower().split()) for text in column]
-        for column in examples.texts
-    )
-    return zip(*columns, strict=True)

@@ -17,6 +17,7 @@ from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
+from kdkit.models.loading import model_files
 from kdkit.models.masked_lm import frozen_pooler
 from kdkit.models.masked_lm import load_masked_lm
 from kdkit.models.masked_lm import masked_lm
@@ -26,6 +27,7 @@ from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import Preset
 from kdkit.models.saving import LABELS_FILE
+from kdkit.models.saving import save_encoder
 from kdkit.models.saving import save_labels
 from kdkit.models.saving import save_preset
 from kdkit.models.students import student
@@ -58,7 +60,9 @@ __all__ = [
     "load_masked_lm",
     "load_tokenizer",
     "masked_lm",
+    "model_files",
     "num_positions",
+    "save_encoder",
     "save_labels",
     "save_masked_lm",
     "save_preset",

@@ -189,6 +189,24 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
+def model_files(source) -> pathlib.Path | None:
+    """Returns the file or the directory that a model is loaded from.
+
+    Args:
+        source: string or path, as in `load_classifier`.
+
+    Returns:
+        `pathlib.Path`, or `None` for the name of a preset.
+
+    Raises:
+        UsageError: (a `ValueError`) if a directory holds no model.
+    """
+    path = _file_of_run(pathlib.Path(source))
+    if path.is_dir():
+        return find_preset_directory(path)
+    return path if path.exists() else None
+
+
 def _file_of_run(path):
     """The `.keras` file of a run that holds one, or the path itself."""
     is_preset = any((path / name / "config.json").is_file() for name in ARMS)

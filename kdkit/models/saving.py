@@ -47,13 +47,30 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     if head_model is None:
         _save_task(model, tokenizer, path, sequence_length)
     else:
-        backbone = backbone_of(model)
-        tokenizer = family_tokenizer(backbone, tokenizer)
-        backbone.save_to_preset(str(path))
-        tokenizer.save_to_preset(str(path))
+        save_encoder(backbone_of(model), tokenizer, path)
         head_model.save(path / HEAD_FILE)
     if head is not None:
         save_labels(head, path / LABELS_FILE)
+
+
+def save_encoder(backbone, tokenizer, path):
+    """Writes an encoder and its tokenizer as a keras-hub preset directory.
+
+    It loads with `keras_hub.models.Backbone.from_preset`, or in a task model
+    with a new head, where kdkit is not installed.
+
+    Args:
+        backbone: a keras-hub backbone.
+        tokenizer: the tokenizer of its family, or another of word pieces for a
+            backbone that reads those.
+        path: string or path of the directory.
+
+    Raises:
+        UsageError: (a `ValueError`) if the tokenizer is none for the model.
+    """
+    tokenizer = family_tokenizer(backbone, tokenizer)
+    backbone.save_to_preset(str(path))
+    tokenizer.save_to_preset(str(path))
 
 
 def _save_task(model, tokenizer, path, sequence_length):

@@ -46,6 +46,10 @@ class Recipe:
         epochs_by_task: dict from the name of a stage to a dict from task to
             epochs, where the paper's differ by task.
         parities: dict from the name of a variant to its stages.
+        general: tuple of `Stage` on running text that make a student to start
+            from, for all tasks.
+        general_parities: dict from the name of a variant to these stages,
+            where they differ.
     """
 
     name: str
@@ -57,6 +61,10 @@ class Recipe:
         default_factory=dict
     )
     parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
+        default_factory=dict
+    )
+    general: tuple[Stage, ...] = ()
+    general_parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
         default_factory=dict
     )
 
@@ -77,11 +85,7 @@ class Recipe:
         Raises:
             UsageError: if the recipe has no such variant.
         """
-        if parity is not None and parity not in self.parities:
-            raise UsageError(
-                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
-                f"of {sorted(self.parities) or 'none'}, or leave it out."
-            )
+        self._check_parity(parity)
         stages = self.parities[parity] if parity else self.stages
         return tuple(
             dataclasses.replace(
@@ -98,6 +102,34 @@ class Recipe:
             )
             for stage in stages
         )
+
+    def stages_on_text(self, parity: str | None = None) -> tuple[Stage, ...]:
+        """Returns the stages on running text, which know no task.
+
+        Args:
+            parity: string or `None`. A variant, a key of `parities`.
+
+        Raises:
+            UsageError: if there are none, or no such variant.
+        """
+        self._check_parity(parity)
+        stages = self.general_parities.get(parity, self.general) or tuple(
+            stage
+            for stage in (self.parities[parity] if parity else self.stages)
+            if stage.data == "corpus"
+        )
+        if not stages:
+            raise UsageError(
+                f"Recipe {self.name!r} has no stage on running text."
+            )
+        return stages
+
+    def _check_parity(self, parity):
+        if parity is not None and parity not in self.parities:
+            raise UsageError(
+                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
+                f"of {sorted(self.parities) or 'none'}, or leave it out."
+            )
 
 
 def _for_kind(objective, kind):

@@ -8,13 +8,17 @@ from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import UnlabeledSettings
 from kdkit.training.runner import distill
 from kdkit.training.runner import train_teacher
 from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
+from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import AugmentSettings
+from kdkit.training.transfer_settings import UnlabeledSettings
 
 __all__ = [
+    "AugmentSettings",
+    "AugmentedSettings",
     "BilstmSettings",
     "CorpusSettings",
     "DataSettings",

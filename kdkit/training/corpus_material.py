@@ -13,6 +13,8 @@ from kdkit.data import masked_evaluation_batches
 from kdkit.data import masked_training_batches
 from kdkit.data import open_packed
 from kdkit.data import pack
+from kdkit.data import plain_evaluation_batches
+from kdkit.data import plain_training_batches
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
@@ -60,12 +62,51 @@ class CorpusMaterial:
             self.held_out, self.masker, EVALUATION_BATCH_SIZE
         )
 
-    def evaluate(self, predict):
+    def evaluate(self, predict, logs):
         """Perplexity and accuracy at masked tokens that are always the same."""
         return {
             "split": "held_out",
             "examples": len(self.held_out),
             "metrics": masked_metrics(predict, self.held_out, self.masker),
+            "agreement": None,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainTextMaterial:
+    """Packed text as it stands, for stages that compare encoders.
+
+    Args:
+        train: `kdkit.data.PackedCorpus`.
+        held_out: `kdkit.data.PackedCorpus`.
+    """
+
+    train: PackedCorpus
+    held_out: PackedCorpus
+    primary_metric = "loss"
+    larger_is_better = False
+    label_loss = None
+    training_metrics = ()
+
+    def labeled_only(self):
+        return self
+
+    def training_batches(self, batch_size, seed, first_epoch):
+        return plain_training_batches(self.train, batch_size, seed, first_epoch)
+
+    def validation_batches(self):
+        return plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
+
+    def evaluate(self, predict, logs):
+        """The losses on text that is held out."""
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": {
+                name.removeprefix("val_"): float(value)
+                for name, value in logs.items()
+                if name.startswith("val_")
+            },
             "agreement": None,
         }
 
@@ -113,16 +154,20 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
     }
 
 
-def load_corpus(settings: CorpusSettings, tokenizer, directory):
+def load_corpus(
+    settings: CorpusSettings, tokenizer, directory, masked: bool = True
+):
     """Packs the text into a directory, or opens what was packed there.
 
     Args:
         settings: `CorpusSettings`.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`.
         directory: `pathlib.Path`.
+        masked: bool. Whether tokens are masked for the model to find. Defaults
+            to `True`.
 
     Returns:
-        `CorpusMaterial`.
+        `CorpusMaterial`, or `PlainTextMaterial`.
 
     Raises:
         UsageError: if a file is missing or malformed, or there is too little
@@ -145,8 +190,6 @@ def load_corpus(settings: CorpusSettings, tokenizer, directory):
         f"{len(parts['held_out'])} rows held out.",
         flush=True,
     )
-    return CorpusMaterial(
-        parts["train"],
-        parts["held_out"],
-        Masker(settings.masking, tokenizer),
-    )
+    if not masked:
+        return PlainTextMaterial(**parts)
+    return CorpusMaterial(**parts, masker=Masker(settings.masking, tokenizer))

@@ -46,6 +46,11 @@ class CorpusSettings:
                 "`held_out` needs `files` to train on. Received: none."
             )
 
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
+
     def check(self) -> None:
         """Checks that the files are there.
 
@@ -53,7 +58,7 @@ class CorpusSettings:
             UsageError: with everything that is missing.
         """
         if self.files:
-            Corpus((*self.files, *self.held_out), self.column).check()
+            Corpus(self.all_files, self.column).check()
 
     def texts(self, held_out: bool):
         """Yields the texts to measure on, or those to train on."""

@@ -12,6 +12,7 @@ from kdkit.models import LoadedModel
 from kdkit.training.corpus_material import load_corpus
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
+from kdkit.training.making import load_text_teacher
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.stage_runner import Arm
 
@@ -103,13 +104,7 @@ def _check_encoder(student):
 
 def _load_teacher(source, tokenizer) -> LoadedModel:
     """Loads a masked-language model that shares the task's vocabulary."""
-    teacher = models.load_masked_lm(source)
-    if not teacher.has_trained_head:
-        raise UsageError(
-            f"The encoder in {source} has no trained head for masked tokens, "
-            "so it cannot teach on a corpus. Make one with: kdkit pretrain "
-            f"--model {source} --corpus FILE --run-dir RUN"
-        )
+    teacher = load_text_teacher(source, needs_head=True)
     if teacher.tokenizer.get_vocabulary() != tokenizer.get_vocabulary():
         raise UsageError(
             f"The pretrained encoder in {source} and the task's teacher do not "

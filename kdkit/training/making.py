@@ -63,6 +63,27 @@ def load_teacher(source, task: Task) -> LoadedModel:
     return teacher
 
 
+def load_text_teacher(source, needs_head: bool) -> LoadedModel:
+    """Loads a pretrained encoder that teaches on running text.
+
+    Args:
+        source: string or path, as `kdkit.models.load_masked_lm` takes it.
+        needs_head: bool. Whether its predictions of masked tokens are learned
+            from.
+
+    Raises:
+        UsageError: if there is none, or its head is needed and untrained.
+    """
+    teacher = models.load_masked_lm(source)
+    if needs_head and not teacher.has_trained_head:
+        raise UsageError(
+            f"The encoder in {source} has no trained head for masked tokens, "
+            "so it cannot teach on a corpus. Make one with: kdkit pretrain "
+            f"--model {source} --corpus FILE --run-dir RUN"
+        )
+    return teacher
+
+
 def load_teachers(sources, task: Task) -> list[LoadedModel]:
     """Loads teachers that give the same ids to the same words.
 

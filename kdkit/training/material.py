@@ -11,6 +11,7 @@ from kdkit.data import training_batches
 from kdkit.training.evaluation import BATCH_SIZE
 from kdkit.training.evaluation import NUM_BUCKETS
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.task_data import TrainingRows
 
 
 class Material(Protocol):
@@ -41,11 +42,13 @@ class Material(Protocol):
     def validation_batches(self):
         """Returns the batches of dev, for the losses on it."""
 
-    def evaluate(self, predict) -> dict:
+    def evaluate(self, predict, logs: dict) -> dict:
         """Returns the fields of an `"evaluation"` event.
 
         Args:
             predict: callable from a dict batch to logits.
+            logs: dict of the losses of the epoch, those on
+                `validation_batches` with `val_` before their names.
         """
 
 
@@ -54,14 +57,14 @@ class TaskMaterial:
     """The rows of a task.
 
     Args:
-        train: `kdkit.data.EncodedExamples`.
+        train: `TrainingRows`.
         evaluator: `Evaluator` on dev.
         num_buckets: int. Number of different batch lengths.
         unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
         per_labeled: float. Unlabelled rows of an epoch for each labelled one.
     """
 
-    train: object
+    train: TrainingRows
     evaluator: Evaluator
     num_buckets: int
     unlabeled: object = None
@@ -84,22 +87,17 @@ class TaskMaterial:
         return dataclasses.replace(self, unlabeled=None)
 
     def training_batches(self, batch_size, seed, first_epoch):
+        settings = {
+            "batch_size": batch_size,
+            "seed": seed,
+            "first_epoch": first_epoch,
+            "num_buckets": self.num_buckets,
+            "rows_of_epoch": self.train.rows_of_epoch(seed),
+        }
         if self.unlabeled is None:
-            return training_batches(
-                self.train,
-                batch_size,
-                seed=seed,
-                first_epoch=first_epoch,
-                num_buckets=self.num_buckets,
-            )
+            return training_batches(self.train.encoded, **settings)
         return mixed_training_batches(
-            self.train,
-            self.unlabeled,
-            self.per_labeled,
-            batch_size,
-            seed=seed,
-            first_epoch=first_epoch,
-            num_buckets=self.num_buckets,
+            self.train.encoded, self.unlabeled, self.per_labeled, **settings
         )
 
     def validation_batches(self):
@@ -108,5 +106,5 @@ class TaskMaterial:
         )
         return batches
 
-    def evaluate(self, predict):
+    def evaluate(self, predict, logs):
         return self.evaluator(predict)

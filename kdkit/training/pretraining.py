@@ -1,18 +1,24 @@
-"""Pretraining: masked-language models from running text."""
+"""Pretraining: encoders from running text, alone or from a teacher."""
 
 import keras
 import keras_hub
 
 from kdkit import data
 from kdkit import models
+from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.files import staged
 from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
 from kdkit.training.corpus_material import load_corpus
+from kdkit.training.inputs import check_inputs
+from kdkit.training.inputs import files_digest
+from kdkit.training.inputs import log_inputs
+from kdkit.training.inputs import model_digest
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
+from kdkit.training.making import load_text_teacher
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
@@ -25,7 +31,11 @@ ARM = "encoder"
 
 
 def pretrain(settings: PretrainSettings, run_dir) -> None:
-    """Trains a masked-language model and leaves it in `RUN/encoder/`.
+    """Trains an encoder on running text and leaves it in `RUN/encoder/`.
+
+    Where the stages use its predictions of masked tokens it is a
+    masked-language model with its head; where they compare encoders alone, as
+    TinyBERT's general distillation, an encoder.
 
     Args:
         settings: `PretrainSettings`.
@@ -37,57 +47,118 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     with open_run(run_dir, to_dict(settings)) as run:
+        inputs = _inputs(settings)
+        check_inputs(run, inputs)
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
-        with all_mistakes() as check:
-            with check():
-                settings.corpus.check()
-            with check():
-                loaded = _make_masked_lm(settings)
-        check_length(
-            settings.corpus.sequence_length, loaded.model, CORPUS_LENGTH
-        )
+        has_head = any(stage.trains_head for stage in settings.stages)
+        loaded, teacher = _load(settings, has_head)
         run.write_config(to_dict(settings), provenance())
+        log_inputs(run, inputs)
         arm = Arm(
             name=ARM,
             model=loaded.model,
-            teacher=None,
+            teacher=teacher,
             material=load_corpus(
-                settings.corpus, loaded.tokenizer, run.path / "corpus"
+                settings.corpus,
+                loaded.tokenizer,
+                run.path / "corpus",
+                masked=has_head,
             ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
         log_model(run, ARM, loaded.model, settings.model)
-        with models.frozen_pooler(loaded.model.backbone):
+        if teacher is not None:
+            log_model(run, "teacher", teacher)
+        with models.frozen_pooler(models.backbone_of(loaded.model)):
             best = arm.run(run, settings.stages)
         path = run.path / ARM
         if not path.exists():
             with staged(path) as partial:
-                models.save_masked_lm(
-                    loaded.model,
-                    loaded.tokenizer,
-                    partial,
-                    settings.corpus.sequence_length,
-                )
+                if has_head:
+                    models.save_masked_lm(
+                        loaded.model,
+                        loaded.tokenizer,
+                        partial,
+                        settings.corpus.sequence_length,
+                    )
+                else:
+                    models.save_encoder(loaded.model, loaded.tokenizer, partial)
         finish(run, {ARM: best})
 
 
-def _make_masked_lm(settings) -> LoadedModel:
-    """Loads or builds the model of a pretraining run."""
+def _inputs(settings):
+    """What a run is made from, by content."""
+    inputs = {"corpus": files_digest(settings.corpus.all_files)}
+    model = settings.model
+    for name, place in (
+        ("model", model.checkpoint or model.copy_from),
+        ("teacher", settings.teacher),
+    ):
+        if place is not None:
+            inputs[name] = model_digest(place)
+    return inputs
+
+
+def _load(settings, has_head):
+    """The model to train with its tokenizer, and its teacher or `None`."""
+    loaded, teacher, loaded_teacher = None, None, None
+    with all_mistakes() as check:
+        with check():
+            settings.corpus.check()
+        with check():
+            if settings.teacher is not None:
+                loaded_teacher = load_text_teacher(settings.teacher, has_head)
+            loaded = _make_model(settings, loaded_teacher, has_head)
+    sequence_length = settings.corpus.sequence_length
+    check_length(sequence_length, loaded.model, CORPUS_LENGTH)
+    if loaded_teacher is not None:
+        teacher = loaded_teacher.model
+        check_length(sequence_length, teacher, CORPUS_LENGTH)
+        if not has_head:
+            teacher = teacher.backbone
+        _check_fit(settings, teacher, loaded.model)
+    return loaded, teacher
+
+
+def _make_model(settings, teacher, has_head) -> LoadedModel:
+    """Loads or builds the model of a run, with its head if it needs one."""
     model = settings.model
     if model.checkpoint is not None:
-        return models.load_masked_lm(model.checkpoint)
+        loaded = models.load_masked_lm(model.checkpoint)
+        if teacher is not None:
+            models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
+        if has_head:
+            return loaded
+        return LoadedModel(loaded.model.backbone, loaded.tokenizer, False)
     if model.copy_from is not None:
         encoder, tokenizer = models.load_encoder(model.copy_from)
+        if teacher is not None:
+            models.check_same_ids(teacher.tokenizer, tokenizer)
         backbone = models.student_of_blocks(encoder, model.copy_layers)
     else:
-        tokenizer = _tokenizer(settings)
+        tokenizer = teacher.tokenizer if teacher else _tokenizer(settings)
         backbone = models.student(
             model.sizes(), vocabulary_size=tokenizer.vocabulary_size()
         )
-    return LoadedModel(models.masked_lm(backbone), tokenizer, False)
+    made = models.masked_lm(backbone) if has_head else backbone
+    return LoadedModel(made, tokenizer, False)
+
+
+def _check_fit(settings, teacher, model):
+    """Builds what the stages will build, so that what does not fit is told."""
+    with all_mistakes() as check:
+        for stage in settings.stages:
+            if stage.objectives:
+                with check():
+                    Distiller(
+                        teacher,
+                        model,
+                        stage.build_objectives(),
+                        stage.label_weight,
+                    )
 
 
 def _tokenizer(settings):

@@ -6,6 +6,8 @@ from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.stages import Stage
+from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import UnlabeledSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +79,14 @@ class PretrainSettings:
         corpus: `CorpusSettings`.
         model: `ModelSettings`. A checkpoint keeps its masked-language-modelling
             head, if it has one.
-        stages: tuple of `Stage`, without objectives.
+        stages: tuple of `Stage`, without objectives unless there is a teacher.
         tokenizer: string or `None`. Where the tokenizer of a model with random
             weights is, as `kdkit.models.load_tokenizer` takes it; `None` for
-            that of the generated sentences.
+            that of the generated sentences. With a teacher it is the
+            teacher's.
+        teacher: string or `None`. A pretrained encoder that the model learns
+            from, as `kdkit.models.load_masked_lm` takes it.
+        recipe: string or `None`. The recipe that the stages are of.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool. Whether XLA compiles the step.
         verb: string. `"pretrain"`.
@@ -90,47 +96,29 @@ class PretrainSettings:
     model: ModelSettings
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
+    teacher: str | None = None
+    recipe: str | None = None
     seed: int = 0
     jit_compile: bool = True
     verb: str = "pretrain"
 
     def __post_init__(self):
-        if any(stage.objectives for stage in self.stages):
-            raise UsageError("Pretraining without a teacher has no objectives.")
+        has_objectives = any(stage.objectives for stage in self.stages)
+        if has_objectives != (self.teacher is not None):
+            raise UsageError(
+                "Pretraining has objectives if and only if there is a teacher. "
+                f"Received: teacher={self.teacher!r}, "
+                f"{'' if has_objectives else 'no '}objectives."
+            )
+        if self.tokenizer is not None and self.teacher is not None:
+            raise UsageError(
+                "`tokenizer` cannot stand beside a teacher, whose tokenizer it "
+                f"is. Received: tokenizer={self.tokenizer!r}."
+            )
         if self.tokenizer is not None and self.model.num_layers is None:
             raise UsageError(
                 "`tokenizer` is for a model with random weights; a checkpoint "
                 f"brings its own. Received: tokenizer={self.tokenizer!r}."
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class UnlabeledSettings:
-    """Texts without labels, which the teacher labels.
-
-    Rows that also stand in a split of the task that is not trained on are left
-    out.
-
-    Args:
-        files: tuple of strings. As `kdkit.data.read_unlabeled` takes them.
-        columns: tuple of strings. The headings of their columns of text; empty
-            where every line is one text.
-        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
-    """
-
-    files: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    per_labeled: float = 1.0
-
-    def __post_init__(self):
-        if not self.files:
-            raise UsageError(
-                "Unlabelled text needs at least one file. Received: none."
-            )
-        if not self.per_labeled > 0:
-            raise UsageError(
-                "`per_labeled`, unlabelled rows for each labelled one, must "
-                f"be above 0. Received: {self.per_labeled}."
             )
 
 
@@ -156,6 +144,10 @@ class DistillSettings:
         corpus: `CorpusSettings` or `None`. The text of stages on a corpus.
         unlabeled: `UnlabeledSettings` or `None`. Further rows for stages with
             objectives on the task.
+        augmented: `AugmentedSettings` or `None`. Copies of the training rows,
+            for all arms.
+        general: `PretrainSettings` or `None`. How the student's checkpoint, a
+            run of general distillation, is made where it is not finished.
         more_teachers: tuple of strings. Further teachers of stages on the
             task, with the first one's token ids.
         teacher_weights: tuple of floats, one per teacher, or empty for equal
@@ -175,6 +167,8 @@ class DistillSettings:
     pretrained: str | PretrainSettings | None = None
     corpus: CorpusSettings | None = None
     unlabeled: UnlabeledSettings | None = None
+    augmented: AugmentedSettings | None = None
+    general: PretrainSettings | None = None
     more_teachers: tuple[str, ...] = ()
     teacher_weights: tuple[float, ...] = ()
     parity: str | None = None
@@ -207,6 +201,11 @@ class DistillSettings:
             problems.append(
                 "the student starts from, or learns from, a pretrained "
                 "encoder, and none is given"
+            )
+        if self.general is not None and self.student.checkpoint is None:
+            problems.append(
+                "general distillation makes the student's checkpoint, and the "
+                "student has none"
             )
         problems += self._teacher_problems()
         if problems:

@@ -8,19 +8,23 @@ from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
-from kdkit.training.evaluation import make_forward
-from kdkit.training.evaluation import predict_logits
+from kdkit.training.inputs import check_inputs
+from kdkit.training.inputs import log_inputs
 from kdkit.training.keeping import keep_model
+from kdkit.training.logged_metrics import evaluate_other
+from kdkit.training.logged_metrics import evaluate_teachers
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
+from kdkit.training.preparing import check_transfer
+from kdkit.training.preparing import inputs_of
+from kdkit.training.preparing import prepare_transfer
 from kdkit.training.pretraining import pretrain
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
-from kdkit.training.run_log import format_metrics
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import DistillSettings
@@ -76,7 +80,7 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
         best = arm.run(run, settings.stages)
         others = load_other_dev_splits(task, settings.data, tokenizer)
         for split, rows in others.items():
-            _evaluate_other(run, arm, best, Evaluator(task, rows, split))
+            evaluate_other(run, arm, best, Evaluator(task, rows, split))
         _keep(run, arm, tokenizer, settings.data, task)
         finish(run, {"teacher": best})
 
@@ -87,7 +91,8 @@ def distill(settings: DistillSettings, run_dir) -> None:
     With a control arm, the same student trained without a teacher is left in
     `RUN/control/`. A teacher given as `TeacherSettings` is trained first, in
     `RUN/teacher_run/`; a pretrained encoder given as `PretrainSettings` before
-    it, in `RUN/pretrained_run/`.
+    it, in `RUN/pretrained_run/`. A student of general distillation and
+    augmented copies are made where the settings say that they are.
 
     Args:
         settings: `DistillSettings`.
@@ -107,14 +112,26 @@ def distill(settings: DistillSettings, run_dir) -> None:
             with check():
                 check_data(task, settings.data)
             with check():
+                check_transfer(settings, task)
+            with check():
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
-                corpus = _check_fit(
-                    settings, task, teachers, pretrained, run.path / "corpus"
-                )
+        prepare_transfer(settings, task)
+        inputs = inputs_of(settings)
+        check_inputs(run, inputs)
+        corpus = _check_fit(
+            settings, task, teachers, pretrained, run.path / "corpus"
+        )
         tokenizer = teachers[0].tokenizer
-        train, dev = load_data(task, settings.data, tokenizer, settings.seed)
+        train, dev = load_data(
+            task,
+            settings.data,
+            tokenizer,
+            settings.seed,
+            settings.augmented,
+            run.path / "augmented",
+        )
         unlabeled, per_labeled = None, 1.0
         if settings.unlabeled is not None:
             per_labeled = settings.unlabeled.per_labeled
@@ -122,11 +139,14 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 task, settings.data, settings.unlabeled, tokenizer
             )
         run.write_config(to_dict(settings), provenance())
+        log_inputs(run, inputs)
         if unlabeled is not None and not run.events("unlabeled"):
             run.log("unlabeled", **counts)
+        if train.augmented is not None and not run.events("augmented"):
+            run.log("augmented", **train.counts())
         material = TaskMaterial(
             train,
-            _evaluate_teachers(
+            evaluate_teachers(
                 run, task, teachers, dev, settings.data.dev_split
             ),
             settings.data.num_buckets,
@@ -134,7 +154,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
             per_labeled,
         )
         others = [
-            _evaluate_teachers(run, task, teachers, rows, split)
+            evaluate_teachers(run, task, teachers, rows, split)
             for split, rows in load_other_dev_splits(
                 task, settings.data, tokenizer
             ).items()
@@ -147,8 +167,10 @@ def distill(settings: DistillSettings, run_dir) -> None:
             if not stages:
                 continue
             if name == "control" and unlabeled is not None:
-                share = unlabeled_rows(len(train), len(unlabeled), per_labeled)
-                stages = with_more_epochs(stages, 1 + share / len(train))
+                share = unlabeled_rows(
+                    train.num_rows, len(unlabeled), per_labeled
+                )
+                stages = with_more_epochs(stages, 1 + share / train.num_rows)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
             model, _ = make_model(
@@ -167,7 +189,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
-                _evaluate_other(run, arm, best[name], evaluator)
+                evaluate_other(run, arm, best[name], evaluator)
             _keep(run, arm, tokenizer, settings.data, task)
         finish(run, best)
 
@@ -221,64 +243,6 @@ def _check_fit(settings, task, teachers, pretrained, corpus_directory):
                         settings.teacher_weights or None,
                     )
     return corpus
-
-
-def _evaluate_teachers(run, task, teachers, dev, split):
-    """Evaluates teachers once and logs it; returns the students' evaluator.
-
-    Agreement is measured with the first of them. The others are logged as
-    `teacher_2` and so on.
-    """
-    evaluator = None
-    for number, teacher in enumerate(teachers, start=1):
-        arm = "teacher" if number == 1 else f"teacher_{number}"
-        logits = predict_logits(make_forward(teacher.model), dev)
-        metrics = task.compute_metrics(dev.targets, logits)
-        if not _evaluated(run, arm, split):
-            run.log(
-                "evaluation",
-                arm=arm,
-                stage=None,
-                epoch=None,
-                split=split,
-                examples=len(dev),
-                metrics=metrics,
-                agreement=None,
-            )
-            log_model(run, arm, teacher.model)
-        print(
-            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
-            flush=True,
-        )
-        if evaluator is None:
-            evaluator = Evaluator(task, dev, split, teacher_logits=logits)
-    return evaluator
-
-
-def _evaluate_other(run, arm, best, evaluator):
-    """Measures the weights with which an arm ended on another dev split."""
-    if _evaluated(run, arm.name, evaluator.split):
-        return
-    evaluation = evaluator(arm.forward)
-    run.log(
-        "evaluation",
-        arm=arm.name,
-        stage=best["stage"],
-        epoch=best["epoch"],
-        **evaluation,
-    )
-    print(
-        f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
-        f"{evaluator.split}.",
-        flush=True,
-    )
-
-
-def _evaluated(run, arm, split):
-    return any(
-        (event["arm"], event["split"]) == (arm, split)
-        for event in run.events("evaluation")
-    )
 
 
 def _keep(run, arm, tokenizer, settings, task):

@@ -202,7 +202,7 @@ class StageRun:
     def _finish_epoch(self, epoch, logs, seconds):
         """Evaluates, logs and saves; adds the dev metrics to `logs`."""
         material = self._material
-        evaluation = material.evaluate(self.arm.forward)
+        evaluation = material.evaluate(self.arm.forward, logs)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value

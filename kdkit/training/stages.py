@@ -99,8 +99,8 @@ class Stage:
     A stage without objectives trains on the labels alone and needs no teacher.
 
     Args:
-        name: string. `"pretraining"`, `"intermediate_layer"`,
-            `"prediction_layer"`, `"fine_tuning"`.
+        name: string. `"pretraining"`, `"general_distillation"`,
+            `"intermediate_layer"`, `"prediction_layer"`, `"fine_tuning"`.
         epochs: int. Passes over the training data.
         learning_rate: float. The highest learning rate.
         objectives: tuple of `ObjectiveSettings`.
@@ -187,6 +187,13 @@ class Stage:
         if self.soft_label_weight is None:
             return self.hard_label_weight
         return 1.0 - self.soft_label_weight
+
+    @property
+    def trains_head(self) -> bool:
+        """Whether the model's logits count."""
+        return self.label_weight > 0 or any(
+            settings.tap == "logits" for settings in self.objectives
+        )
 
     def build_objectives(self) -> list[Objective]:
         """Returns the objectives, those on logits α times."""

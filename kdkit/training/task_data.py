@@ -1,13 +1,18 @@
 """The rows of a run: a task's splits, encoded, and text without labels."""
 
+import dataclasses
+
 import numpy as np
 
 from kdkit import data
 from kdkit import tasks
+from kdkit.data import AugmentedExamples
+from kdkit.data import EncodedExamples
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
 from kdkit.training.run_settings import DataSettings
-from kdkit.training.run_settings import UnlabeledSettings
+from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import UnlabeledSettings
 
 
 def open_task(settings: DataSettings) -> Task:
@@ -31,22 +36,111 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
     return task.encode(examples, tokenizer, settings.sequence_length)
 
 
-def load_data(task: Task, settings: DataSettings, tokenizer, seed):
-    """Returns the encoded train and dev splits, and says how large they are."""
-    train = task.load("train", settings.data_dir)
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The labelled rows of a run.
+
+    Args:
+        encoded: `kdkit.data.EncodedExamples`.
+        augmented: `kdkit.data.AugmentedExamples` or `None`. Of rows with
+            copies, which then stand in `encoded` too.
+        copies_per_epoch: int or `None`, as in `AugmentedSettings`.
+    """
+
+    encoded: EncodedExamples
+    augmented: AugmentedExamples | None = None
+    copies_per_epoch: int | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of an epoch."""
+        if self.augmented is None:
+            return len(self.encoded)
+        return self.augmented.num_rows_of_epoch(self.copies_per_epoch)
+
+    def counts(self) -> dict:
+        """The fields of an `"augmented"` event, of rows with copies."""
+        return {
+            "rows": self.augmented.num_labeled,
+            "copies": len(self.augmented.sources),
+            "left_out": self.augmented.num_left_out,
+            "rows_of_epoch": self.num_rows,
+        }
+
+    def rows_of_epoch(self, seed: int):
+        """Returns a function from an epoch to its rows; `None` for all."""
+        if self.augmented is None or self.copies_per_epoch is None:
+            return None
+        return lambda epoch: self.augmented.rows_of_epoch(
+            seed, epoch, self.copies_per_epoch
+        )
+
+
+def load_data(
+    task: Task,
+    settings: DataSettings,
+    tokenizer,
+    seed,
+    augmented: AugmentedSettings | None = None,
+    directory=None,
+):
+    """Reads and encodes train and dev, and says how large they are.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        settings: `DataSettings`.
+        tokenizer: the teacher's tokenizer.
+        seed: int. Seed of the rows that are drawn, if not all are used.
+        augmented: `AugmentedSettings` or `None`.
+        directory: path. Where tokens of rows with copies are kept.
+
+    Returns:
+        Tuple of `TrainingRows` and the `kdkit.data.EncodedExamples` of dev.
+    """
+    train, rows = task.load("train", settings.data_dir), None
     if settings.max_train_rows and settings.max_train_rows < len(train):
         rows = np.random.default_rng(seed).permutation(len(train))
-        train = train.take(np.sort(rows[: settings.max_train_rows]))
-    train = task.encode(train, tokenizer, settings.sequence_length)
+        rows = np.sort(rows[: settings.max_train_rows])
+    if augmented is None:
+        chosen = train if rows is None else train.take(rows)
+        training_rows = TrainingRows(
+            task.encode(chosen, tokenizer, settings.sequence_length)
+        )
+    else:
+        known = [
+            task.load(split, settings.data_dir)
+            for split in _kept_apart(task, settings)
+        ]
+        stored = data.store_augmented(
+            train,
+            augmented.file,
+            tokenizer,
+            settings.sequence_length,
+            directory,
+            rows,
+            known,
+        )
+        training_rows = TrainingRows(
+            stored.encoded, stored, augmented.copies_per_epoch
+        )
+    encoded = training_rows.encoded
     dev = load_split(task, settings, tokenizer, settings.dev_split)
+    copies = ""
+    if training_rows.augmented is not None:
+        stored = training_rows.augmented
+        copies = (
+            f" ({len(stored.sources)} of them copies, "
+            f"{stored.num_left_out} more left out that also stand in dev or "
+            f"test; {training_rows.num_rows} rows in an epoch)"
+        )
     print(
-        f"{task.name}: {len(train)} rows to train on, {len(dev)} in "
+        f"{task.name}: {len(encoded)} rows to train on{copies}, {len(dev)} in "
         f"{settings.dev_split}; "
-        f"{train.num_truncated} and {dev.num_truncated} cut to "
+        f"{encoded.num_truncated} and {dev.num_truncated} cut to "
         f"{settings.sequence_length} tokens.",
         flush=True,
     )
-    return train, dev
+    return training_rows, dev
 
 
 def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
@@ -88,11 +182,7 @@ def load_unlabeled(
     rows = data.read_unlabeled(
         unlabeled.files, unlabeled.columns, task.num_texts
     )
-    splits = [
-        split
-        for split in task.splits
-        if split != "train" and _is_there(task, split, settings.data_dir)
-    ]
+    splits = _kept_apart(task, settings)
     kept = data.without_texts_of(
         rows, [task.load(split, settings.data_dir) for split in splits]
     )
@@ -119,6 +209,15 @@ def load_unlabeled(
         "per_labeled": unlabeled.per_labeled,
     }
     return task.encode(kept, tokenizer, settings.sequence_length), counts
+
+
+def _kept_apart(task, settings):
+    """The splits that are not trained on, those of them that are here."""
+    return [
+        split
+        for split in task.splits
+        if split != "train" and _is_there(task, split, settings.data_dir)
+    ]
 
 
 def _is_there(task, split, data_dir):

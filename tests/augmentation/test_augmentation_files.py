@@ -6,6 +6,7 @@ import json
 import pytest
 
 from kdkit.augmentation import files
+from kdkit.augmentation.files import check_made_from
 from kdkit.augmentation.files import write_augmented
 from kdkit.data import Examples
 from kdkit.errors import RunError
@@ -93,7 +94,7 @@ def test_a_stopped_file_goes_on_to_the_same_bytes(tmp_path):
     write(path)
     assert path.read_bytes() == (tmp_path / "whole.tsv").read_bytes()
     assert sorted(item.name for item in tmp_path.iterdir()) == [
-        "stopped.tsv", "whole.tsv"
+        "stopped.tsv", "stopped.tsv.json", "whole.tsv", "whole.tsv.json"
     ]  # fmt: skip
 
 
@@ -125,3 +126,22 @@ def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
     assert noted["progress"]["rows"] == 1
     write(path)
     assert len(rows(path)) == 10
+
+
+def test_a_note_says_what_a_file_was_made_from(tmp_path):
+    path = tmp_path / "out.tsv"
+    write(path)
+    assert check_made_from(path, PAIRS, {"seed": 0})
+    assert check_made_from(path, PAIRS, {})
+    with pytest.raises(UsageError, match="seed was 0, is 1"):
+        check_made_from(path, PAIRS, {"seed": 1})
+    with pytest.raises(UsageError, match="texts was"):
+        check_made_from(path, PAIRS.take([0, 1]), {"seed": 0})
+
+
+def test_a_file_without_a_note_is_taken_as_it_is(tmp_path):
+    path = tmp_path / "out.tsv"
+    path.write_text("source_row\tcolumn\tcopy\tfirst\tsecond\n")
+    assert not check_made_from(path, PAIRS, {})
+    with pytest.raises(UsageError, match=r"there is no out\.tsv\.json"):
+        check_made_from(path, PAIRS, {"seed": 0})

@@ -1,4 +1,4 @@
-"""Batches of masked rows for masked-language modelling."""
+"""Batches of packed rows, masked or as they stand."""
 
 import itertools
 
@@ -36,23 +36,7 @@ def masked_training_batches(
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` as `Masker`
         makes them, and the number of batches in an epoch.
     """
-    batch_size = min(batch_size, len(corpus))
-    steps_per_epoch = len(corpus) // batch_size
-
-    def batches():
-        for epoch in itertools.count(first_epoch):
-            order = np.random.default_rng([seed, epoch]).permutation(
-                len(corpus)
-            )
-            for step in range(steps_per_epoch):
-                chosen = order[step * batch_size :][:batch_size]
-                yield corpus.rows[chosen], _seed(seed, epoch, step)
-
-    dataset = _masked(batches, corpus, masker)
-    cardinality = tf.data.experimental.INFINITE_CARDINALITY
-    return dataset.apply(
-        tf.data.experimental.assert_cardinality(cardinality)
-    ), steps_per_epoch
+    return _endless(corpus, batch_size, seed, first_epoch, masker)
 
 
 def masked_evaluation_batches(
@@ -65,6 +49,66 @@ def masked_evaluation_batches(
         masker: `Masker`.
         batch_size: int. Rows of a batch; the last may have fewer.
     """
+    return _in_order(corpus, batch_size, masker)
+
+
+def plain_training_batches(
+    corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
+) -> tuple[tf.data.Dataset, int]:
+    """Returns endless shuffled batches of the rows as they stand.
+
+    Args:
+        corpus, batch_size, seed, first_epoch: as in `masked_training_batches`,
+            whose order this is.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` of dicts of `token_ids`, `segment_ids` and
+        `padding_mask`, and the number of batches in an epoch.
+    """
+    return _endless(corpus, batch_size, seed, first_epoch, _plain)
+
+
+def plain_evaluation_batches(
+    corpus: PackedCorpus, batch_size: int
+) -> tf.data.Dataset:
+    """Returns every row once, in order, as it stands.
+
+    Args:
+        corpus: `PackedCorpus`.
+        batch_size: int. Rows of a batch; the last may have fewer.
+    """
+    return _in_order(corpus, batch_size, _plain)
+
+
+def _plain(rows, seed):
+    del seed
+    return {
+        "token_ids": rows,
+        "segment_ids": tf.zeros_like(rows),
+        "padding_mask": tf.ones_like(rows),
+    }
+
+
+def _endless(corpus, batch_size, seed, first_epoch, make):
+    """Shuffled batches made of rows and seeds, and how many an epoch has."""
+    batch_size = min(batch_size, len(corpus))
+    steps_per_epoch = len(corpus) // batch_size
+
+    def batches():
+        for epoch in itertools.count(first_epoch):
+            order = np.random.default_rng([seed, epoch]).permutation(
+                len(corpus)
+            )
+            for step in range(steps_per_epoch):
+                chosen = order[step * batch_size :][:batch_size]
+                yield corpus.rows[chosen], _seed(seed, epoch, step)
+
+    cardinality = tf.data.experimental.INFINITE_CARDINALITY
+    return _made(batches, corpus, make, cardinality), steps_per_epoch
+
+
+def _in_order(corpus, batch_size, make):
+    """Every row once, in batches made of rows and seeds."""
     steps = -(-len(corpus) // batch_size)
 
     def batches():
@@ -72,11 +116,10 @@ def masked_evaluation_batches(
             rows = corpus.rows[step * batch_size :][:batch_size]
             yield rows, _seed(0, EVALUATION, step)
 
-    dataset = _masked(batches, corpus, masker)
-    return dataset.apply(tf.data.experimental.assert_cardinality(steps))
+    return _made(batches, corpus, make, steps)
 
 
-def _masked(generate, corpus, masker):
+def _made(generate, corpus, make, cardinality):
     rows = tf.data.Dataset.from_generator(
         generate,
         output_signature=(
@@ -84,8 +127,10 @@ def _masked(generate, corpus, masker):
             tf.TensorSpec((2,), "int64"),
         ),
     )
-    return rows.map(masker, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-        tf.data.AUTOTUNE
+    return (
+        rows.map(make, num_parallel_calls=tf.data.AUTOTUNE)
+        .apply(tf.data.experimental.assert_cardinality(cardinality))
+        .prefetch(tf.data.AUTOTUNE)
     )
 
 

@@ -1,0 +1,184 @@
+"""Labelled rows and their augmented copies, encoded on disk."""
+
+import array
+import contextlib
+import dataclasses
+import itertools
+import json
+import pathlib
+
+import numpy as np
+
+from kdkit.data.copies import read_copies
+from kdkit.data.encoding import EncodedExamples
+from kdkit.data.encoding import encoded_steps
+from kdkit.data.examples import Examples
+from kdkit.data.unlabeled import normalized
+from kdkit.data.unlabeled import normalized_rows
+from kdkit.files import staged
+from kdkit.files import write_text
+
+INDEX = "index.json"
+COLUMNS = {
+    "token_ids": "int32", "segment_ids": "int8", "lengths": "int32",
+    "sources": "int32",
+}  # fmt: skip
+MAPPED = ("token_ids", "segment_ids")  # the others are a number per row
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AugmentedExamples:
+    """Labelled rows with their copies after them.
+
+    Args:
+        encoded: `EncodedExamples` of the labelled rows, then of the copies,
+            which have the labels of the rows that they were made of. Token ids
+            are mapped from a file.
+        sources: `int32` array of shape `(num_copies,)`: the labelled row that
+            each copy was made of.
+        num_left_out: int. Copies that also stand in dev or test.
+    """
+
+    encoded: EncodedExamples
+    sources: np.ndarray
+    num_left_out: int
+
+    @property
+    def num_labeled(self) -> int:
+        """Rows that are no copies."""
+        return len(self.encoded) - len(self.sources)
+
+    def rows_of_epoch(self, seed: int, epoch: int, per_row: int | None = None):
+        """Returns the numbers of the rows of an epoch.
+
+        Args:
+            seed: int. Seed of the run.
+            epoch: int. From 0.
+            per_row: int or `None`. So many copies of each row, others in every
+                epoch, all where there are not more. `None` for all copies.
+        """
+        rows = np.arange(len(self.encoded))
+        if per_row is None:
+            return rows
+        generator = np.random.default_rng([seed, epoch, 2])
+        order = np.lexsort((generator.random(len(self.sources)), self.sources))
+        sources = self.sources[order]
+        # How many copies of its row stand before each.
+        place = np.arange(len(order)) - np.searchsorted(sources, sources)
+        chosen = np.sort(order[place < per_row])
+        return np.concatenate(
+            [rows[: self.num_labeled], self.num_labeled + chosen]
+        )
+
+    def num_rows_of_epoch(self, per_row: int | None = None) -> int:
+        """Returns how many rows an epoch has."""
+        return len(self.rows_of_epoch(0, 0, per_row))
+
+
+def store_augmented(
+    examples: Examples,
+    file,
+    tokenizer,
+    sequence_length: int,
+    directory,
+    row_numbers: np.ndarray | None = None,
+    known: tuple[Examples, ...] = (),
+) -> AugmentedExamples:
+    """Encodes rows and the copies in a file, or opens what is there.
+
+    Memory grows by a few numbers per copy; tokens go to disk as they come.
+
+    Args:
+        examples: `Examples` with labels, all rows that the copies are of.
+        file: path of a tab-separated file with a header, as
+            `kdkit.augmentation.write_augmented` makes it: `source_row`, and
+            the texts as the last columns.
+        tokenizer, sequence_length: as in `encode`.
+        directory: `pathlib.Path`. Where the tokens are kept.
+        row_numbers: int array, or `None`. The rows to train on; copies of
+            others are passed over. `None` for all. Defaults to `None`.
+        known: tuple of `Examples`. Copies that stand there are left out, so
+            that nothing of dev and test is trained on.
+
+    Raises:
+        UsageError: with file and line number for malformed rows.
+    """
+    directory = pathlib.Path(directory)
+    if row_numbers is None:
+        row_numbers = np.arange(len(examples))
+    chosen = examples.take(row_numbers)
+    if not (directory / INDEX).is_file():
+        copies = _Copies(file, examples, row_numbers, known)
+        _store(
+            itertools.chain(zip(*chosen.texts, strict=True), copies),
+            len(examples.texts),
+            tokenizer,
+            sequence_length,
+            directory,
+            copies,
+        )
+    index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
+    columns = {
+        name: np.memmap(directory / name, dtype=dtype, mode="r")
+        if name in MAPPED
+        else np.fromfile(directory / name, dtype=dtype)
+        for name, dtype in COLUMNS.items()
+    }
+    sources = columns.pop("sources")
+    encoded = EncodedExamples(
+        **columns,
+        labels=np.concatenate([chosen.labels, chosen.labels[sources]]),
+        sequence_length=sequence_length,
+        num_truncated=index["num_truncated"],
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return AugmentedExamples(encoded, sources, index["num_left_out"])
+
+
+class _Copies:
+    """The copies in a file that are trained on, counted as they are read."""
+
+    def __init__(self, file, examples, row_numbers, known):
+        self._file = file
+        self._num_rows = len(examples)
+        self._num_texts = len(examples.texts)
+        self._places = {
+            int(number): place for place, number in enumerate(row_numbers)
+        }
+        self._known = normalized_rows(known)
+        self.sources = array.array("i")
+        self.num_left_out = 0
+
+    def __iter__(self):
+        copies = read_copies(self._file, self._num_texts, self._num_rows)
+        for source, texts in copies:
+            if source not in self._places:
+                continue
+            if normalized(texts) in self._known:
+                self.num_left_out += 1
+                continue
+            self.sources.append(self._places[source])
+            yield texts
+
+
+def _store(rows, num_texts, tokenizer, sequence_length, directory, copies):
+    """Writes the columns, and last the index: what it says is there."""
+    num_truncated = 0
+    with contextlib.ExitStack() as stack:
+        paths = {
+            name: stack.enter_context(staged(directory / name))
+            for name in COLUMNS
+        }
+        files = {
+            name: stack.enter_context(open(path, "wb"))
+            for name, path in paths.items()
+        }
+        for step in encoded_steps(rows, num_texts, tokenizer, sequence_length):
+            num_truncated += int(step["truncated"].sum())
+            for name in ("token_ids", "segment_ids", "lengths"):
+                files[name].write(step[name].astype(COLUMNS[name]).tobytes())
+        files["sources"].write(np.array(copies.sources, "int32").tobytes())
+    index = {
+        "num_truncated": num_truncated, "num_left_out": copies.num_left_out
+    }  # fmt: skip
+    write_text(directory / INDEX, json.dumps(index))

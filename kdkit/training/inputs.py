@@ -1,0 +1,64 @@
+"""What a run is made from, by content: the same or not the same."""
+
+import pathlib
+from collections.abc import Iterable
+
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.files import digest
+from kdkit.training.run_directory import RunDirectory
+
+
+def model_digest(place: str) -> str:
+    """Returns the digest of a model's files, or the name of a preset."""
+    files = models.model_files(place)
+    return str(place) if files is None else digest(files)
+
+
+def files_digest(places: Iterable[str]) -> str | None:
+    """Returns the digest of the contents of some files, in their order.
+
+    `None` if one of them is not there.
+    """
+    paths = list(map(pathlib.Path, places))
+    if not all(path.is_file() for path in paths):
+        return None
+    return digest(*paths)
+
+
+def check_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
+    """Compares what a run is made from with what was noted, if it was.
+
+    Args:
+        run: `RunDirectory`.
+        inputs: dict from what it is, such as `"teacher"`, to its digest;
+            `None` for what is gone, which is not compared.
+
+    Raises:
+        UsageError: (a `ValueError`) if something is not what the run was begun
+            with.
+    """
+    noted = run.events("inputs")
+    if not noted:
+        return
+    before = noted[0]["digests"]
+    present = {name: value for name, value in inputs.items() if value}
+    different = [
+        f"{name} (content {before.get(name)}, now {value})"
+        for name, value in present.items()
+        if before.get(name) != value
+    ]
+    if different:
+        raise UsageError(
+            f"The run in {run.path} was begun with another "
+            f"{' and another '.join(different)}. Put back what it was begun "
+            "with, or choose another --run-dir."
+        )
+    listed = ", ".join(f"{name} {value}" for name, value in present.items())
+    print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
+
+
+def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
+    """Notes what a run is made from, once."""
+    if not run.events("inputs"):
+        run.log("inputs", digests=inputs)

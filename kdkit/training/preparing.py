@@ -1,0 +1,93 @@
+"""What a distillation needs first: a general student, augmented copies."""
+
+import pathlib
+
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.tasks import Task
+from kdkit.training.augmenting import check_augmentation
+from kdkit.training.augmenting import prepare_augmented
+from kdkit.training.inputs import files_digest
+from kdkit.training.inputs import model_digest
+from kdkit.training.pretraining import pretrain
+from kdkit.training.run_settings import DistillSettings
+
+
+def check_transfer(settings: DistillSettings, task: Task) -> None:
+    """Checks what `prepare_transfer` will use, before any work.
+
+    Raises:
+        UsageError: with all that is missing.
+    """
+    with all_mistakes() as check:
+        if settings.augmented is not None:
+            with check():
+                check_augmentation(settings.augmented, task)
+        if settings.general is not None:
+            with check():
+                settings.general.corpus.check()
+        if settings.unlabeled is not None:
+            with check():
+                _check_there(settings.unlabeled.files)
+
+
+def prepare_transfer(settings: DistillSettings, task: Task) -> None:
+    """Makes the student to start from and the copies, or finds them made.
+
+    What was made from the same inputs, by their content, is used again.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: if what is there was made from something else.
+        RunError: if a loss is not finite or a file cannot be written.
+    """
+    if settings.general is not None:
+        pretrain(settings.general, settings.student.checkpoint)
+    if settings.augmented is not None:
+        train = task.load("train", settings.data.data_dir)
+        prepare_augmented(settings.augmented, train)
+
+
+def inputs_of(settings: DistillSettings) -> dict[str, str | None]:
+    """Returns what a distillation is made from, by content.
+
+    What is made within the run directory is not among it.
+    """
+    inputs = {}
+    teachers = [settings.teacher, *settings.more_teachers]
+    student = settings.student
+    models = {
+        **{
+            "teacher" if number == 1 else f"teacher_{number}": place
+            for number, place in enumerate(teachers, start=1)
+        },
+        "pretrained": settings.pretrained,
+        "student": student.checkpoint,
+    }
+    for name, place in models.items():
+        if isinstance(place, str):
+            inputs[name] = model_digest(place)
+    files = {
+        "corpus": settings.corpus and settings.corpus.all_files,
+        "unlabeled": settings.unlabeled and settings.unlabeled.files,
+        "augmented": settings.augmented and (settings.augmented.file,),
+        "word_vectors": student.bilstm
+        and student.bilstm.word_vectors
+        and (student.bilstm.word_vectors,),
+    }
+    for name, places in files.items():
+        if places:
+            inputs[name] = files_digest(places)
+    return inputs
+
+
+def _check_there(files):
+    missing = [file for file in files if not pathlib.Path(file).is_file()]
+    if missing:
+        raise UsageError(
+            f"Cannot read {', '.join(missing)}: there is no such file. "
+            "Expected text without labels."
+        )

@@ -1,0 +1,141 @@
+"""Rows with augmented copies: what is stored, drawn, left out, refused."""
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.data import Examples
+from kdkit.errors import UsageError
+
+TRAIN = Examples((["a fine film", "dull", "so fine"],), np.array([1, 0, 1]))
+COPIES = [
+    (0, "a dull film"),
+    (0, "a so film"),
+    (0, "so fine film"),
+    (1, "fine"),
+    (2, "A  Dull"),
+    (2, "so dull"),
+]
+
+
+@pytest.fixture
+def tokenizer():
+    return keras_hub.tokenizers.BertTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        + ["a", "fine", "film", "dull", "so"],
+        lowercase=True,
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "copies.tsv"
+    lines = [f"{source}\t0\t1\t{text}\n" for source, text in COPIES]
+    path.write_text("source_row\tcolumn\tcopy\tsentence\n" + "".join(lines))
+    return path
+
+
+def store(file, tokenizer, **settings):
+    return data.store_augmented(
+        TRAIN, file, tokenizer, 8, file.parent / "stored", **settings
+    )
+
+
+def test_copies_stand_behind_the_rows_with_their_labels(file, tokenizer):
+    stored = store(file, tokenizer)
+    texts = [*TRAIN.texts[0], *(text for _, text in COPIES)]
+    whole = data.encode(Examples((texts,)), tokenizer, 8)
+    assert (stored.encoded.token_ids == whole.token_ids).all()
+    assert (stored.encoded.segment_ids == whole.segment_ids).all()
+    assert (stored.encoded.lengths == whole.lengths).all()
+    assert stored.encoded.labels.tolist() == [1, 0, 1, 1, 1, 1, 0, 1, 1]
+    assert stored.sources.tolist() == [0, 0, 0, 1, 2, 2]
+    assert stored.num_labeled == 3
+
+
+def test_copies_that_stand_in_dev_are_left_out(file, tokenizer):
+    dev = Examples((["a dull", "SO DULL", "another"],))
+    stored = store(file, tokenizer, known=(dev,))
+    assert stored.num_left_out == 2
+    assert stored.sources.tolist() == [0, 0, 0, 1]
+
+
+def test_copies_of_rows_that_are_not_trained_on_are_passed_over(
+    file, tokenizer
+):
+    stored = store(file, tokenizer, row_numbers=np.array([1, 2]))
+    assert stored.sources.tolist() == [0, 1, 1]
+    assert stored.encoded.labels.tolist() == [0, 1, 0, 1, 1]
+
+
+def test_what_is_stored_is_opened_without_the_file(file, tokenizer):
+    first = store(file, tokenizer)
+    file.unlink()
+    again = store(file, tokenizer)
+    assert (again.encoded.token_ids == first.encoded.token_ids).all()
+    assert again.sources.tolist() == first.sources.tolist()
+    assert isinstance(again.encoded.token_ids, np.memmap)
+
+
+def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):
+    stored = store(file, tokenizer)
+    assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))
+    batches, steps = data.training_batches(
+        stored.encoded, batch_size=4, seed=0, num_buckets=2
+    )
+    assert steps == 3
+    labels = [y for _, y in batches.take(3).as_numpy_iterator()]
+    assert sorted(np.concatenate(labels)) == [0, 0, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(file, tokenizer):
+    stored = store(file, tokenizer)
+    assert stored.num_rows_of_epoch(1) == 6
+    seen = set()
+    for epoch in range(60):
+        rows = stored.rows_of_epoch(0, epoch, per_row=1)
+        assert rows[:3].tolist() == [0, 1, 2]
+        assert stored.sources[rows[3:] - 3].tolist() == [0, 1, 2]
+        again = stored.rows_of_epoch(0, epoch, per_row=1)
+        assert (again == rows).all()
+        seen.add(tuple(rows[3:] - 3))
+    # Three copies of the first row, one of the second, two of the third.
+    assert len(seen) == 3 * 1 * 2
+    two = stored.rows_of_epoch(0, 0, per_row=2)
+    assert stored.sources[two[3:] - 3].tolist() == [0, 0, 1, 2, 2]
+
+
+def test_malformed_lines_are_told_with_their_number(file, tokenizer):
+    with open(file, "a") as more:
+        more.write("0\t0\t1\n-1\t0\t1\tso\n3\t0\t1\tso\n")
+    with pytest.raises(UsageError) as caught:
+        store(file, tokenizer)
+    message = str(caught.value)
+    assert "copies.tsv, line 8: expected 4 columns" in message
+    assert "line 9: expected the number of a row as source_row" in message
+    assert "line 10: expected a source_row below 3" in message
+    left = [item.name for item in (file.parent / "stored").iterdir()]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("header", "num_texts", "message"),
+    [
+        ("row\tsentence", 1, "Missing: 'source_row'"),
+        ("source_row\tsentence", 2, "before 2 column"),
+        ("", 1, "Missing: 'source_row'"),
+    ],
+)
+def test_a_wrong_header_is_told_before_work(
+    tmp_path, header, num_texts, message
+):
+    path = tmp_path / "copies.tsv"
+    path.write_text(f"{header}\n")
+    with pytest.raises(UsageError, match=message):
+        data.check_augmented(path, num_texts)
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.tsv: No such file"):
+        data.check_augmented(tmp_path / "none.tsv", 1)
