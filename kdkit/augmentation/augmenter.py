@@ -17,7 +17,7 @@ from kdkit.augmentation.masked_words import MaskedWords
 from kdkit.augmentation.parsed import parse
 from kdkit.augmentation.words import replace_words
 from kdkit.augmentation.words import split_words
-from kdkit.data.encoding import tokenize
+from kdkit.data.encoding import make_tokenize
 from kdkit.errors import UsageError
 
 UNKNOWN = "[UNK]"
@@ -124,6 +124,7 @@ class Augmenter:
         self._masked_words = masked_words
         self._neighbors = neighbors
         self._tokenizer = tokenizer
+        self._tokenize = make_tokenize(tokenizer)
         self._vocabulary = tokenizer.get_vocabulary()
         self._stop_words = stop_words
         self._seed = seed
@@ -191,6 +192,3 @@ class Augmenter:
             )
             for row in words
         ]
-
-    def _tokenize(self, words):
-        return tokenize(words, self._tokenizer) if words else {}

@@ -12,7 +12,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 
-ROWS_PER_STEP = 256  # augmented together
+ROWS_PER_STEP = 1024  # augmented together
 SOURCE = ("source_row", "column", "copy")
 
 

@@ -1,6 +1,7 @@
 """A masked-language model's best words for one masked position."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import keras
@@ -10,7 +11,7 @@ from keras import ops
 
 from kdkit.errors import UsageError
 
-TOKENS_PER_STEP = 8192  # of a batch of rows, padding included
+TOKENS_PER_STEP = 2048  # of a batch of rows, padding included
 # Lengths that rows are padded to; each is one program for XLA.
 LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 NEVER = -1e9  # logit of what is no whole word
@@ -44,7 +45,7 @@ class MaskedWords:
         with_original: bool. Whether the unmasked text follows as a second
             segment, as in the code of TinyBERT's authors. Defaults to `False`.
         tokens_per_step: int. Tokens that are predicted together, padding
-            included. Defaults to `8192`.
+            included. Defaults to `2048`.
     """
 
     def __init__(
@@ -87,7 +88,14 @@ class MaskedWords:
             # In the order of their ids, so that no rounding changes it.
             return ops.sort(ops.top_k(logits, num_words)[1])
 
-        self._best = tf.function(best, jit_compile=True)
+        def program(batch_size, length):
+            by_place = tf.TensorSpec((batch_size, length), "int32")
+            return tf.function(best, jit_compile=True).get_concrete_function(
+                by_place, by_place, by_place, tf.TensorSpec(batch_size, "int32")
+            )
+
+        # One for each length that comes.
+        self._program = functools.cache(program)
 
     @property
     def most_pieces(self) -> int:
@@ -111,11 +119,18 @@ class MaskedWords:
         lengths = np.array([len(row) for row, _ in rows])
         padded = self._lengths[np.searchsorted(self._lengths, lengths)]
         found = np.zeros((len(queries), self._num_words), "int32")
+        left_over = np.empty(0, "int64")
         for length in np.unique(padded):
-            numbers = np.flatnonzero(padded == length)
+            numbers = [left_over, np.flatnonzero(padded == length)]
+            numbers = np.concatenate(numbers)
             batch_size = max(1, self._tokens_per_step // length)
-            for start in range(0, len(numbers), batch_size):
-                chosen = numbers[start : start + batch_size]
+            # What does not fill a batch moves up to the next length.
+            end = len(numbers)
+            if length < padded.max():
+                end -= end % batch_size
+            left_over = numbers[end:]
+            for start in range(0, end, batch_size):
+                chosen = numbers[start : min(start + batch_size, end)]
                 found[chosen] = self._predict(
                     [rows[number] for number in chosen], length, batch_size
                 )
@@ -149,7 +164,9 @@ class MaskedWords:
             if self._with_original:
                 first = (len(row) + 1) // 2
                 segment_ids[place, first : len(row)] = 1
-        best = self._best(token_ids, segment_ids, padding_mask, positions)
+        best = self._program(batch_size, int(length))(
+            *map(tf.constant, (token_ids, segment_ids, padding_mask, positions))
+        )
         return np.asarray(best)[: len(rows)]
 
 

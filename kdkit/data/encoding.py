@@ -13,6 +13,7 @@ from kdkit.errors import UsageError
 from kdkit.families import family_of
 
 ROWS_PER_STEP = 1024  # tokenised together
+TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -206,14 +207,23 @@ def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
     Returns:
         Dict from text to its token ids, without special ones.
     """
-    texts = list(dict.fromkeys(texts))
-    dataset = (
-        tf.data.Dataset.from_tensor_slices(texts)
-        .batch(ROWS_PER_STEP)
-        .map(tokenizer, num_parallel_calls=tf.data.AUTOTUNE)
+    return make_tokenize(tokenizer)(texts)
+
+
+def make_tokenize(tokenizer):
+    """Returns `tokenize` for one tokenizer, which is traced only once."""
+    split = tf.function(
+        lambda texts: tokenizer(texts),
+        input_signature=[tf.TensorSpec((None,), "string")],
     )
-    pieces = []
-    for ragged in dataset:
-        ends = ragged.row_splits.numpy()[1:-1]
-        pieces += np.split(ragged.values.numpy().astype("int32"), ends)
-    return dict(zip(texts, pieces, strict=True))
+
+    def tokenize(texts):
+        texts = list(dict.fromkeys(texts))
+        pieces = []
+        for start in range(0, len(texts), TEXTS_PER_STEP):
+            ragged = split(tf.constant(texts[start : start + TEXTS_PER_STEP]))
+            ends = ragged.row_splits.numpy()[1:-1]
+            pieces += np.split(ragged.values.numpy().astype("int32"), ends)
+        return dict(zip(texts, pieces, strict=True))
+
+    return tokenize

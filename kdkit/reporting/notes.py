@@ -52,13 +52,20 @@ def _notes_on_the_run(records):
 
 
 def _notes_on_teaching(records):
-    """Text without labels, and teachers beside the one of the table."""
+    """Further rows, and teachers beside the one of the table."""
     found = [
         f"The teacher also labelled {event['rows'] - event['dropped']} rows "
         f"of text, at most {event['per_labeled']:g} for each labelled one in "
         f"an epoch; {event['dropped']} more were left out, since they stand in "
         f"{' or '.join(event['compared_with'])}."
         for event in records.events_of("unlabeled")
+    ]
+    found += [
+        f"An epoch has {event['rows_of_epoch']} rows: the {event['rows']} of "
+        f"the task and augmented copies of them, of which there are "
+        f"{event['copies']}; {event['left_out']} more were left out, since "
+        "they also stand in dev or test. The control has the copies too."
+        for event in records.events_of("augmented")
     ]
     others = {
         event["arm"]: finite_numbers(event.get("metrics"))

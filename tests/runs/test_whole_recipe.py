@@ -11,6 +11,8 @@ from kdkit import data
 from kdkit.cli.main import main
 from kdkit.models import load_classifier
 from kdkit.recipes import smoke
+from kdkit.reporting import read_run
+from kdkit.reporting.notes import run_notes
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import pretrain
@@ -152,6 +154,12 @@ def test_an_epoch_has_rows_and_copies(run, place):
     assert counts["rows_of_epoch"] == ROWS + counts["copies"]
     for epoch in events(run, "epoch"):
         assert epoch["step"] == -(-counts["rows_of_epoch"] // 32)
+
+
+def test_report_says_what_an_epoch_had(run):
+    (counts,) = events(run, "augmented")
+    notes = " ".join(run_notes(read_run(run)))
+    assert f"An epoch has {counts['rows_of_epoch']} rows" in notes
 
 
 def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
