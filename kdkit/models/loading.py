@@ -118,11 +118,17 @@ def load_encoder(source, load_weights=True):
         tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(place)
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
-            f"No encoder could be loaded from {source!r}: {error}. Expected "
-            f"{WHERE}."
+            f"No encoder could be loaded from {source!r}: "
+            f"{_first_sentence(error)}. Expected {WHERE}."
         ) from error
     _check_family(backbone, source)
     return backbone, tokenizer
+
+
+def _first_sentence(error):
+    """What keras-hub says is wrong, without the list of what there is."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].partition(". ")[0].rstrip(".:")
 
 
 def load_tokenizer(source):
@@ -249,8 +255,9 @@ def _load_directory(path, head):
     except Exception as error:  # keras-hub raises many kinds
         raise UsageError(
             f"keras-hub could not load the encoder in {path} with its "
-            f"tokenizer: {error}. Expected {WHERE}. Received a directory "
-            f"with: {sorted(item.name for item in path.iterdir())}."
+            f"tokenizer: {_first_sentence(error)}. Expected {WHERE}. "
+            "Received a directory with: "
+            f"{sorted(item.name for item in path.iterdir())}."
         ) from error
 
 
@@ -262,7 +269,8 @@ def _load_named_preset(name, head):
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
             f"No model {name!r}: there is no such file or directory, and "
-            f"keras-hub could not load a preset of this name ({error}). "
+            "keras-hub could not load a preset of this name: "
+            f"{_first_sentence(error)}. "
             f"Expected {WHERE}."
         ) from error
 

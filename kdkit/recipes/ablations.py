@@ -257,8 +257,12 @@ def get_ablation(recipe: str, over: str) -> Ablation:
     found = ABLATIONS.get(recipe, {})
     if over not in found:
         raise UsageError(
-            f"Recipe {recipe!r} has no arms over {over!r}. Expected one of "
-            f"{sorted(found) or 'none'} (recipes with arms: "
-            f"{sorted(ABLATIONS)})."
+            f"Recipe {recipe!r} has no arms over {over!r}"
+            + (
+                f". Expected one of {sorted(found)}."
+                if found
+                else f", nor over anything else. Recipes with arms: "
+                f"{sorted(ABLATIONS)}."
+            )
         )
     return found[over]
