@@ -65,3 +65,8 @@ def digest(*paths: pathlib.Path) -> str:
             with open(file, "rb") as content:
                 total.update(hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()[:16]
+
+
+def digest_of_text(text: str) -> str:
+    """Returns 16 hexadecimal digits that change when a text does."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

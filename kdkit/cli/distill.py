@@ -89,6 +89,7 @@ def add_distillation(parser):
         metavar="FILE",
         help="and these word vectors, as kdkit augment --word-vectors",
     )
+    shared.add_cache(parser)
     parser.add_argument(
         "--stages",
         nargs="+",

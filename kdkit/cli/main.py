@@ -21,6 +21,7 @@ VERBS = {
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
     "pretrain": ("pretrain", "train an encoder on running text"),
     "augment": ("augment", "write copies of training rows, words replaced"),
+    "cache": ("cache", "keep a teacher's outputs, for many runs"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),

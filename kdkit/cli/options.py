@@ -71,6 +71,21 @@ def add_unlabeled(parser):
     )
 
 
+def add_cache(parser):
+    """Adds `--cache` and `--cache-precision`."""
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="keep the teacher's outputs there, and run it only over rows of "
+        "which there are none; shared by runs with the same teacher",
+    )
+    parser.add_argument(
+        "--cache-precision",
+        choices=["fp32", "bf16", "int8"],
+        help="how they are kept; fp32 unless set",
+    )
+
+
 def add_run(parser, seed=True):
     """Adds what all runs have: directory, seed, settings, smoke."""
     parser.add_argument(
@@ -81,13 +96,7 @@ def add_run(parser, seed=True):
     )
     if seed:
         parser.add_argument("--seed", type=int, help="0 unless set")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="change a setting, such as stages.0.epochs=3; may be repeated",
-    )
+    add_settings(parser)
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -97,6 +106,17 @@ def add_run(parser, seed=True):
         "--smoke",
         action="store_true",
         help="tiny models on generated sentences, in under a minute",
+    )
+
+
+def add_settings(parser):
+    """Adds `--set`."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="change a setting, such as stages.0.epochs=3; may be repeated",
     )
 
 

@@ -13,6 +13,7 @@ from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
@@ -28,6 +29,7 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.run_settings import same_number_of_updates
+from kdkit.training.transfer_settings import CacheSettings
 
 
 def teacher_settings(options) -> TeacherSettings:
@@ -92,6 +94,13 @@ def distill_settings(options) -> DistillSettings:
             parity=options.parity,
         )
     settings = _finish(settings, options)
+    if options.cache is not None:
+        cache = CacheSettings(
+            located(options.cache), options.cache_precision or "fp32"
+        )
+        settings = dataclasses.replace(settings, cache=cache)
+    elif options.cache_precision is not None:
+        raise UsageError("--cache-precision needs --cache. Received: none.")
     if options.control and not any(s.objectives for s in settings.stages):
         raise UsageError(
             f"--control is what recipe {recipe.name!r} does: the student on "

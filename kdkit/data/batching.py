@@ -22,6 +22,7 @@ def training_batches(
     drop_remainder: bool = False,
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
+    features=None,
 ) -> tuple[tf.data.Dataset, int]:
     """Returns endless shuffled batches of similar lengths.
 
@@ -39,6 +40,10 @@ def training_batches(
         rows_of_epoch: callable from the number of an epoch to the numbers of
             its rows, as many in each, or `None` for all of them. Defaults to
             `None`.
+        features: callable from `encoded` to what makes further features of
+            batches: a `signature`, a dict of what `tf.data` calls a spec, and
+            when called with the numbers of rows and the padded length a dict
+            of arrays. Defaults to `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset`, one epoch after the other without end,
@@ -84,7 +89,9 @@ def training_batches(
             f"{len(encoded)} rows, batch_size={batch_size}. "
             "Use a smaller `batch_size`."
         )
-    dataset = _padded_batches(encoded, batches_without_end, input_names)
+    dataset = _padded_batches(
+        encoded, batches_without_end, input_names, features
+    )
     cardinality = tf.data.experimental.INFINITE_CARDINALITY
     return _with_cardinality(dataset, cardinality), steps_per_epoch
 
@@ -94,6 +101,7 @@ def evaluation_batches(
     batch_size: int,
     num_buckets: int = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
+    features=None,
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Returns every row once, in batches of similar lengths.
 
@@ -102,6 +110,7 @@ def evaluation_batches(
         batch_size: int. Rows of a batch.
         num_buckets: int. Number of different padded lengths. Defaults to 8.
         input_names: names of the inputs that the model takes.
+        features: as in `training_batches`.
 
     Returns:
         Tuple of a finite `tf.data.Dataset` as in `training_batches` and the
@@ -120,13 +129,17 @@ def evaluation_batches(
         epoch=0,
         shuffle=False,
     )
-    dataset = _padded_batches(encoded, lambda: iter(batches), input_names)
+    dataset = _padded_batches(
+        encoded, lambda: iter(batches), input_names, features
+    )
     row_numbers = np.concatenate([rows for rows, _ in batches])
     return _with_cardinality(dataset, len(batches)), row_numbers
 
 
-def _padded_batches(encoded, generate, input_names):
-    padder = _Padder(encoded, input_names)
+def _padded_batches(encoded, generate, input_names, features):
+    padder = _Padder(
+        encoded, input_names, None if features is None else features(encoded)
+    )
 
     def batches():
         for rows, padded_length in generate():
@@ -145,10 +158,12 @@ class _Padder:
     Args:
         encoded: `EncodedExamples`.
         input_names: names of the inputs that the model takes.
+        features: what makes further features, or `None`.
     """
 
-    def __init__(self, encoded, input_names):
+    def __init__(self, encoded, input_names, features=None):
         self._encoded = encoded
+        self._features = features
         self._input_names = input_names
         ends = np.cumsum(encoded.lengths, dtype="int64")
         self._starts = ends - encoded.lengths
@@ -176,6 +191,8 @@ class _Padder:
         inputs = {name: inputs[name] for name in self._input_names}
         if encoded.label_weights is not None:
             inputs["label_weight"] = encoded.label_weights[rows]
+        if self._features is not None:
+            inputs |= self._features(rows, padded_length)
         if encoded.labels is None:
             return inputs
         if not encoded.has_label_per_token:
@@ -191,6 +208,8 @@ class _Padder:
         inputs = dict.fromkeys(self._input_names, by_place)
         if encoded.label_weights is not None:
             inputs["label_weight"] = tf.TensorSpec((None,), "float32")
+        if self._features is not None:
+            inputs |= self._features.signature
         if encoded.labels is None:
             return inputs
         if encoded.has_label_per_token:

@@ -20,6 +20,7 @@ def mixed_training_batches(
     num_buckets: int = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
+    features=None,
 ):
     """Returns endless shuffled batches of labelled and unlabelled rows.
 
@@ -39,6 +40,7 @@ def mixed_training_batches(
             `training_batches`.
         rows_of_epoch: callable or `None`, as in `training_batches`, of the
             labelled rows.
+        features: as in `training_batches`, of all rows together.
 
     Returns:
         Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
@@ -74,6 +76,7 @@ def mixed_training_batches(
         num_buckets,
         input_names=input_names,
         rows_of_epoch=all_rows_of_epoch,
+        features=features,
     )
 
 

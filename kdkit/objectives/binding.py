@@ -13,6 +13,7 @@ from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import CLS_INDEX
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import Entry
 from kdkit.taps import check_taps
 
 # Taps with a position axis: padding does not count there.
@@ -156,8 +157,8 @@ class BoundObjective:
             sample_weight = None
         numerators = []
         for student_index, teacher_index in self.pairs:
-            teacher = _read(teacher_taps[tap], tap, teacher_index)
-            student = _read(student_taps[tap], tap, student_index)
+            teacher = Entry(tap, teacher_index).read(teacher_taps)
+            student = Entry(tap, student_index).read(student_taps)
             weights = combine_weights(
                 tap, len(student.shape), padding_mask, sample_weight
             )
@@ -194,15 +195,6 @@ def combine_weights(tap, rank, padding_mask, sample_weight):
     if len(sample_weight.shape) == 1:
         sample_weight = sample_weight[:, None]
     return mask * sample_weight
-
-
-def _read(tensors, tap, layer_index):
-    """The tensor of a layer index: states have N + 1, block taps N entries."""
-    if tap not in PER_LAYER_TAPS:
-        return tensors
-    if tap in ATTENTION_TAPS + VECTOR_TAPS:
-        return tensors[layer_index - 1]
-    return tensors[layer_index]
 
 
 def _pairs(objective, teacher, student):

@@ -4,9 +4,13 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.taps import Entry
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import tapped
+
+# The feature of a batch that stands for running the teachers.
+TEACHER_OUTPUTS = "teacher_outputs"
 
 
 class Teachers:
@@ -54,7 +58,20 @@ class Teachers:
         self._run = [tapped(model, taps) for model in models]
 
     def __call__(self, x) -> list[dict]:
-        """Returns the taps of each teacher, in inference, without gradient."""
+        """Returns the taps of each teacher, in inference, without gradient.
+
+        Args:
+            x: the inputs of the models. Where there is `teacher_outputs` in
+                it, a tuple of a dict by `kdkit.taps.Entry.name` for each
+                teacher, these are the taps and no teacher is run.
+        """
+        if isinstance(x, dict) and TEACHER_OUTPUTS in x:
+            return [
+                _taps_of(outputs, shape)
+                for outputs, shape in zip(
+                    x[TEACHER_OUTPUTS], self.shapes, strict=True
+                )
+            ]
         if not self._run:
             raise UsageError(
                 "This distiller has no teacher, since saved files do not hold "
@@ -68,6 +85,14 @@ class Teachers:
     def one_or_all(self):
         """The model, a tuple of several, or `None` before there is one."""
         return _one_or_all(self.models) or None
+
+
+def _taps_of(outputs, shape):
+    """Tensors by the names of their entries, as taps."""
+    taps = {}
+    for name, tensor in outputs.items():
+        Entry.of(name).write(taps, tensor, shape.num_layers)
+    return taps
 
 
 def _as_tuple(teacher):

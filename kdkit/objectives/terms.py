@@ -5,6 +5,7 @@ import math
 from kdkit.errors import UsageError
 from kdkit.objectives.binding import bind
 from kdkit.objectives.weights import objective_weights
+from kdkit.taps import Entry
 from kdkit.taps import padding_mask
 
 
@@ -72,6 +73,17 @@ class Terms:
                 for layer in term.projections.values()
             }.values()
         )
+
+    @property
+    def teacher_entries(self) -> list[tuple[Entry, ...]]:
+        """What is read of each teacher's taps."""
+        per_teacher = len(self.objectives)
+        entries = [set() for _ in self.teacher_weights]
+        for index, term in enumerate(self._bound):
+            entries[index // per_teacher].update(
+                Entry(term.objective.tap, layer) for _, layer in term.pairs
+            )
+        return [tuple(sorted(one)) for one in entries]
 
     def sums(self, teachers_taps, student_taps, x, sample_weight):
         """Returns the numerators and the denominators of all terms.

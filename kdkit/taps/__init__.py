@@ -6,6 +6,9 @@ tests/models/test_families.py pin what is assumed of them.
 """
 
 from kdkit.families import find_backbone
+from kdkit.taps.entries import LENGTH
+from kdkit.taps.entries import Entry
+from kdkit.taps.entries import sizes
 from kdkit.taps.inputs import padding_mask
 from kdkit.taps.inputs import select_inputs
 from kdkit.taps.names import ATTENTION_TAPS
@@ -24,11 +27,13 @@ from kdkit.taps.tapped import tapped
 __all__ = [
     "ATTENTION_TAPS",
     "CLS_INDEX",
+    "LENGTH",
     "OUTPUT_TAPS",
     "PER_LAYER_TAPS",
     "STATE_TAPS",
     "TAPS",
     "VECTOR_TAPS",
+    "Entry",
     "ModelShape",
     "TappedModel",
     "check_taps",
@@ -36,5 +41,6 @@ __all__ = [
     "find_backbone",
     "padding_mask",
     "select_inputs",
+    "sizes",
     "tapped",
 ]

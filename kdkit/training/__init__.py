@@ -1,5 +1,6 @@
 """Training: settings, stages and the runner behind the command line."""
 
+from kdkit.training.cache_filling import fill_cache
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import ModelSettings
@@ -14,12 +15,14 @@ from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import AugmentSettings
+from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
 
 __all__ = [
     "AugmentSettings",
     "AugmentedSettings",
     "BilstmSettings",
+    "CacheSettings",
     "CorpusSettings",
     "DataSettings",
     "DistillSettings",
@@ -30,6 +33,7 @@ __all__ = [
     "TeacherSettings",
     "UnlabeledSettings",
     "distill",
+    "fill_cache",
     "pretrain",
     "train_teacher",
 ]

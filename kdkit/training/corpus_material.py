@@ -52,12 +52,12 @@ class CorpusMaterial:
     def labeled_only(self):
         return self  # masked tokens are labels
 
-    def training_batches(self, batch_size, seed, first_epoch):
+    def training_batches(self, batch_size, seed, first_epoch, features=None):
         return masked_training_batches(
             self.train, self.masker, batch_size, seed, first_epoch
         )
 
-    def validation_batches(self):
+    def validation_batches(self, features=None):
         return masked_evaluation_batches(
             self.held_out, self.masker, EVALUATION_BATCH_SIZE
         )
@@ -91,10 +91,10 @@ class PlainTextMaterial:
     def labeled_only(self):
         return self
 
-    def training_batches(self, batch_size, seed, first_epoch):
+    def training_batches(self, batch_size, seed, first_epoch, features=None):
         return plain_training_batches(self.train, batch_size, seed, first_epoch)
 
-    def validation_batches(self):
+    def validation_batches(self, features=None):
         return plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
 
     def evaluate(self, predict, logs):

@@ -33,13 +33,16 @@ class Material(Protocol):
     def labeled_only(self) -> "Material":
         """Returns it without the rows that only a teacher can use."""
 
-    def training_batches(self, batch_size: int, seed: int, first_epoch: int):
+    def training_batches(
+        self, batch_size: int, seed: int, first_epoch: int, features=None
+    ):
         """Returns endless batches from an epoch on, and steps per epoch.
 
         The batches of an epoch are a function of `(seed, epoch)` alone.
+        `features` is as in `kdkit.data.training_batches`.
         """
 
-    def validation_batches(self):
+    def validation_batches(self, features=None):
         """Returns the batches of dev, for the losses on it."""
 
     def evaluate(self, predict, logs: dict) -> dict:
@@ -86,13 +89,14 @@ class TaskMaterial:
     def labeled_only(self):
         return dataclasses.replace(self, unlabeled=None)
 
-    def training_batches(self, batch_size, seed, first_epoch):
+    def training_batches(self, batch_size, seed, first_epoch, features=None):
         settings = {
             "batch_size": batch_size,
             "seed": seed,
             "first_epoch": first_epoch,
             "num_buckets": self.num_buckets,
             "rows_of_epoch": self.train.rows_of_epoch(seed),
+            "features": features,
         }
         if self.unlabeled is None:
             return training_batches(self.train.encoded, **settings)
@@ -100,9 +104,12 @@ class TaskMaterial:
             self.train.encoded, self.unlabeled, self.per_labeled, **settings
         )
 
-    def validation_batches(self):
+    def validation_batches(self, features=None):
         batches, _ = evaluation_batches(
-            self.evaluator.encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS
+            self.evaluator.encoded,
+            BATCH_SIZE,
+            num_buckets=NUM_BUCKETS,
+            features=features,
         )
         return batches
 

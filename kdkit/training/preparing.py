@@ -11,15 +11,18 @@ from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 from kdkit.training.pretraining import pretrain
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.task_data import check_data
 
 
 def check_transfer(settings: DistillSettings, task: Task) -> None:
-    """Checks what `prepare_transfer` will use, before any work.
+    """Checks the data and what `prepare_transfer` will use, before any work.
 
     Raises:
         UsageError: with all that is missing.
     """
     with all_mistakes() as check:
+        with check():
+            check_data(task, settings.data)
         if settings.augmented is not None:
             with check():
                 check_augmentation(settings.augmented, task)

@@ -7,6 +7,7 @@ from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
 
 
@@ -148,6 +149,8 @@ class DistillSettings:
             for all arms.
         general: `PretrainSettings` or `None`. How the student's checkpoint, a
             run of general distillation, is made where it is not finished.
+        cache: `CacheSettings` or `None`. Where the teachers' outputs on the
+            task are kept; `None` to run them in every epoch.
         more_teachers: tuple of strings. Further teachers of stages on the
             task, with the first one's token ids.
         teacher_weights: tuple of floats, one per teacher, or empty for equal
@@ -169,6 +172,7 @@ class DistillSettings:
     unlabeled: UnlabeledSettings | None = None
     augmented: AugmentedSettings | None = None
     general: PretrainSettings | None = None
+    cache: CacheSettings | None = None
     more_teachers: tuple[str, ...] = ()
     teacher_weights: tuple[float, ...] = ()
     parity: str | None = None

@@ -2,15 +2,16 @@
 
 import keras
 
-from kdkit.data import unlabeled_rows
 from kdkit.distiller import Distiller
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
+from kdkit.training.caching import TeacherCaches
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import log_inputs
 from kdkit.training.keeping import keep_model
+from kdkit.training.loaded_rows import load_rows
 from kdkit.training.logged_metrics import evaluate_other
 from kdkit.training.logged_metrics import evaluate_teachers
 from kdkit.training.making import DATA_LENGTH
@@ -35,7 +36,6 @@ from kdkit.training.stage_runner import Arm
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_other_dev_splits
-from kdkit.training.task_data import load_unlabeled
 from kdkit.training.task_data import open_task
 
 
@@ -108,57 +108,47 @@ def distill(settings: DistillSettings, run_dir) -> None:
         if says_finished(run):
             return
         teacher_place, pretrained = _make_teachers(settings, run)
+        corpus = None
         with all_mistakes() as check:
-            with check():
-                check_data(task, settings.data)
             with check():
                 check_transfer(settings, task)
             with check():
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
+                if settings.general is None:
+                    corpus = _check_fit(
+                        settings, task, teachers, pretrained, run
+                    )
         prepare_transfer(settings, task)
         inputs = inputs_of(settings)
         check_inputs(run, inputs)
-        corpus = _check_fit(
-            settings, task, teachers, pretrained, run.path / "corpus"
-        )
+        if corpus is None:  # the student's sizes were not there before
+            corpus = _check_fit(settings, task, teachers, pretrained, run)
         tokenizer = teachers[0].tokenizer
-        train, dev = load_data(
-            task,
-            settings.data,
-            tokenizer,
-            settings.seed,
-            settings.augmented,
-            run.path / "augmented",
-        )
-        unlabeled, per_labeled = None, 1.0
-        if settings.unlabeled is not None:
-            per_labeled = settings.unlabeled.per_labeled
-            unlabeled, counts = load_unlabeled(
-                task, settings.data, settings.unlabeled, tokenizer
-            )
+        rows = load_rows(settings, task, tokenizer, run.path / "augmented")
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
-        if unlabeled is not None and not run.events("unlabeled"):
-            run.log("unlabeled", **counts)
-        if train.augmented is not None and not run.events("augmented"):
-            run.log("augmented", **train.counts())
-        material = TaskMaterial(
-            train,
+        rows.log(run)
+        material = rows.material(
             evaluate_teachers(
-                run, task, teachers, dev, settings.data.dev_split
-            ),
-            settings.data.num_buckets,
-            unlabeled,
-            per_labeled,
+                run, task, teachers, rows.dev, settings.data.dev_split
+            )
         )
         others = [
-            evaluate_teachers(run, task, teachers, rows, split)
-            for split, rows in load_other_dev_splits(
+            evaluate_teachers(run, task, teachers, encoded, split)
+            for split, encoded in load_other_dev_splits(
                 task, settings.data, tokenizer
             ).items()
         ]
+        caches = None
+        if settings.cache is not None:
+            caches = TeacherCaches(
+                settings.cache,
+                teachers,
+                [teacher_place, *settings.more_teachers],
+                settings.data.sequence_length,
+            )
         best = {}
         for name, all_stages in settings.arms.items():
             stages = tuple(
@@ -166,11 +156,8 @@ def distill(settings: DistillSettings, run_dir) -> None:
             )
             if not stages:
                 continue
-            if name == "control" and unlabeled is not None:
-                share = unlabeled_rows(
-                    train.num_rows, len(unlabeled), per_labeled
-                )
-                stages = with_more_epochs(stages, 1 + share / train.num_rows)
+            if name == "control":
+                stages = with_more_epochs(stages, rows.times_as_many)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
             model, _ = make_model(
@@ -186,11 +173,18 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 seed=settings.seed,
                 jit_compile=settings.jit_compile,
                 teacher_weights=settings.teacher_weights or None,
+                caches=caches,
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
                 evaluate_other(run, arm, best[name], evaluator)
             _keep(run, arm, tokenizer, settings.data, task)
+        if caches is not None:
+            run.log(
+                "teacher_cache",
+                precision=settings.cache.precision,
+                relative_errors=caches.relative_errors(),
+            )
         finish(run, best)
 
 
@@ -214,7 +208,7 @@ def _make_teachers(settings, run):
     return teacher, pretrained
 
 
-def _check_fit(settings, task, teachers, pretrained, corpus_directory):
+def _check_fit(settings, task, teachers, pretrained, run):
     """Builds what the stages will build, so that what does not fit is told.
 
     Returns the stages on a corpus, ready to run.
@@ -230,7 +224,7 @@ def _check_fit(settings, task, teachers, pretrained, corpus_directory):
                 student,
                 teachers[0].tokenizer,
                 pretrained,
-                corpus_directory,
+                run.path / "corpus",
             )
         for stage in settings.stages:
             if stage.objectives and stage.data == "task":

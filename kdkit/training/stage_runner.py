@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kdkit.distiller import Distiller
 from kdkit.taps import select_inputs
+from kdkit.training.caching import TeacherCaches
 from kdkit.training.callbacks import EpochEnd
 from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import StopAtNonFinite
@@ -33,6 +34,8 @@ class Arm:
         jit_compile: bool. Whether XLA compiles the step.
         teacher_weights: tuple of floats, one per teacher, or `None` for equal
             ones.
+        caches: `TeacherCaches` or `None`. Where the teachers' outputs are
+            read, in place of running them.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Arm:
     seed: int
     jit_compile: bool
     teacher_weights: tuple[float, ...] | None = None
+    caches: TeacherCaches | None = None
 
     @functools.cached_property
     def forward(self):
@@ -106,8 +110,13 @@ class StageRun:
             return
         first_epoch = self.checkpoints.state.epoch
         self._forget_unfinished_epochs(first_epoch)
+        self._features = None
+        if self.arm.caches is not None and self.stage.objectives:
+            self._features = self.arm.caches.features(
+                self.stage, self.arm.model, self.arm.teacher_weights
+            )
         batches, steps_per_epoch = self._material.training_batches(
-            self.stage.batch_size, self.arm.seed, first_epoch
+            self.stage.batch_size, self.arm.seed, first_epoch, self._features
         )
         self._steps_per_epoch = steps_per_epoch
         # Projections start alike whether or not the stages before ran just now.
@@ -148,7 +157,7 @@ class StageRun:
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
                 validation_data=self._for_trainer(
-                    self._material.validation_batches()
+                    self._material.validation_batches(self._features)
                 ),
                 shuffle=False,  # training_batches does that
                 verbose=0,

@@ -4,6 +4,7 @@ import dataclasses
 
 from kdkit.augmentation import Augmentation
 from kdkit.errors import UsageError
+from kdkit.teacher_cache import check_precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,3 +95,19 @@ class AugmentedSettings:
                 "`copies_per_epoch` must be at least 1. Received: "
                 f"{self.copies_per_epoch}."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheSettings:
+    """Where the teacher's outputs are kept, so that it is run only once.
+
+    Args:
+        directory: string. Shared by all runs with the same teachers.
+        precision: string. `"fp32"`, `"bf16"` or `"int8"`.
+    """
+
+    directory: str
+    precision: str = "fp32"
+
+    def __post_init__(self):
+        check_precision(self.precision)

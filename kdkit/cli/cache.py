@@ -1,0 +1,35 @@
+"""Runs a teacher over all rows of a task, and keeps what a recipe reads of it.
+
+kdkit distill --cache DIR does this by itself; this verb does it beforehand. The
+outputs are known by the tokens of their rows, so all runs with this teacher
+share them: other seeds, stages, arms and selections of rows. The last line is a
+JSON object with the error of each output that was kept in fewer bits.
+
+example:
+  kdkit cache tinybert --task sst2 --data-dir glue --teacher runs/teacher \\
+      --cache caches/sst2 --cache-precision bf16
+"""
+
+from kdkit.cli import distill as distill_verb
+from kdkit.cli import options as shared
+
+
+def add_arguments(parser):
+    distill_verb.add_distillation(parser)
+    shared.add_settings(parser)
+    parser.set_defaults(seed=None, control=False, smoke=False, config=None)
+
+
+def run(options):
+    import json
+
+    from kdkit.cli import resolving
+    from kdkit.errors import UsageError
+    from kdkit.training import fill_cache
+
+    if options.cache is None:
+        raise UsageError(
+            "Missing: --cache, the directory to keep the outputs in."
+        )
+    caches = fill_cache(resolving.distill_settings(options))
+    print(json.dumps({"relative_errors": caches.relative_errors()}))

@@ -1,0 +1,97 @@
+"""Single tensors of taps: their names, shapes and places."""
+
+import dataclasses
+
+import numpy as np
+
+from kdkit.taps.names import ATTENTION_TAPS
+from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import VECTOR_TAPS
+
+LENGTH = "length"  # in a shape: as long as the sequence
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Entry:
+    """A tensor of a tap.
+
+    Args:
+        tap: string. As in `kdkit.taps`.
+        layer: int. Of taps per layer the block, counted from 1, or 0 for the
+            embedding output; 0 for other taps.
+    """
+
+    tap: str
+    layer: int = 0
+
+    @property
+    def name(self) -> str:
+        """`"logits"`, `"hidden_states/3"`."""
+        if self.tap in PER_LAYER_TAPS:
+            return f"{self.tap}/{self.layer}"
+        return self.tap
+
+    @classmethod
+    def of(cls, name: str) -> "Entry":
+        """Returns the entry of a name.
+
+        >>> Entry.of("hidden_states/3")
+        Entry(tap='hidden_states', layer=3)
+        """
+        tap, _, layer = name.partition("/")
+        return cls(tap, int(layer or 0))
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether there is one for a row, not for each of its sequences."""
+        return self.tap == "logits"
+
+    def read(self, taps: dict):
+        """Returns the tensor out of what `kdkit.taps.tapped` returned."""
+        tensors = taps[self.tap]
+        if self.tap not in PER_LAYER_TAPS:
+            return tensors
+        return tensors[self.layer - _first_layer(self.tap)]
+
+    def write(self, taps: dict, tensor, num_layers: int) -> None:
+        """Puts the tensor where `read` finds it."""
+        if self.tap not in PER_LAYER_TAPS:
+            taps[self.tap] = tensor
+            return
+        first = _first_layer(self.tap)
+        tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
+        tensors[self.layer - first] = tensor
+
+    def shape(self, output: np.ndarray, padded_length: int) -> tuple:
+        """Returns the shape of one of a batch, padding not counted.
+
+        Args:
+            output: array of shape `(batch, ...)`, the tensor of a batch.
+            padded_length: int. The length of that batch.
+        """
+        has_length = {
+            **dict.fromkeys(ATTENTION_TAPS, (2, 3)),
+            **dict.fromkeys(VECTOR_TAPS, (1,)),
+            "hidden_states": (1,),
+            "embedding_output": (1,),
+            "logits": (1,) if output.ndim == 3 else (),
+        }.get(self.tap, ())
+        return tuple(
+            LENGTH if axis in has_length else size
+            for axis, size in enumerate(output.shape)
+            if axis
+        )
+
+
+def sizes(shape: tuple, length: int) -> tuple[int, ...]:
+    """Returns a shape for a sequence of some length.
+
+    >>> sizes((12, "length", "length"), 7)
+    (12, 7, 7)
+    """
+    return tuple(length if size == LENGTH else size for size in shape)
+
+
+def _first_layer(tap):
+    """Blocks' own tensors are counted from 1, states from the embeddings."""
+    return 1 if tap in ATTENTION_TAPS + VECTOR_TAPS else 0

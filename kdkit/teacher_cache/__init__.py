@@ -1,0 +1,15 @@
+"""The teacher's outputs on disk, by the content of what it read."""
+
+from kdkit.teacher_cache.cache import TeacherCache
+from kdkit.teacher_cache.keys import row_keys
+from kdkit.teacher_cache.keys import sequence_keys
+from kdkit.teacher_cache.precision import PRECISIONS
+from kdkit.teacher_cache.precision import check_precision
+
+__all__ = [
+    "PRECISIONS",
+    "TeacherCache",
+    "check_precision",
+    "row_keys",
+    "sequence_keys",
+]

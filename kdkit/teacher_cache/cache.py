@@ -1,0 +1,184 @@
+"""A teacher's outputs, run once and then read."""
+
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Callable
+from collections.abc import Iterable
+
+import numpy as np
+
+from kdkit.data import EncodedExamples
+from kdkit.errors import RunError
+from kdkit.taps import Entry
+from kdkit.teacher_cache.filling import Filling
+from kdkit.teacher_cache.filling import output_shapes
+from kdkit.teacher_cache.index import Index
+from kdkit.teacher_cache.keys import find
+from kdkit.teacher_cache.keys import row_keys
+from kdkit.teacher_cache.keys import sequence_keys
+from kdkit.teacher_cache.precision import check_precision
+from kdkit.teacher_cache.reading import CachedOutputs
+from kdkit.teacher_cache.shards import Shard
+
+SECONDS_BETWEEN_LINES = 15
+HEADROOM = 1.1  # of the free disk over what will be written
+
+
+class TeacherCache:
+    """What a teacher says of rows, kept on disk by their content.
+
+    Rows are known by their tokens, not by their place, so that any order,
+    selection and padding of them finds what was kept. Only what is missing is
+    run.
+
+    Args:
+        directory: string or path. Made if needed.
+        teacher: `keras.Model`.
+        fingerprint: dict of strings and numbers. What decides the outputs: the
+            content of the teacher's files above all.
+        precision: string. `"fp32"`, `"bf16"` or `"int8"`. Defaults to
+            `"fp32"`.
+        announce: callable of a line about what is done. Defaults to `print`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the directory holds a cache of
+            something else, with what differs.
+    """
+
+    def __init__(
+        self,
+        directory,
+        teacher,
+        fingerprint: dict,
+        precision: str = "fp32",
+        announce: Callable[[str], None] = print,
+    ):
+        check_precision(precision)
+        self.directory = pathlib.Path(directory)
+        self.precision = precision
+        self._teacher = teacher
+        self._announce = announce
+        self._index = Index(
+            self.directory, {**fingerprint, "precision": precision}
+        )
+        damaged = self._index.drop_damaged()
+        if damaged:
+            announce(
+                f"{self.directory}: {len(damaged)} damaged files left out, "
+                "what they held is run again."
+            )
+
+    def outputs(
+        self, encoded: EncodedExamples, entries: Iterable[Entry]
+    ) -> CachedOutputs:
+        """Returns what reads the outputs for batches of rows.
+
+        What is not there yet is run and written first.
+
+        Args:
+            encoded: `kdkit.data.EncodedExamples`.
+            entries: iterable of `Entry`.
+
+        Raises:
+            RunError: if the disk has too little room.
+        """
+        entries = tuple(sorted(set(entries)))
+        keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
+        self._fill(encoded, entries, keys)
+        places = {
+            entry: self._places(entry, keys[entry.is_of_rows])
+            for entry in entries
+        }
+        index = self._index.read()
+        return CachedOutputs(
+            {
+                entry: tuple(index["entries"][entry.name]["shape"])
+                for entry in entries
+            },
+            places,
+            self._open(index),
+            self.precision,
+            encoded,
+        )
+
+    def describe(self) -> dict:
+        """Returns the index: entries with their errors, files with rows."""
+        return self._index.read()
+
+    def _open(self, index):
+        return [
+            Shard(self.directory / shard["file"]) for shard in index["shards"]
+        ]
+
+    def _places(self, entry, keys):
+        """File and row of every key, −1 where there is none; `(n, 2)`."""
+        places = np.full((len(keys), 2), -1, "int32")
+        for number, shard in enumerate(self._index.read()["shards"]):
+            if entry.name not in shard["entries"]:
+                continue
+            missing = np.flatnonzero(places[:, 0] < 0)
+            if not len(missing):
+                break
+            known = Shard(self.directory / shard["file"]).keys
+            rows = find(keys[missing], known)
+            found = rows >= 0
+            places[missing[found], 0] = number
+            places[missing[found], 1] = rows[found]
+        return places
+
+    def _fill(self, encoded, entries, keys):
+        """Runs the teacher over the rows of which something is missing."""
+        per_row = encoded.sequences_per_row
+        missing = np.zeros(len(encoded), bool)
+        incomplete = []
+        for entry in entries:
+            absent = self._places(entry, keys[entry.is_of_rows])[:, 0] < 0
+            if not entry.is_of_rows:
+                absent = absent.reshape(-1, per_row).any(axis=1)
+            missing |= absent
+            if absent.any():
+                incomplete.append(entry)
+        # The same row need not be run twice.
+        numbers = np.flatnonzero(missing)
+        _, first = np.unique(keys[True][numbers], axis=0, return_index=True)
+        numbers = numbers[np.sort(first)]
+        if not len(numbers):
+            self._announce(
+                f"{self.directory}: the teacher's outputs for all "
+                f"{len(encoded)} rows are there."
+            )
+            return
+        shapes = output_shapes(self._teacher, encoded, incomplete)
+        filling = Filling(
+            self._teacher, encoded, numbers, shapes, self.precision
+        )
+        self._check_room(filling.size)
+        self._announce(
+            f"{self.directory}: running the teacher over {len(numbers)} rows, "
+            f"{filling.size / 1e6:.0f} MB."
+        )
+        started, told, done = time.monotonic(), time.monotonic(), 0
+        for shard, known in filling.write(self.directory, keys):
+            self._index.add(shard, known)
+            done += shard["bytes"]
+            now = time.monotonic()
+            if now - told > SECONDS_BETWEEN_LINES:
+                told = now
+                left = (now - started) * (filling.size / done - 1) / 60
+                self._announce(
+                    f"{self.directory}: {done / 1e6:.0f} of "
+                    f"{filling.size / 1e6:.0f} MB, {left:.1f} min left."
+                )
+
+    def _check_room(self, size):
+        self.directory.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.directory).free
+        if size * HEADROOM > free:
+            raise RunError(
+                f"The teacher's outputs need {size / 1e9:.1f} GB in "
+                f"{os.fspath(self.directory)}, where {free / 1e9:.1f} GB are "
+                "free. Use a smaller precision (bf16, int8), fewer rows, or "
+                "another disk."
+            )

@@ -1,0 +1,113 @@
+"""What a cache holds, in one file that several processes may add to."""
+
+import contextlib
+import fcntl
+import json
+import pathlib
+
+from kdkit.errors import UsageError
+from kdkit.files import digest
+from kdkit.files import write_text
+
+INDEX = "index.json"
+FORMAT = 1
+
+
+class Index:
+    """The index of a cache.
+
+    Args:
+        directory: `pathlib.Path`.
+        fingerprint: dict of what decides the outputs: the teacher's content,
+            the length that rows are cut to, the precision.
+
+    Raises:
+        UsageError: (a `ValueError`) if the cache there is of something else.
+    """
+
+    def __init__(self, directory: pathlib.Path, fingerprint: dict):
+        self.directory = directory
+        self._fingerprint = {"format": FORMAT, **fingerprint}
+        self._check()
+
+    def read(self) -> dict:
+        """Returns what is there: `shards` and `entries`."""
+        path = self.directory / INDEX
+        if not path.is_file():
+            return {
+                "fingerprint": self._fingerprint, "entries": {}, "shards": []
+            }  # fmt: skip
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    def add(self, shard: dict, entries: dict) -> None:
+        """Adds a finished file, and says of its entries what is known.
+
+        Args:
+            shard: dict, as `write_shard` returns it.
+            entries: dict from name to `shape` and errors.
+        """
+        with self._locked():
+            self._check()  # another process may have begun it
+            index = self.read()
+            index["shards"].append(shard)
+            for name, known in entries.items():
+                before = index["entries"].get(name, known)
+                index["entries"][name] = {
+                    "shape": known["shape"],
+                    "largest_error": max(
+                        known["largest_error"], before["largest_error"]
+                    ),
+                    "relative_error": max(
+                        known["relative_error"], before["relative_error"]
+                    ),
+                }
+            self._write(index)
+
+    def drop_damaged(self) -> list[str]:
+        """Takes files out that are not what was written; returns their names.
+
+        A file that is gone, cut off or changed is known by its digest.
+        """
+        damaged = [
+            shard["file"]
+            for shard in self.read()["shards"]
+            if not (self.directory / shard["file"]).is_file()
+            or digest(self.directory / shard["file"]) != shard["sha256"]
+        ]
+        if damaged:
+            with self._locked():
+                index = self.read()
+                index["shards"] = [
+                    shard
+                    for shard in index["shards"]
+                    if shard["file"] not in damaged
+                ]
+                self._write(index)
+            for file in damaged:
+                (self.directory / file).unlink(missing_ok=True)
+        return damaged
+
+    def _check(self):
+        there = self.read()["fingerprint"]
+        different = [
+            f"{name} {there.get(name)} there, {value} here"
+            for name, value in self._fingerprint.items()
+            if there.get(name) != value
+        ]
+        if different:
+            raise UsageError(
+                f"The cache in {self.directory} is of other outputs: "
+                f"{'; '.join(different)}. Use what it was made with, or name "
+                "another directory."
+            )
+
+    def _write(self, index):
+        write_text(self.directory / INDEX, json.dumps(index, indent=1))
+
+    @contextlib.contextmanager
+    def _locked(self):
+        """Waits for others that write; a dead one's lock is gone with it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with open(self.directory / ".lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

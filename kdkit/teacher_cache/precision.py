@@ -1,0 +1,92 @@
+"""Arrays as bytes in fewer bits, and what that changes."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+
+from kdkit.errors import UsageError
+
+# Bytes of a number, and of an array beside its numbers.
+PRECISIONS = {"fp32": (4, 0), "bf16": (2, 0), "int8": (1, 4)}
+LARGEST = 127  # int8
+
+
+def check_precision(precision: str) -> None:
+    """Checks that there is such a precision.
+
+    Raises:
+        UsageError: (a `ValueError`) if not.
+    """
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"A cache is kept as one of {sorted(PRECISIONS)}. Received: "
+            f"{precision!r}."
+        )
+
+
+def pack(values: np.ndarray, precision: str) -> bytes:
+    """Returns an array as bytes.
+
+    As int8 it is scaled by its largest number, which stands before it.
+    """
+    values = np.ascontiguousarray(values, "float32")
+    if precision == "fp32":
+        return values.tobytes()
+    if precision == "bf16":
+        return values.astype(ml_dtypes.bfloat16).tobytes()
+    scale = np.float32(max(np.abs(values).max(initial=0.0), 1e-30) / LARGEST)
+    return scale.tobytes() + np.rint(values / scale).astype("int8").tobytes()
+
+
+def unpack(content, precision: str) -> np.ndarray:
+    """Returns the numbers of an array from its bytes, as float32.
+
+    Args:
+        content: `uint8` array.
+        precision: string. As it was packed.
+
+    >>> content = np.frombuffer(pack(np.array([1.0, -0.5]), "int8"), "uint8")
+    >>> unpack(content, "int8").round(2).tolist()
+    [1.0, -0.5]
+    """
+    if precision == "fp32":
+        return content.view("float32")
+    if precision == "bf16":
+        return content.view(ml_dtypes.bfloat16).astype("float32")
+    scale = content[:4].copy().view("float32")[0]
+    return content[4:].view("int8").astype("float32") * scale
+
+
+def packed_size(numbers: int, precision: str) -> int:
+    """Returns the bytes of an array of so many numbers."""
+    each, beside = PRECISIONS[precision]
+    return numbers * each + beside
+
+
+@dataclasses.dataclass
+class Error:
+    """How far packed numbers are from those that were packed.
+
+    Args:
+        largest: float. The largest difference.
+        squared: float. The sum of squared differences.
+        signal: float. The sum of squared numbers.
+    """
+
+    largest: float = 0.0
+    squared: float = 0.0
+    signal: float = 0.0
+
+    def add(self, values: np.ndarray, content: bytes, precision: str) -> None:
+        """Counts an array."""
+        found = unpack(np.frombuffer(content, "uint8"), precision)
+        difference = np.abs(found - values.reshape(-1).astype("float32"))
+        self.largest = max(self.largest, float(difference.max(initial=0.0)))
+        self.squared += float(np.square(difference, dtype="float64").sum())
+        self.signal += float(np.square(values, dtype="float64").sum())
+
+    @property
+    def relative(self) -> float:
+        """The root of the squared differences over that of the numbers."""
+        return (self.squared / self.signal) ** 0.5 if self.signal else 0.0

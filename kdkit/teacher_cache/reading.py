@@ -1,0 +1,73 @@
+"""What was kept of a teacher, as features of padded batches."""
+
+import numpy as np
+import tensorflow as tf
+
+from kdkit.taps import LENGTH
+from kdkit.taps import sizes
+from kdkit.teacher_cache.precision import unpack
+
+
+class CachedOutputs:
+    """Reads a teacher's outputs for the rows of a batch.
+
+    Args:
+        shapes: dict from `Entry` to the shape of one, `"length"` in it.
+        places: dict from `Entry` to an int array of shape `(n, 2)`: the file
+            and the row in it of every sequence, or row.
+        shards: list of `Shard`.
+        precision: string.
+        encoded: the `kdkit.data.EncodedExamples` that they are of.
+    """
+
+    def __init__(self, shapes, places, shards, precision, encoded):
+        self._shapes = shapes
+        self._places = places
+        self._precision = precision
+        self._encoded = encoded
+        self._columns = {
+            (entry, number): shards[number].column(entry.name)
+            for entry in shapes
+            for number in np.unique(places[entry][:, 0])
+        }
+
+    @property
+    def signature(self) -> dict:
+        """What `__call__` returns, as `tf.data` wants it."""
+        return {
+            entry.name: tf.TensorSpec(
+                (None, *(None if size == LENGTH else size for size in shape)),
+                "float32",
+            )
+            for entry, shape in self._shapes.items()
+        }
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the tensors of a batch by name; padding is 0.
+
+        Args:
+            rows: int array. The numbers of the rows.
+            padded_length: int. The length of the batch.
+        """
+        per_row = self._encoded.sequences_per_row
+        sequences = rows
+        if per_row > 1:
+            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
+            sequences = sequences.reshape(-1)
+        features = {}
+        for entry, shape in self._shapes.items():
+            numbers = rows if entry.is_of_rows else sequences
+            batch = np.zeros(
+                (len(numbers), *sizes(shape, padded_length)), "float32"
+            )
+            for one, number in zip(batch, numbers, strict=True):
+                shard, row = self._places[entry][number]
+                content = self._columns[entry, shard](row)
+                values = unpack(content, self._precision)
+                length = 0
+                if LENGTH in shape:
+                    length = int(self._encoded.lengths[number])
+                real = sizes(shape, length)
+                one[tuple(map(slice, real))] = values.reshape(real)
+            features[entry.name] = batch
+        return features

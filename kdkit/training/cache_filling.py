@@ -1,0 +1,72 @@
+"""Filling a teacher cache before any run."""
+
+import tempfile
+
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.evaluation import Evaluator
+from kdkit.training.loaded_rows import load_rows
+from kdkit.training.making import load_teachers
+from kdkit.training.making import make_model
+from kdkit.training.preparing import check_transfer
+from kdkit.training.preparing import prepare_transfer
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.task_data import open_task
+
+
+def fill_cache(settings: DistillSettings) -> TeacherCaches:
+    """Runs the teachers over all rows that a distillation reads.
+
+    Args:
+        settings: `DistillSettings` with `cache`.
+
+    Returns:
+        The `TeacherCaches`.
+
+    Raises:
+        UsageError: (a `ValueError`) for the user's mistakes, before any work.
+        RunError: if the disk has too little room.
+    """
+    if not isinstance(settings.teacher, str):
+        raise UsageError(
+            "A cache is filled by a teacher that is there. Received: settings "
+            "of one that is trained within a run."
+        )
+    stages = [
+        stage
+        for stage in settings.stages
+        if stage.objectives and stage.data == "task"
+    ]
+    if not stages:
+        raise UsageError(
+            f"No stage of recipe {settings.recipe!r} here learns from a "
+            "teacher on the task, so there is nothing to keep."
+        )
+    task = open_task(settings.data)
+    places = [settings.teacher, *settings.more_teachers]
+    with all_mistakes() as check:
+        with check():
+            check_transfer(settings, task)
+        with check():
+            teachers = load_teachers(places, task)
+    prepare_transfer(settings, task)
+    pretrained = settings.pretrained
+    student, _ = make_model(settings.student, task, teachers[0], pretrained)
+    caches = TeacherCaches(
+        settings.cache, teachers, places, settings.data.sequence_length
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        rows = load_rows(settings, task, teachers[0].tokenizer, folder)
+        material = rows.material(
+            Evaluator(task, rows.dev, settings.data.dev_split)
+        )
+        for stage in stages:
+            features = caches.features(
+                stage, student, settings.teacher_weights or None
+            )
+            material.training_batches(
+                stage.batch_size, settings.seed, 0, features
+            )
+            material.validation_batches(features)
+    return caches

@@ -1,0 +1,126 @@
+"""The caches of a run's teachers, and what a stage reads from them."""
+
+import json
+import pathlib
+
+from kdkit.files import digest_of_text
+from kdkit.models import LoadedModel
+from kdkit.objectives import TEACHER_OUTPUTS
+from kdkit.objectives import Terms
+from kdkit.taps import describe
+from kdkit.teacher_cache import TeacherCache
+from kdkit.training.inputs import model_digest
+from kdkit.training.stages import Stage
+from kdkit.training.transfer_settings import CacheSettings
+
+
+class TeacherCaches:
+    """The caches of all teachers of a run.
+
+    That of a single teacher is the directory itself; those of several are in
+    it.
+
+    Args:
+        settings: `CacheSettings`.
+        teachers: list of `kdkit.models.LoadedModel`.
+        places: list of where they were loaded from.
+        sequence_length: int. What rows are cut to.
+
+    Raises:
+        UsageError: if a directory holds a cache of something else.
+    """
+
+    def __init__(
+        self,
+        settings: CacheSettings,
+        teachers: list[LoadedModel],
+        places: list,
+        sequence_length: int,
+    ):
+        self._shapes = [describe(teacher.model) for teacher in teachers]
+        directory = pathlib.Path(settings.directory)
+        self._caches = [
+            TeacherCache(
+                directory
+                if len(teachers) == 1
+                else directory / f"teacher_{number}",
+                teacher.model,
+                {
+                    "teacher": model_digest(place),
+                    "vocabulary": digest_of_text(
+                        json.dumps(teacher.tokenizer.get_vocabulary())
+                    ),
+                    "sequence_length": sequence_length,
+                },
+                settings.precision,
+                _say,
+            )
+            for number, (teacher, place) in enumerate(
+                zip(teachers, places, strict=True), start=1
+            )
+        ]
+
+    def features(self, stage: Stage, student, teacher_weights=None):
+        """Returns what adds the teachers' outputs to the batches of a stage.
+
+        Args:
+            stage: `Stage` with objectives.
+            student: the student's model.
+            teacher_weights: as in `kdkit.Distiller`.
+
+        Returns:
+            A callable from `kdkit.data.EncodedExamples`, as
+            `kdkit.data.training_batches` takes it. It runs the teachers over
+            the rows that are not there yet.
+        """
+        terms = Terms(
+            tuple(stage.build_objectives()),
+            stage.label_weight,
+            self._shapes,
+            teacher_weights,
+            describe(student),
+        )
+
+        def features(encoded):
+            return _Features(
+                [
+                    cache.outputs(encoded, entries)
+                    for cache, entries in zip(
+                        self._caches, terms.teacher_entries, strict=True
+                    )
+                ]
+            )
+
+        return features
+
+    def relative_errors(self) -> list[dict]:
+        """The relative error of each entry by name, for each teacher."""
+        return [
+            {
+                name: known["relative_error"]
+                for name, known in cache.describe()["entries"].items()
+            }
+            for cache in self._caches
+        ]
+
+
+class _Features:
+    """The outputs of all teachers, under one name."""
+
+    def __init__(self, outputs):
+        self._outputs = outputs
+
+    @property
+    def signature(self):
+        return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
+
+    def __call__(self, rows, padded_length):
+        return {
+            TEACHER_OUTPUTS: tuple(
+                one(rows, padded_length) for one in self._outputs
+            )
+        }
+
+
+def _say(line):
+    print(line, flush=True)

@@ -1,0 +1,122 @@
+"""Runs that read the teacher's outputs: the same numbers, no teacher run."""
+
+import dataclasses
+import json
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.training import CacheSettings
+from kdkit.training import distill
+from kdkit.training import fill_cache
+
+ROWS = 48
+
+
+def events(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [event for event in found if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def settings(finished_run):
+    made = smoke.distillation(RECIPES["tinybert"])
+    return dataclasses.replace(
+        override(made, [f"data.max_train_rows={ROWS}"]),
+        teacher=str(finished_run / "teacher_run"),
+        more_teachers=(str(finished_run / "teacher_run"),),
+        teacher_weights=(3.0, 1.0),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(settings, tmp_path_factory):
+    """The same run without and with a cache."""
+    folder = tmp_path_factory.mktemp("cached")
+    distill(settings, folder / "plain")
+    cached = dataclasses.replace(
+        settings, cache=CacheSettings(str(folder / "cache"))
+    )
+    distill(cached, folder / "cached")
+    return folder
+
+
+def test_losses_are_those_with_the_teacher_run(runs):
+    plain, cached = (
+        events(runs / name, "epoch") for name in ("plain", "cached")
+    )
+    assert len(plain) == len(cached) == 2
+    for one, other in zip(plain, cached, strict=True):
+        assert set(one["logs"]) == set(other["logs"])
+        for name, value in one["logs"].items():
+            assert other["logs"][name] == pytest.approx(value, rel=2e-3)
+
+
+def test_errors_of_what_was_kept_are_logged(runs):
+    (event,) = events(runs / "cached", "teacher_cache")
+    assert event["precision"] == "fp32"
+    first, second = event["relative_errors"]
+    assert set(first) == set(second)
+    assert {"logits", "attention_logits/3", "hidden_states/0"} <= set(first)
+    assert set(first.values()) == {0.0}
+
+
+def test_another_seed_finds_the_outputs(settings, runs, capsys):
+    capsys.readouterr()
+    again = dataclasses.replace(
+        settings, seed=1, cache=CacheSettings(str(runs / "cache"))
+    )
+    # Another seed draws other rows; of those that are there none is run.
+    fill_cache(again)
+    lines = capsys.readouterr().out
+    assert "running the teacher over" in lines
+    fill_cache(again)
+    lines = capsys.readouterr().out
+    assert "running the teacher over" not in lines
+    assert f"outputs for all {ROWS} rows are there" in lines
+
+
+def test_another_teacher_is_refused(settings, finished_run, runs):
+    other = dataclasses.replace(
+        settings,
+        more_teachers=(str(finished_run / "student"),),
+        cache=CacheSettings(str(runs / "cache")),
+    )
+    with pytest.raises(UsageError, match="is of other outputs: teacher"):
+        fill_cache(other)
+
+
+def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
+    command = [
+        "cache", "vanilla_kd", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--student", str(finished_run / "student"),
+        "--set", f"data.max_train_rows={ROWS}",
+        "--set", "data.sequence_length=32",
+    ]  # fmt: skip
+    assert main(command) == 2
+    assert "Missing: --cache" in capsys.readouterr().err
+    command += ["--cache", str(tmp_path / "cache")]
+    assert main([*command, "--cache-precision", "int8"]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    ((name, error),) = answer["relative_errors"][0].items()
+    assert name == "logits"
+    assert 0 < error < 0.01
+
+
+def test_a_recipe_without_teacher_has_nothing_to_keep(
+    finished_run, tmp_path, capsys
+):
+    command = [
+        "cache", "fine_tuning", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--student", str(finished_run / "student"),
+        "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    assert main(command) == 2
+    assert "there is nothing to keep" in capsys.readouterr().err
