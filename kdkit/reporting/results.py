@@ -215,7 +215,15 @@ def _identity(run):
 
 
 def _as_text(config, leave_out):
-    kept = {key: config[key] for key in config if key not in leave_out}
+    # What is not set is as if an earlier version had not known it. Outputs of
+    # the teacher that were kept exactly change nothing.
+    kept = {
+        key: value
+        for key, value in config.items()
+        if key not in leave_out
+        and value is not None
+        and not (key == "cache" and value.get("precision") == "fp32")
+    }
     return json.dumps(kept, sort_keys=True)
 
 

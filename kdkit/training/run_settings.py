@@ -216,14 +216,14 @@ class DistillSettings:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
 
     def _teacher_problems(self):
-        """What is wrong with unlabelled rows and several teachers."""
+        """What is wrong with unlabelled rows, more teachers and a cache."""
         problems = []
         has_objectives = any(
             stage.objectives and stage.data == "task" for stage in self.stages
         )
         given = [
             name
-            for name in ("unlabeled", "more_teachers")
+            for name in ("unlabeled", "more_teachers", "cache")
             if getattr(self, name)
         ]
         if given and not has_objectives:

@@ -1,3 +1,4 @@
+import json
 import statistics
 
 import pytest
@@ -98,6 +99,20 @@ def test_shared_teacher_counts_once(three_seeds):
     teacher = cells(markdown_table(three_seeds), "**teacher**")
     assert teacher["accuracy, %"] == "88.8"
     assert "±" not in "".join(teacher.values())
+
+
+@pytest.mark.parametrize(("precision", "groups"), [("fp32", 1), ("int8", 2)])
+def test_outputs_that_were_kept_exactly_make_no_difference(
+    make_distillation, precision, groups
+):
+    runs = [make_distillation(f"seed{seed}", seed=seed) for seed in (1, 2)]
+    config = runs[1].run_dir / "config.json"
+    changed = json.loads(config.read_text())
+    changed["cache"] = {"directory": "there", "precision": precision}
+    changed["more"] = None
+    config.write_text(json.dumps(changed))
+    records = [read_run(run.run_dir) for run in runs]
+    assert len(group_by_seed(records)) == groups
 
 
 def test_teachers_that_differ_in_seed_make_one_group(
