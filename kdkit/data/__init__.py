@@ -1,5 +1,6 @@
 """Data: reading, generating, encoding and batching sentences."""
 
+from kdkit.data.any_shape import for_any_shape
 from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.augmented import store_augmented
 from kdkit.data.batching import evaluation_batches
@@ -66,6 +67,7 @@ __all__ = [
     "encode_tokens",
     "epoch_batches",
     "evaluation_batches",
+    "for_any_shape",
     "generate_sentiment",
     "load_sentiment",
     "masked_evaluation_batches",

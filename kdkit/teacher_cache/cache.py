@@ -162,9 +162,9 @@ class TeacherCache:
         started, told, done = time.monotonic(), time.monotonic(), 0
         for shard, known in filling.write(self.directory, keys):
             self._index.add(shard, known)
-            done += shard["bytes"]
+            done += shard["bytes"]  # keys and headers included
             now = time.monotonic()
-            if now - told > SECONDS_BETWEEN_LINES:
+            if now - told > SECONDS_BETWEEN_LINES and done < filling.size:
                 told = now
                 left = (now - started) * (filling.size / done - 1) / 60
                 self._announce(

@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-import tensorflow as tf
 
 from kdkit.data import EncodedExamples
 from kdkit.data import evaluation_batches
+from kdkit.data import for_any_shape
 from kdkit.taps import sizes
 from kdkit.taps import tapped
 from kdkit.teacher_cache.precision import Error
@@ -205,9 +205,8 @@ def _run(teacher, entries):
     """A compiled function from inputs to the tensors of entries, by name."""
     run = tapped(teacher, sorted({entry.tap for entry in entries}))
 
-    @tf.function(reduce_retracing=True)
     def outputs(inputs):
         taps = run(inputs, training=False)
         return {entry.name: entry.read(taps) for entry in entries}
 
-    return outputs
+    return for_any_shape(outputs)

@@ -3,9 +3,9 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from kdkit.data import evaluation_batches
+from kdkit.data import for_any_shape
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
 
@@ -54,9 +54,8 @@ def make_forward(model):
     Args:
         model: `keras.Model`, a classifier.
     """
-    return tf.function(
-        lambda batch: model(select_inputs(model, batch), training=False),
-        reduce_retracing=True,
+    return for_any_shape(
+        lambda batch: model(select_inputs(model, batch), training=False)
     )
 
 
