@@ -163,10 +163,14 @@ def test_report_says_what_an_epoch_had(run):
 
 
 def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
-    assert main(command(place / "again", "--seed", "1")) == 0
+    words = ["--seed", "1", "--set", "augmented.copies_per_epoch=1"]
+    assert main(command(place / "again", *words)) == 0
     out = capsys.readouterr().out
     assert f"{place / 'general'}: begun earlier with the same corpus" in out
     assert f"{place / 'copies.tsv'}: made earlier, from the same inputs" in out
+    # And copies are drawn anew for each epoch.
+    (counts,) = events(place / "again", "augmented")
+    assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
 def test_other_inputs_are_refused_by_their_content(
@@ -188,13 +192,6 @@ def test_other_inputs_are_refused_by_their_content(
     finally:
         train.write_text(before)
     assert "was made from something else: texts" in capsys.readouterr().err
-
-
-def test_copies_are_drawn_anew_where_asked(run, command, place):
-    words = ["--set", "augmented.copies_per_epoch=1"]
-    assert main(command(place / "drawn", *words)) == 0
-    (counts,) = events(place / "drawn", "augmented")
-    assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
 def refused(words, capsys):

@@ -1,8 +1,8 @@
 """What is kept of a teacher is what it says, of those rows alone."""
 
 import collections
+import concurrent.futures
 import json
-import multiprocessing
 import shutil
 
 import numpy as np
@@ -230,21 +230,13 @@ def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, monkeypatch):
     assert "running the teacher over 4 rows" in says[-1]
 
 
-def _write(directory, seed):
-    teacher = bert(num_layers=LAYERS)
-    make(directory, teacher).outputs(rows(6, seed=seed), [Entry("logits")])
-
-
 def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
-    context = multiprocessing.get_context("spawn")
-    writers = [
-        context.Process(target=_write, args=(tmp_path, seed)) for seed in (1, 2)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
+    def write(seed):
+        encoded = rows(6, seed=seed)
+        make(tmp_path, teacher).outputs(encoded, [Entry("logits")])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, (1, 2)))
     says = Says()
     both = joined(rows(6, seed=1), rows(6, seed=2))
     make(tmp_path, teacher, says).outputs(both, [Entry("logits")])
