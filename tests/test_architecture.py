@@ -26,7 +26,7 @@ FLOORS = (
         "taps",
     ),
     ("families",),
-    ("errors", "files", "settings", "version"),
+    ("errors", "files", "policies", "settings", "version"),
 )
 LEAVES = FLOORS[-1]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

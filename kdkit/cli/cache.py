@@ -17,7 +17,13 @@ from kdkit.cli import options as shared
 def add_arguments(parser):
     distill_verb.add_distillation(parser)
     shared.add_settings(parser)
-    parser.set_defaults(seed=None, control=False, smoke=False, config=None)
+    parser.set_defaults(
+        seed=None,
+        control=False,
+        smoke=False,
+        config=None,
+        mixed_precision=None,
+    )
 
 
 def run(options):

@@ -103,6 +103,12 @@ def add_run(parser, seed=True):
         help="begin with the settings in a run's config.json",
     )
     parser.add_argument(
+        "--mixed-precision",
+        choices=["bfloat16", "float16"],
+        help="what is trained computes in it; it is measured and kept in "
+        "float32 (on CPUs with AMX faster with --set jit_compile=false)",
+    )
+    parser.add_argument(
         "--smoke",
         action="store_true",
         help="tiny models on generated sentences, in under a minute",

@@ -200,7 +200,11 @@ def _require(options, *names):
 
 
 def _finish(settings, options):
-    """Applies `--seed` and `--set`."""
+    """Applies `--seed`, `--mixed-precision` and `--set`."""
     if options.seed is not None:
         settings = dataclasses.replace(settings, seed=options.seed)
+    if options.mixed_precision is not None:
+        settings = dataclasses.replace(
+            settings, dtype_policy=f"mixed_{options.mixed_precision}"
+        )
     return override(settings, options.set)

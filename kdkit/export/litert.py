@@ -7,7 +7,6 @@ import tensorflow as tf
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.float32 import as_float32
 from kdkit.export.interface import interface
 from kdkit.export.litert_model import SUFFIX
 from kdkit.export.litert_model import LiteRTModel
@@ -17,6 +16,7 @@ from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
 from kdkit.files import staged
+from kdkit.policies import as_float32
 from kdkit.version import __version__
 
 PRECISIONS = ("fp32", "fp16", "int8")

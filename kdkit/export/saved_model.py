@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from kdkit.errors import UsageError
-from kdkit.export.float32 import as_float32
 from kdkit.export.interface import interface
 from kdkit.export.report import ExportReport
 from kdkit.export.verification import FP32_TOLERANCE
@@ -14,6 +13,7 @@ from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
 from kdkit.files import staged
+from kdkit.policies import as_float32
 
 
 def to_saved_model(

@@ -11,6 +11,7 @@ from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import has_encoder
+from kdkit.models.heads import in_policy
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.loading import TOKENIZER_DIRECTORY
 from kdkit.models.loading import LoadedModel
@@ -54,6 +55,7 @@ __all__ = [
     "family_tokenizer",
     "frozen_pooler",
     "has_encoder",
+    "in_policy",
     "initialize_from_teacher",
     "load_classifier",
     "load_encoder",

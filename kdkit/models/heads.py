@@ -16,6 +16,7 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.families import family_of
 from kdkit.families import find_backbone
+from kdkit.policies import with_policy
 
 HEADS = ("sequence", "multiple_choice", "tokens")
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
@@ -97,6 +98,23 @@ def join(backbone, head_model):
         pooler.trainable = False  # it has no gradient there
     logits = head_model({name: states[name] for name in head_model.input})
     return keras.Model(backbone.input, logits)
+
+
+def in_policy(model, name: str):
+    """Returns the model, or a copy of it that computes in another precision.
+
+    Args:
+        model: an encoder, a classifier or a masked-language model.
+        name: string. One of `kdkit.policies.POLICIES`.
+    """
+    head_model = head_model_of(model)
+    if head_model is None:
+        return with_policy(model, name)
+    backbone = backbone_of(model)
+    other = with_policy(backbone, name)
+    if other is backbone:
+        return model
+    return join(other, with_policy(head_model, name))
 
 
 def backbone_of(model):

@@ -223,6 +223,7 @@ def _as_text(config, leave_out):
         if key not in leave_out
         and value is not None
         and not (key == "cache" and value.get("precision") == "fp32")
+        and (key, value) != ("dtype_policy", "float32")
     }
     return json.dumps(kept, sort_keys=True)
 

@@ -54,11 +54,12 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
         loaded, teacher = _load(settings, has_head)
+        model = models.in_policy(loaded.model, settings.dtype_policy)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
         arm = Arm(
             name=ARM,
-            model=loaded.model,
+            model=model,
             teacher=teacher,
             material=load_corpus(
                 settings.corpus,
@@ -69,17 +70,18 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
-        log_model(run, ARM, loaded.model, settings.model)
+        log_model(run, ARM, model, settings.model)
         if teacher is not None:
             log_model(run, "teacher", teacher)
-        with models.frozen_pooler(models.backbone_of(loaded.model)):
+        with models.frozen_pooler(models.backbone_of(model)):
             best = arm.run(run, settings.stages)
         path = run.path / ARM
         if not path.exists():
             with staged(path) as partial:
+                model = models.in_policy(model, "float32")
                 if has_head:
                     models.save_masked_lm(
-                        loaded.model,
+                        model,
                         loaded.tokenizer,
                         partial,
                         settings.corpus.sequence_length,

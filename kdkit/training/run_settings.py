@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit.errors import UsageError
+from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.stages import Stage
@@ -57,6 +58,9 @@ class TeacherSettings:
         stages: tuple of `Stage`, without objectives.
         seed: int. Seed of weights, dropout and order.
         jit_compile: bool. Whether XLA compiles the step.
+        dtype_policy: string. What is trained computes in it: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
+            float32.
         verb: string. `"train-teacher"`.
     """
 
@@ -65,9 +69,11 @@ class TeacherSettings:
     stages: tuple[Stage, ...]
     seed: int = 0
     jit_compile: bool = True
+    dtype_policy: str = "float32"
     verb: str = "train-teacher"
 
     def __post_init__(self):
+        check_policy(self.dtype_policy)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -90,6 +96,9 @@ class PretrainSettings:
         recipe: string or `None`. The recipe that the stages are of.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool. Whether XLA compiles the step.
+        dtype_policy: string. What is trained computes in it: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
+            float32.
         verb: string. `"pretrain"`.
     """
 
@@ -101,9 +110,11 @@ class PretrainSettings:
     recipe: str | None = None
     seed: int = 0
     jit_compile: bool = True
+    dtype_policy: str = "float32"
     verb: str = "pretrain"
 
     def __post_init__(self):
+        check_policy(self.dtype_policy)
         has_objectives = any(stage.objectives for stage in self.stages)
         if has_objectives != (self.teacher is not None):
             raise UsageError(
@@ -158,6 +169,9 @@ class DistillSettings:
         parity: string or `None`. The variant of the recipe.
         seed: int. Seed of weights, dropout and order.
         jit_compile: bool. Whether XLA compiles the step.
+        dtype_policy: string. What is trained computes in it: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
+            float32.
         verb: string. `"distill"`.
     """
 
@@ -178,9 +192,11 @@ class DistillSettings:
     parity: str | None = None
     seed: int = 0
     jit_compile: bool = True
+    dtype_policy: str = "float32"
     verb: str = "distill"
 
     def __post_init__(self):
+        check_policy(self.dtype_policy)
         on_corpus = [
             stage
             for stages in self.arms.values()

@@ -2,6 +2,7 @@
 
 import keras
 
+from kdkit import models
 from kdkit.distiller import Distiller
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
@@ -64,6 +65,7 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
+        model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
             name="teacher",
             model=model,
@@ -163,6 +165,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
             model, _ = make_model(
                 settings.student, task, teachers[0], pretrained, _say
             )
+            model = models.in_policy(model, settings.dtype_policy)
             log_model(run, name, model, settings.student)
             corpus.run(run, name, model)
             arm = Arm(

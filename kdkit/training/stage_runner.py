@@ -7,6 +7,7 @@ import zlib
 import keras
 import tensorflow as tf
 
+from kdkit import models
 from kdkit.distiller import Distiller
 from kdkit.taps import select_inputs
 from kdkit.training.caching import TeacherCaches
@@ -47,10 +48,19 @@ class Arm:
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
 
-    @functools.cached_property
+    @property
     def forward(self):
-        """The model's forward pass, for all evaluations of the arm."""
-        return make_forward(self.model)
+        """The model's forward pass in float32, with the weights it has now."""
+        copy, forward = self._measured
+        if copy is not self.model:
+            copy.set_weights(self.model.get_weights())
+        return forward
+
+    @functools.cached_property
+    def _measured(self):
+        """The model, or its copy in float32, and the forward pass of that."""
+        copy = models.in_policy(self.model, "float32")
+        return copy, make_forward(copy)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
         """Runs what is left of the stages; returns the best of the last one.

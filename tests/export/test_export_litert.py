@@ -10,7 +10,7 @@ from ai_edge_litert.interpreter import Interpreter
 from kdkit import export
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.export.float32 import as_float32
+from kdkit.policies import as_float32
 
 BATCH_OF_30_TOKENS = {
     name: np.ones((2, 30), "int32")

@@ -1,0 +1,112 @@
+"""Runs in mixed precision: float32 in what is measured, kept and shipped."""
+
+import dataclasses
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import Head
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.training import distill
+from kdkit.training import pretrain
+
+ROWS = 32
+
+
+def events(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [event for event in found if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def run(finished_run, tmp_path_factory):
+    path = tmp_path_factory.mktemp("mixed") / "run"
+    settings = smoke.distillation(RECIPES["tinybert"])
+    settings = dataclasses.replace(
+        override(settings, [f"data.max_train_rows={ROWS}"]),
+        teacher=str(finished_run / "teacher_run"),
+        dtype_policy="mixed_bfloat16",
+    )
+    distill(settings, path)
+    return path
+
+
+def test_student_is_kept_in_float32(run):
+    student = keras_hub.models.TextClassifier.from_preset(str(run / "student"))
+    assert student.dtype_policy.name == "float32"
+    assert student.backbone.dtype_policy.name == "float32"
+
+
+def test_metrics_are_those_of_what_was_kept(run, capsys):
+    assert main(["evaluate", str(run)]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (finished,) = events(run, "run_finished")
+    assert answer["metrics"] == finished["best"]["student"]["metrics"]
+
+
+def test_losses_are_near_those_in_float32(run, finished_run):
+    for epoch in events(run, "epoch"):
+        assert np.isfinite(list(epoch["logs"].values())).all()
+    (first,) = (
+        epoch["logs"]["hidden_state_mse"]
+        for epoch in events(run, "epoch")
+        if epoch["stage"] == "intermediate_layer"
+    )
+    (expected,) = (
+        epoch["logs"]["hidden_state_mse"]
+        for epoch in events(finished_run, "epoch")
+        if epoch["stage"] == "intermediate_layer"
+    )
+    # The same student on the first half of the steps.
+    assert first == pytest.approx(expected, rel=0.3)
+
+
+def test_pretraining_in_mixed_precision_leaves_float32(tmp_path):
+    (stage,) = smoke.PRETRAINING.stages
+    settings = override(
+        dataclasses.replace(
+            smoke.PRETRAINING,
+            stages=(dataclasses.replace(stage, batch_size=512),),
+            dtype_policy="mixed_bfloat16",
+        ),
+        ["corpus.max_texts=200"],
+    )
+    pretrain(settings, tmp_path / "run")
+    loaded = models.load_masked_lm(tmp_path / "run")
+    assert loaded.model.dtype_policy.name == "float32"
+
+
+@pytest.mark.parametrize("kind", ["sequence", "tokens", "multiple_choice"])
+def test_another_policy_changes_the_precision_alone(kind):
+    backbone = keras_hub.models.BertBackbone(
+        20, 1, 2, 8, 16, dropout=0.0, max_sequence_length=6
+    )
+    model = models.add_head(backbone, Head(kind, 2))
+    mixed = models.in_policy(model, "mixed_bfloat16")
+    x = {
+        "token_ids": np.arange(12).reshape(2, 6),
+        "segment_ids": np.zeros((2, 6), "int32"),
+        "padding_mask": np.ones((2, 6), "int32"),
+    }
+    expected = np.asarray(model(x))
+    found = mixed(x)
+    assert found.dtype.name == "bfloat16"
+    np.testing.assert_allclose(
+        np.asarray(found, "float32"), expected, atol=0.05
+    )
+    back = models.in_policy(mixed, "float32")
+    np.testing.assert_array_equal(np.asarray(back(x)), expected)
+    assert models.in_policy(model, "float32") is model
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(UsageError, match="one of .*mixed_bfloat16"):
+        dataclasses.replace(smoke.TEACHER, dtype_policy="float8")
