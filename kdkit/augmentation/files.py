@@ -1,6 +1,8 @@
 """Augmented rows on disk: written step by step, gone on with, then named."""
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -86,28 +88,60 @@ def write_augmented(
     part = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": _digest(examples)}
-    progress = _begun(part, state, output, fingerprint)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "r+b" if progress.size else "wb") as file:
-            file.truncate(progress.size)
-            file.seek(progress.size)
-            if not progress.size:
-                file.write(_line((*SOURCE, *columns)))
-            while progress.rows < len(examples):
-                progress = _step(examples, augmenter, file, progress, in_place)
-                file.flush()
-                os.fsync(file.fileno())
-                _note(state, fingerprint, progress)
-                announce(progress)
-        os.replace(part, output)
-        os.replace(state, _note_of(output))
+        with _locked(output):
+            progress = _begun(part, state, output, fingerprint)
+            progress = _write(
+                examples, augmenter, part, state, fingerprint, progress,
+                columns, in_place, announce,
+            )  # fmt: skip
+            # The note first: a file without one would not be known.
+            os.replace(state, _note_of(output))
+            os.replace(part, output)
     except OSError as error:
+        kept = _begun(part, state, output, fingerprint).rows
         raise RunError(
-            f"{output} cannot be written: {error.strerror}. "
-            f"{progress.rows} of {len(examples)} rows are kept beside it; the "
-            "same command goes on with the others."
+            f"{output} cannot be written: {error.strerror}. {kept} of "
+            f"{len(examples)} rows are kept beside it; the same command goes "
+            "on with the others."
         ) from error
+    return progress
+
+
+@contextlib.contextmanager
+def _locked(output):
+    """Holds a file while it is written; the system frees it on any death."""
+    lock = output.with_name(f".{output.name}.lock")
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"Another process is writing {output}. Wait for it, or name "
+                "another file."
+            ) from error
+        check_output(output)  # another may just have finished it
+        yield
+        lock.unlink()
+
+
+def _write(
+    examples, augmenter, part, state, fingerprint, progress, columns, in_place,
+    announce,
+):  # fmt: skip
+    """Writes what is left of the rows; returns the progress at the end."""
+    with open(part, "r+b" if progress.size else "wb") as file:
+        file.truncate(progress.size)
+        file.seek(progress.size)
+        if not progress.size:
+            file.write(_line((*SOURCE, *columns)))
+        while progress.rows < len(examples):
+            progress = _step(examples, augmenter, file, progress, in_place)
+            file.flush()
+            os.fsync(file.fileno())
+            _note(state, fingerprint, progress)
+            announce(progress)
     return progress
 
 

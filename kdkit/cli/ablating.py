@@ -8,13 +8,15 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
-from kdkit.cli.choosing import student_settings
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.resolving import get_recipe
 from kdkit.recipes.ablations import get_ablation
+from kdkit.settings import from_dict
 from kdkit.tasks import get_task
+from kdkit.training import ModelSettings
 from kdkit.training import distill
+from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import read_config
 
 
 def run_ablation(options) -> None:
@@ -32,25 +34,17 @@ def run_ablation(options) -> None:
     # All of them first, so that a mistake in one is told before the others run.
     arms = []
     for arm in ablation.arms:
-        missing = [part for part in arm.without if not vars(options)[part]]
-        if missing:
+        changed = _settings_of(arm, settings)
+        if changed is None:
             print(
-                f"{arm.name}: left out, since there is no --"
-                f"{' and no --'.join(missing)} to do without.",
+                f"{arm.name}: left out, since the other arms do without it "
+                "too. Pass --general and --augment for it.",
                 flush=True,
             )
             continue
-        without = _without(options, settings, arm.without)
+        seeds = dict.fromkeys(options.seeds)
         arms.append(
-            (
-                arm,
-                [
-                    dataclasses.replace(
-                        without, stages=arm.change(without.stages), seed=seed
-                    )
-                    for seed in dict.fromkeys(options.seeds)
-                ],
-            )
+            (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
         )
     task = get_task(settings.data.task)
     rows = []
@@ -88,14 +82,42 @@ def run_ablation(options) -> None:
     )
 
 
-def _without(options, settings, parts):
-    """The settings of an arm that does without what comes before the stages."""
-    if "augment" in parts:
-        settings = dataclasses.replace(settings, augmented=None)
-    if "general" in parts:
-        student = student_settings(options, get_recipe(options.recipe))
-        settings = dataclasses.replace(settings, student=student, general=None)
-    return settings
+def _settings_of(arm, settings):
+    """The settings of an arm; `None` if it leaves out what is not there."""
+    changes = {"stages": arm.change(settings.stages)}
+    if "augment" in arm.without:
+        if settings.augmented is None:
+            return None
+        changes["augmented"] = None
+    if "general" in arm.without:
+        model = _general_model(settings)
+        if model is None:
+            return None
+        changes |= {"student": model, "general": None}
+    if not any(
+        stage.objectives for stage in changes["stages"] if stage.data == "task"
+    ):
+        # What only a teacher on the task has a use for.
+        changes |= {
+            "cache": None,
+            "unlabeled": None,
+            "more_teachers": (),
+            "teacher_weights": (),
+        }
+    return dataclasses.replace(settings, **changes)
+
+
+def _general_model(settings):
+    """The sizes of the student that general distillation made, if it did."""
+    if settings.general is not None:
+        return settings.general.model
+    place = settings.student.checkpoint
+    if place is None or not pathlib.Path(place, CONFIG).is_file():
+        return None
+    config = read_config(place)
+    if config.get("verb") != "pretrain" or config.get("teacher") is None:
+        return None
+    return from_dict(ModelSettings, config["model"])
 
 
 def _best(path, metric):

@@ -105,7 +105,7 @@ def add_run(parser, seed=True):
     parser.add_argument(
         "--mixed-precision",
         choices=["bfloat16", "float16"],
-        help="what is trained computes in it; it is measured and kept in "
+        help="what this run trains computes in it; it is measured and kept in "
         "float32 (on CPUs with AMX faster with --set jit_compile=false)",
     )
     parser.add_argument(

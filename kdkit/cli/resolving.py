@@ -100,7 +100,9 @@ def distill_settings(options) -> DistillSettings:
         )
         settings = dataclasses.replace(settings, cache=cache)
     elif options.cache_precision is not None:
-        raise UsageError("--cache-precision needs --cache. Received: none.")
+        raise UsageError(
+            "--cache-precision needs --cache beside it. Received: none."
+        )
     if options.control and not any(s.objectives for s in settings.stages):
         raise UsageError(
             f"--control is what recipe {recipe.name!r} does: the student on "
@@ -118,7 +120,7 @@ def pretrain_settings(options) -> PretrainSettings:
     """The settings of `kdkit pretrain`."""
     _reject_clashes(
         options, "corpus", "column", "held_out", "model", "student",
-        "tokenizer", "recipe", "teacher",
+        "tokenizer", "recipe", "teacher", "parity",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))

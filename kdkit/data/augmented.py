@@ -15,6 +15,8 @@ from kdkit.data.encoding import encoded_steps
 from kdkit.data.examples import Examples
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import normalized_rows
+from kdkit.errors import RunError
+from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
 
@@ -107,15 +109,19 @@ def store_augmented(
     if row_numbers is None:
         row_numbers = np.arange(len(examples))
     chosen = examples.take(row_numbers)
-    if not (directory / INDEX).is_file():
+    made_of = (
+        digest(pathlib.Path(file)) if pathlib.Path(file).exists() else None
+    )
+    if not _is_stored(directory, made_of, len(chosen)):
         copies = _Copies(file, examples, row_numbers, known)
-        _store(
+        _store_or_tell(
             itertools.chain(zip(*chosen.texts, strict=True), copies),
             len(examples.texts),
             tokenizer,
             sequence_length,
             directory,
             copies,
+            {"file": made_of, "num_labeled": len(chosen)},
         )
     index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
     columns = {
@@ -161,7 +167,31 @@ class _Copies:
             yield texts
 
 
-def _store(rows, num_texts, tokenizer, sequence_length, directory, copies):
+def _is_stored(directory, made_of, num_labeled):
+    """Whether the rows of this file are there; without it, those of any."""
+    if not (directory / INDEX).is_file():
+        return False
+    index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
+    return index["num_labeled"] == num_labeled and made_of in (
+        None,
+        index["file"],
+    )
+
+
+def _store_or_tell(rows, num_texts, tokenizer, sequence_length, directory, *of):
+    """Writes the columns; a full disk is told in a line."""
+    try:
+        _store(rows, num_texts, tokenizer, sequence_length, directory, *of)
+    except OSError as error:
+        raise RunError(
+            f"The augmented rows cannot be written to {directory}: "
+            f"{error.strerror}. Make room, and give the same command again."
+        ) from error
+
+
+def _store(
+    rows, num_texts, tokenizer, sequence_length, directory, copies, made_of
+):
     """Writes the columns, and last the index: what it says is there."""
     num_truncated = 0
     with contextlib.ExitStack() as stack:
@@ -179,6 +209,8 @@ def _store(rows, num_texts, tokenizer, sequence_length, directory, copies):
                 files[name].write(step[name].astype(COLUMNS[name]).tobytes())
         files["sources"].write(np.array(copies.sources, "int32").tobytes())
     index = {
-        "num_truncated": num_truncated, "num_left_out": copies.num_left_out
-    }  # fmt: skip
+        **made_of,
+        "num_truncated": num_truncated,
+        "num_left_out": copies.num_left_out,
+    }
     write_text(directory / INDEX, json.dumps(index))

@@ -92,7 +92,10 @@ def unlabeled_rows(
 
 
 def _joined(labeled, unlabeled):
-    """All rows one after the other; those without label have weight 0."""
+    """All rows one after the other; those without label have weight 0.
+
+    They are in memory, also where the labelled ones were mapped from a file.
+    """
     no_labels = np.zeros(
         (len(unlabeled), *labeled.labels.shape[1:]), labeled.labels.dtype
     )

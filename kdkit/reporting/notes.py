@@ -64,7 +64,12 @@ def _notes_on_teaching(records):
         f"An epoch has {event['rows_of_epoch']} rows: the {event['rows']} of "
         f"the task and augmented copies of them, of which there are "
         f"{event['copies']}; {event['left_out']} more were left out, since "
-        "they also stand in dev or test. The control has the copies too."
+        "they also stand in dev or test."
+        + (
+            " The control has the copies too."
+            if best_evaluation(records, "control")
+            else ""
+        )
         for event in records.events_of("augmented")
     ]
     others = {

@@ -62,12 +62,11 @@ class Entry:
         tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
         tensors[self.layer - first] = tensor
 
-    def shape(self, output: np.ndarray, padded_length: int) -> tuple:
-        """Returns the shape of one of a batch, padding not counted.
+    def shape(self, output: np.ndarray) -> tuple:
+        """Returns the shape of one of a batch, `"length"` in it.
 
         Args:
             output: array of shape `(batch, ...)`, the tensor of a batch.
-            padded_length: int. The length of that batch.
         """
         has_length = {
             **dict.fromkeys(ATTENTION_TAPS, (2, 3)),

@@ -86,46 +86,77 @@ class TeacherCache:
         """
         entries = tuple(sorted(set(entries)))
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
-        self._fill(encoded, entries, keys)
-        places = {
-            entry: self._places(entry, keys[entry.is_of_rows])
-            for entry in entries
-        }
-        index = self._index.read()
+        with self._index.filling():
+            self._fill(encoded, entries, keys)
+            # One reading: another process may drop files it finds damaged.
+            index = self._index.read()
+            places = self._places(index, entries, keys)
+            shards = [
+                Shard(self.directory / shard["file"])
+                for shard in index["shards"]
+            ]
         return CachedOutputs(
             {
                 entry: tuple(index["entries"][entry.name]["shape"])
                 for entry in entries
             },
             places,
-            self._open(index),
+            shards,
             self.precision,
             encoded,
         )
+
+    def relative_error(self, name: str) -> float:
+        """Returns how far what was kept is from what the teacher said.
+
+        The root of the squared differences over that of the numbers, of all
+        that there is of an entry.
+        """
+        known = self._index.read()["entries"][name]
+        squares = known["squares"]
+        return (known["squared_errors"] / squares) ** 0.5 if squares else 0.0
 
     def describe(self) -> dict:
         """Returns the index: entries with their errors, files with rows."""
         return self._index.read()
 
-    def _open(self, index):
-        return [
-            Shard(self.directory / shard["file"]) for shard in index["shards"]
-        ]
+    def _places(self, index, entries, keys):
+        """By entry, file and row of every key, −1 where there is none."""
+        places, searched = {}, {}
+        for entry in entries:
+            shards = tuple(
+                number
+                for number, shard in enumerate(index["shards"])
+                if entry.name in shard["entries"]
+            )
+            # Entries that stand in the same files have the same places.
+            group = shards, entry.is_of_rows
+            if group not in searched:
+                searched[group] = self._search(
+                    index, shards, keys[entry.is_of_rows]
+                )
+            places[entry] = searched[group]
+        return places
 
-    def _places(self, entry, keys):
-        """File and row of every key, −1 where there is none; `(n, 2)`."""
+    def _search(self, index, shards, keys):
+        """File and row of every key in some files."""
         places = np.full((len(keys), 2), -1, "int32")
-        for number, shard in enumerate(self._index.read()["shards"]):
-            if entry.name not in shard["entries"]:
-                continue
-            missing = np.flatnonzero(places[:, 0] < 0)
-            if not len(missing):
-                break
-            known = Shard(self.directory / shard["file"]).keys
-            rows = find(keys[missing], known)
-            found = rows >= 0
-            places[missing[found], 0] = number
-            places[missing[found], 1] = rows[found]
+        if not shards:
+            return places
+        known = [
+            Shard(self.directory / index["shards"][number]["file"]).keys
+            for number in shards
+        ]
+        counts = [len(one) for one in known]
+        there = np.stack(
+            [
+                np.repeat(shards, counts),
+                np.concatenate([np.arange(count) for count in counts]),
+            ],
+            axis=1,
+        ).astype("int32")
+        rows = find(keys, np.concatenate(known))
+        places[rows >= 0] = there[rows[rows >= 0]]
         return places
 
     def _fill(self, encoded, entries, keys):
@@ -133,8 +164,9 @@ class TeacherCache:
         per_row = encoded.sequences_per_row
         missing = np.zeros(len(encoded), bool)
         incomplete = []
+        places = self._places(self._index.read(), entries, keys)
         for entry in entries:
-            absent = self._places(entry, keys[entry.is_of_rows])[:, 0] < 0
+            absent = places[entry][:, 0] < 0
             if not entry.is_of_rows:
                 absent = absent.reshape(-1, per_row).any(axis=1)
             missing |= absent
@@ -159,6 +191,16 @@ class TeacherCache:
             f"{self.directory}: running the teacher over {len(numbers)} rows, "
             f"{filling.size / 1e6:.0f} MB."
         )
+        try:
+            self._write(filling, keys)
+        except OSError as error:
+            raise RunError(
+                f"The cache in {self.directory} cannot be written: "
+                f"{error.strerror}. What is there is kept; the same command "
+                "goes on with the rest."
+            ) from error
+
+    def _write(self, filling, keys):
         started, told, done = time.monotonic(), time.monotonic(), 0
         for shard, known in filling.write(self.directory, keys):
             self._index.add(shard, known)
@@ -173,7 +215,6 @@ class TeacherCache:
                 )
 
     def _check_room(self, size):
-        self.directory.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.directory).free
         if size * HEADROOM > free:
             raise RunError(

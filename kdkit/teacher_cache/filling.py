@@ -27,10 +27,8 @@ def output_shapes(teacher, encoded: EncodedExamples, entries) -> dict:
     (batch,) = list(batches)
     inputs = batch[0] if isinstance(batch, tuple) else batch
     taps = _run(teacher, entries)(inputs)
-    length = inputs["token_ids"].shape[1]
     return {
-        entry: entry.shape(np.asarray(taps[entry.name]), length)
-        for entry in entries
+        entry: entry.shape(np.asarray(taps[entry.name])) for entry in entries
     }
 
 
@@ -193,7 +191,8 @@ class _Pending:
             entry.name: {
                 "shape": list(self._shapes[entry]),
                 "largest_error": self._errors[entry.name].largest,
-                "relative_error": self._errors[entry.name].relative,
+                "squared_errors": self._errors[entry.name].squared,
+                "squares": self._errors[entry.name].signal,
             }
             for entry in self._entries
         }

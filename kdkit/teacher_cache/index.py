@@ -4,13 +4,14 @@ import contextlib
 import fcntl
 import json
 import pathlib
+import shutil
 
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import write_text
 
 INDEX = "index.json"
-FORMAT = 1
+FORMAT = 2
 
 
 class Index:
@@ -27,6 +28,13 @@ class Index:
 
     def __init__(self, directory: pathlib.Path, fingerprint: dict):
         self.directory = directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"There can be no cache in {directory}: {error.strerror}. "
+                "Expected a directory, or the name of a new one."
+            ) from error
         self._fingerprint = {"format": FORMAT, **fingerprint}
         self._check()
 
@@ -51,17 +59,33 @@ class Index:
             index = self.read()
             index["shards"].append(shard)
             for name, known in entries.items():
-                before = index["entries"].get(name, known)
+                before = index["entries"].get(name, {})
                 index["entries"][name] = {
                     "shape": known["shape"],
                     "largest_error": max(
-                        known["largest_error"], before["largest_error"]
+                        known["largest_error"], before.get("largest_error", 0)
                     ),
-                    "relative_error": max(
-                        known["relative_error"], before["relative_error"]
-                    ),
+                    **{
+                        total: known[total] + before.get(total, 0)
+                        for total in ("squared_errors", "squares")
+                    },
                 }
             self._write(index)
+
+    @contextlib.contextmanager
+    def filling(self):
+        """Lets one process at a time run the teacher; others wait for it.
+
+        Files that a dead one left without adding them are removed.
+        """
+        with self._locked("filling"):
+            known = {shard["file"] for shard in self.read()["shards"]}
+            for path in self.directory.glob("*.arrow"):
+                if path.name not in known:
+                    path.unlink()
+            for path in self.directory.glob(".*.arrow-*"):
+                shutil.rmtree(path, ignore_errors=True)
+            yield
 
     def drop_damaged(self) -> list[str]:
         """Takes files out that are not what was written; returns their names.
@@ -105,9 +129,8 @@ class Index:
         write_text(self.directory / INDEX, json.dumps(index, indent=1))
 
     @contextlib.contextmanager
-    def _locked(self):
-        """Waits for others that write; a dead one's lock is gone with it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with open(self.directory / ".lock", "w") as file:
+    def _locked(self, what="index"):
+        """Waits for others; a dead one's lock is gone with it."""
+        with open(self.directory / f".{what}.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

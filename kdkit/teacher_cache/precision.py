@@ -85,8 +85,3 @@ class Error:
         self.largest = max(self.largest, float(difference.max(initial=0.0)))
         self.squared += float(np.square(difference, dtype="float64").sum())
         self.signal += float(np.square(values, dtype="float64").sum())
-
-    @property
-    def relative(self) -> float:
-        """The root of the squared differences over that of the numbers."""
-        return (self.squared / self.signal) ** 0.5 if self.signal else 0.0

@@ -114,11 +114,7 @@ def check_augmentation(settings: AugmentedSettings, task) -> None:
             "model: --augment-model MODEL."
         )
     else:
-        with all_mistakes() as check:
-            with check():
-                _load_model(settings.made_by.model)
-            with check():
-                _digest_of(settings.made_by.word_vectors)
+        load_parts(settings.made_by, settings.file)
 
 
 def prepare_augmented(settings: AugmentedSettings, examples) -> None:
@@ -140,7 +136,8 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
             file, examples, _fingerprint(made_by) if made_by else {}
         )
         print(
-            f"{file}: made earlier{', from the same inputs' if known else ''} "
+            f"{file}: made earlier"
+            f"{', from the same inputs' if known and made_by else ''} "
             f"(content {digest(file)}).",
             flush=True,
         )

@@ -2,10 +2,10 @@
 
 import tempfile
 
-from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.fitting import check_fit
 from kdkit.training.loaded_rows import load_rows
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
@@ -25,24 +25,14 @@ def fill_cache(settings: DistillSettings) -> TeacherCaches:
         The `TeacherCaches`.
 
     Raises:
-        UsageError: (a `ValueError`) for the user's mistakes, before any work.
+        UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if the disk has too little room.
     """
-    if not isinstance(settings.teacher, str):
-        raise UsageError(
-            "A cache is filled by a teacher that is there. Received: settings "
-            "of one that is trained within a run."
-        )
     stages = [
         stage
         for stage in settings.stages
         if stage.objectives and stage.data == "task"
     ]
-    if not stages:
-        raise UsageError(
-            f"No stage of recipe {settings.recipe!r} here learns from a "
-            "teacher on the task, so there is nothing to keep."
-        )
     task = open_task(settings.data)
     places = [settings.teacher, *settings.more_teachers]
     with all_mistakes() as check:
@@ -53,9 +43,8 @@ def fill_cache(settings: DistillSettings) -> TeacherCaches:
     prepare_transfer(settings, task)
     pretrained = settings.pretrained
     student, _ = make_model(settings.student, task, teachers[0], pretrained)
-    caches = TeacherCaches(
-        settings.cache, teachers, places, settings.data.sequence_length
-    )
+    check_fit(settings, student, teachers)
+    caches = TeacherCaches(settings.cache, teachers, places)
     with tempfile.TemporaryDirectory() as folder:
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
         material = rows.material(

@@ -24,7 +24,6 @@ class TeacherCaches:
         settings: `CacheSettings`.
         teachers: list of `kdkit.models.LoadedModel`.
         places: list of where they were loaded from.
-        sequence_length: int. What rows are cut to.
 
     Raises:
         UsageError: if a directory holds a cache of something else.
@@ -35,8 +34,8 @@ class TeacherCaches:
         settings: CacheSettings,
         teachers: list[LoadedModel],
         places: list,
-        sequence_length: int,
     ):
+        self._read = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
         directory = pathlib.Path(settings.directory)
         self._caches = [
@@ -50,7 +49,6 @@ class TeacherCaches:
                     "vocabulary": digest_of_text(
                         json.dumps(teacher.tokenizer.get_vocabulary())
                     ),
-                    "sequence_length": sequence_length,
                 },
                 settings.precision,
                 _say,
@@ -81,6 +79,11 @@ class TeacherCaches:
             describe(student),
         )
 
+        for read, entries in zip(
+            self._read, terms.teacher_entries, strict=True
+        ):
+            read.update(entry.name for entry in entries)
+
         def features(encoded):
             return _Features(
                 [
@@ -94,13 +97,10 @@ class TeacherCaches:
         return features
 
     def relative_errors(self) -> list[dict]:
-        """The relative error of each entry by name, for each teacher."""
+        """The relative error of what was read, by name, for each teacher."""
         return [
-            {
-                name: known["relative_error"]
-                for name, known in cache.describe()["entries"].items()
-            }
-            for cache in self._caches
+            {name: cache.relative_error(name) for name in sorted(read)}
+            for cache, read in zip(self._caches, self._read, strict=True)
         ]
 
 

@@ -1,7 +1,11 @@
 """What a run is made from, by content: the same or not the same."""
 
+import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Iterable
+
+import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
@@ -9,10 +13,44 @@ from kdkit.files import digest
 from kdkit.training.run_directory import RunDirectory
 
 
-def model_digest(place: str) -> str:
-    """Returns the digest of a model's files, or the name of a preset."""
-    files = models.model_files(place)
-    return str(place) if files is None else digest(files)
+def model_digest(place: str) -> str | None:
+    """Returns the digest of a model's files, or the name of a preset.
+
+    `None` for a path where no model is any more; loading it tells that.
+    """
+    try:
+        files = models.model_files(place)
+    except UsageError:
+        return None
+    if files is not None:
+        return digest(files)
+    return None if pathlib.Path(place).is_absolute() else str(place)
+
+
+def rows_digest(rows) -> str:
+    """Returns the digest of all that is in the rows of a split.
+
+    Args:
+        rows: `kdkit.data.Examples`, or rows of another kind of task.
+    """
+    total = hashlib.sha256()
+    _add(rows, total)
+    return total.hexdigest()[:16]
+
+
+def _add(value, total):
+    """Adds numbers and texts within dataclasses, lists and tuples."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _add(getattr(value, field.name), total)
+    elif isinstance(value, list | tuple):
+        total.update(f"[{len(value)}]".encode())
+        for entry in value:
+            _add(entry, total)
+    elif isinstance(value, np.ndarray):
+        total.update(value.tobytes())
+    else:
+        total.update(f"{value}\0".encode())
 
 
 def files_digest(places: Iterable[str]) -> str | None:

@@ -9,7 +9,9 @@ from kdkit.training.augmenting import check_augmentation
 from kdkit.training.augmenting import prepare_augmented
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
+from kdkit.training.inputs import rows_digest
 from kdkit.training.pretraining import pretrain
+from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import check_data
 
@@ -54,12 +56,12 @@ def prepare_transfer(settings: DistillSettings, task: Task) -> None:
         prepare_augmented(settings.augmented, train)
 
 
-def inputs_of(settings: DistillSettings) -> dict[str, str | None]:
+def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
     """Returns what a distillation is made from, by content.
 
     What is made within the run directory is not among it.
     """
-    inputs = {}
+    inputs = data_inputs(task, settings.data)
     teachers = [settings.teacher, *settings.more_teachers]
     student = settings.student
     models = {
@@ -70,6 +72,8 @@ def inputs_of(settings: DistillSettings) -> dict[str, str | None]:
         "pretrained": settings.pretrained,
         "student": student.checkpoint,
     }
+    if student.copy_from not in (None, "teacher", "pretrained"):
+        models["student"] = student.copy_from
     for name, place in models.items():
         if isinstance(place, str):
             inputs[name] = model_digest(place)
@@ -85,6 +89,14 @@ def inputs_of(settings: DistillSettings) -> dict[str, str | None]:
         if places:
             inputs[name] = files_digest(places)
     return inputs
+
+
+def data_inputs(task: Task, settings: DataSettings) -> dict[str, str]:
+    """Returns the digests of the rows to train and to choose on."""
+    return {
+        split: rows_digest(task.load(split, settings.data_dir))
+        for split in ("train", settings.dev_split)
+    }
 
 
 def _check_there(files):

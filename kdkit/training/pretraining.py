@@ -1,5 +1,7 @@
 """Pretraining: encoders from running text, alone or from a teacher."""
 
+import pathlib
+
 import keras
 import keras_hub
 
@@ -46,7 +48,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    with open_run(run_dir, to_dict(settings)) as run:
+    with open_run(run_dir, to_dict(settings), PretrainSettings) as run:
         inputs = _inputs(settings)
         check_inputs(run, inputs)
         if says_finished(run):
@@ -101,6 +103,13 @@ def _inputs(settings):
     ):
         if place is not None:
             inputs[name] = model_digest(place)
+    if settings.tokenizer is not None:
+        place = pathlib.Path(settings.tokenizer)
+        inputs["tokenizer"] = (
+            files_digest([place])
+            if place.suffix == ".txt"
+            else model_digest(settings.tokenizer)
+        )
     return inputs
 
 

@@ -9,6 +9,8 @@ import time
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.settings import differences
+from kdkit.settings import from_dict
+from kdkit.settings import to_dict
 
 CONFIG = "config.json"
 EVENTS = "metrics.jsonl"
@@ -71,12 +73,15 @@ class RunDirectory:
 
 
 @contextlib.contextmanager
-def open_run(path, settings: dict):
+def open_run(path, settings: dict, kind=None):
     """Opens a new or a started run directory and locks it.
 
     Args:
         path: string or path of the directory, which is made if necessary.
         settings: dict. The resolved settings of the run.
+        kind: the dataclass of the settings, or `None`. Its defaults stand for
+            what the version that began the run did not know yet. Defaults to
+            `None`.
 
     Yields:
         A `RunDirectory`.
@@ -100,8 +105,13 @@ def open_run(path, settings: dict):
             )
     path.mkdir(parents=True, exist_ok=True)
     with _locked(path):
-        _check_settings(path, settings)
+        _check_settings(path, settings, kind)
         yield RunDirectory(path)
+
+
+def is_finished(path) -> bool:
+    """Whether there is a finished run in a directory."""
+    return RunDirectory(pathlib.Path(path)).is_finished
 
 
 def read_config(path) -> dict:
@@ -138,11 +148,16 @@ def _locked(path):
         yield
 
 
-def _check_settings(path, settings):
+def _check_settings(path, settings, kind):
     """Refuses a directory that was made with other settings."""
     if not (path / CONFIG).exists():
         return
-    found = differences(read_config(path), settings)
+    there = read_config(path)
+    if kind is not None:
+        # Of another kind of run, or of fields that are gone: as they stand.
+        with contextlib.suppress(UsageError):
+            there = to_dict(from_dict(kind, there))
+    found = differences(there, settings)
     if found:
         listed = "\n".join(f"  {line}" for line in found)
         raise UsageError(

@@ -3,14 +3,15 @@
 import keras
 
 from kdkit import models
-from kdkit.distiller import Distiller
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.fitting import check_fit
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import log_inputs
+from kdkit.training.inputs import model_digest
 from kdkit.training.keeping import keep_model
 from kdkit.training.loaded_rows import load_rows
 from kdkit.training.logged_metrics import evaluate_other
@@ -21,10 +22,12 @@ from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
 from kdkit.training.preparing import check_transfer
+from kdkit.training.preparing import data_inputs
 from kdkit.training.preparing import inputs_of
 from kdkit.training.preparing import prepare_transfer
 from kdkit.training.pretraining import pretrain
 from kdkit.training.provenance import provenance
+from kdkit.training.run_directory import is_finished
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
@@ -53,7 +56,7 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    with open_run(run_dir, to_dict(settings)) as run:
+    with open_run(run_dir, to_dict(settings), TeacherSettings) as run:
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
@@ -63,8 +66,14 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             with check():
                 model, tokenizer = make_model(settings.model, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
+        inputs = data_inputs(task, settings.data)
+        place = settings.model.checkpoint or settings.model.copy_from
+        if place is not None:
+            inputs["model"] = model_digest(place)
+        check_inputs(run, inputs)
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
+        log_inputs(run, inputs)
         model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
             name="teacher",
@@ -106,11 +115,10 @@ def distill(settings: DistillSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    with open_run(run_dir, to_dict(settings)) as run:
+    with open_run(run_dir, to_dict(settings), DistillSettings) as run:
         if says_finished(run):
             return
         teacher_place, pretrained = _make_teachers(settings, run)
-        corpus = None
         with all_mistakes() as check:
             with check():
                 check_transfer(settings, task)
@@ -118,18 +126,14 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
-                if settings.general is None:
-                    corpus = _check_fit(
-                        settings, task, teachers, pretrained, run
-                    )
+                corpus = _check_fit(settings, task, teachers, pretrained, run)
         prepare_transfer(settings, task)
-        inputs = inputs_of(settings)
+        inputs = inputs_of(settings, task)
         check_inputs(run, inputs)
-        if corpus is None:  # the student's sizes were not there before
-            corpus = _check_fit(settings, task, teachers, pretrained, run)
+        # Before the rows, so that what they leave is a run's.
+        run.write_config(to_dict(settings), provenance())
         tokenizer = teachers[0].tokenizer
         rows = load_rows(settings, task, tokenizer, run.path / "augmented")
-        run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
         rows.log(run)
         material = rows.material(
@@ -149,7 +153,6 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 settings.cache,
                 teachers,
                 [teacher_place, *settings.more_teachers],
-                settings.data.sequence_length,
             )
         best = {}
         for name, all_stages in settings.arms.items():
@@ -214,32 +217,24 @@ def _make_teachers(settings, run):
 def _check_fit(settings, task, teachers, pretrained, run):
     """Builds what the stages will build, so that what does not fit is told.
 
-    Returns the stages on a corpus, ready to run.
+    Returns the stages on a corpus, ready to run. A student that general
+    distillation has yet to make is taken by its sizes.
     """
-    student, _ = make_model(settings.student, task, teachers[0], pretrained)
+    sizes = settings.student
+    if settings.general is not None and not is_finished(sizes.checkpoint):
+        sizes = settings.general.model
+    student, _ = make_model(sizes, task, teachers[0], pretrained)
     with all_mistakes() as check:
-        for model in (student, *(teacher.model for teacher in teachers)):
-            with check():
-                check_length(settings.data.sequence_length, model, DATA_LENGTH)
         with check():
-            corpus = prepare_corpus_stages(
+            check_fit(settings, student, teachers)
+        with check():
+            return prepare_corpus_stages(
                 settings,
                 student,
                 teachers[0].tokenizer,
                 pretrained,
                 run.path / "corpus",
             )
-        for stage in settings.stages:
-            if stage.objectives and stage.data == "task":
-                with check():
-                    Distiller(
-                        [teacher.model for teacher in teachers],
-                        student,
-                        stage.build_objectives(),
-                        stage.label_weight,
-                        settings.teacher_weights or None,
-                    )
-    return corpus
 
 
 def _keep(run, arm, tokenizer, settings, task):

@@ -20,7 +20,11 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.runner import distill
 
 TRIALS = "trials"
-OTHER_MODELS = ("teacher.", "pretrained.", "control.")
+# What runs share, or have before them: no trial has its own.
+OTHER_MODELS = (
+    "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
+)  # fmt: skip
+SHARED = ("general.", "augmented.made_by.", "cache.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +81,8 @@ def find_field(settings, name: str) -> str:
         if path == name
         or (path.endswith(f".{name}") and not path.startswith(OTHER_MODELS))
     ]
+    if name in paths:
+        return name
     if len(paths) == 1:
         return paths[0]
     if not paths:
@@ -165,6 +171,13 @@ def check_axes(settings: DistillSettings, axes: tuple[Axis, ...]) -> None:
         UsageError: if a value is impossible.
     """
     for axis in axes:
+        if axis.field.startswith(SHARED) or (
+            axis.field.startswith("teacher") and settings.cache is not None
+        ):
+            raise UsageError(
+                f"{axis.field} is of what the trials share. Expected a setting "
+                "of the distillation itself. Make a sweep for each value."
+            )
         for value in axis.values:
             chosen = override(settings, [_assignment(axis.field, value)])
             if chosen.student.num_layers is not None:

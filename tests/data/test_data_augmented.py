@@ -78,6 +78,14 @@ def test_what_is_stored_is_opened_without_the_file(file, tokenizer):
     assert isinstance(again.encoded.token_ids, np.memmap)
 
 
+def test_another_file_is_stored_anew(file, tokenizer):
+    store(file, tokenizer)
+    file.write_text(file.read_text().replace("a so film", "so so"))
+    again = store(file, tokenizer)
+    whole = data.encode(Examples((["so so"],)), tokenizer, 8)
+    assert (again.encoded.row(4) == whole.row(0)).all()
+
+
 def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):
     stored = store(file, tokenizer)
     assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))

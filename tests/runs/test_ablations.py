@@ -124,3 +124,50 @@ def test_every_arm_and_seed_is_a_run_and_a_row(
             ]
             assert objective.layer_map == row["arm"]
     assert "not printed" in output
+
+
+def test_arms_do_without_what_comes_before_the_stages(
+    ran, finished_run, tmp_path, capsys
+):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    copies = folder / "copies.tsv"
+    copies.write_text("source_row\tcolumn\tcopy\tsentence\n")
+    text = folder / "text.txt"
+    text.write_text("a fine film\n")
+    command = [
+        "ablate", "tinybert", "--over", "stages", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--run-dir", str(tmp_path / "arms"),
+    ]  # fmt: skip
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    assert "no_general: left out" in output
+    assert "no_augment: left out" in output
+    arms = {path.parent.name for path in ran}
+    assert arms == {"full", "no_task", "no_intermediate_layer"}
+    ran.clear()
+    command[-1] = str(tmp_path / "more")
+    command += [
+        "--general", str(folder / "general"), "--corpus", str(text),
+        "--pretrained", "somewhere", "--augment", str(copies),
+        "--cache", str(folder / "cache"),
+        "--set", "general.model.num_layers=3",
+    ]  # fmt: skip
+    assert main(command) == 0
+    settings = {path.parent.name: made for path, made in ran.items()}
+    assert set(settings) == arms | {"no_general", "no_augment"}
+    full = settings["full"]
+    assert full.student.checkpoint == str(folder / "general")
+    assert full.augmented.file == str(copies)
+    without = settings["no_general"]
+    # The student that it would have been, from random weights.
+    assert without.student == full.general.model
+    assert without.student.num_layers == 3
+    assert without.general is None
+    assert without.augmented == full.augmented
+    assert settings["no_augment"].augmented is None
+    assert settings["no_augment"].general == full.general
+    labels = settings["no_task"]
+    assert not any(stage.objectives for stage in labels.stages)
+    assert (labels.cache, labels.general) == (None, full.general)

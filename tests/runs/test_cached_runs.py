@@ -119,4 +119,4 @@ def test_a_recipe_without_teacher_has_nothing_to_keep(
         "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
     assert main(command) == 2
-    assert "there is nothing to keep" in capsys.readouterr().err
+    assert "there is no use for cache" in capsys.readouterr().err

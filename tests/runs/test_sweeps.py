@@ -132,3 +132,18 @@ def test_the_papers_search_names_settings_that_exist():
             settings = smoke.distillation(RECIPES[step.recipe])
             for name, values in step.over.items():
                 Axis(find_field(settings, name), values)
+
+
+def test_what_trials_share_is_no_axis(finished_run, tmp_path, capsys):
+    for field, value in (("cache.precision", "int8"), ("teacher", "x")):
+        words = command(
+            finished_run, tmp_path / "run", "--cache", str(tmp_path / "cache"),
+            "--over", f"{field}={value}",
+        )  # fmt: skip
+        assert main(words) == 2
+        assert f"{field} is of what the trials share" in capsys.readouterr().err
+
+
+def test_a_whole_path_is_no_end_of_another():
+    settings = smoke.distillation(RECIPES["distilbert"])
+    assert find_field(settings, "seed") == "seed"
