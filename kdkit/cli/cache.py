@@ -1,7 +1,7 @@
 """Runs a teacher over all rows of a task, and keeps what a recipe reads of it.
 
-kdkit distill --cache DIR does this by itself; this verb does it beforehand. The
-outputs are known by the tokens of their rows, so all runs with this teacher
+With --cache, kdkit distill does this by itself; this verb does it beforehand.
+The outputs are known by the tokens of their rows, so all runs with this teacher
 share them: other seeds, stages, arms and selections of rows. The last line is a
 JSON object with the error of each output that was kept in fewer bits.
 
