@@ -119,7 +119,7 @@ def print_table(rows):
     table = Table(*columns.values())
     for row in rows:
         table.add_row(*(str(row[name]) for name in columns))
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 if __name__ == "__main__":

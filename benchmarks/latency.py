@@ -133,7 +133,7 @@ def print_table(results):
             f"{teacher.size_bytes / result.size_bytes:.1f}×",
             f"{result.parameters / 1e6:.2f}" if result.parameters else "?",
         )
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 if __name__ == "__main__":
