@@ -1,5 +1,6 @@
 """A teacher's outputs, run once and then read."""
 
+import functools
 import os
 import pathlib
 import shutil
@@ -13,6 +14,7 @@ from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
 from kdkit.taps import Entry
 from kdkit.teacher_cache.filling import Filling
+from kdkit.teacher_cache.filling import make_run
 from kdkit.teacher_cache.filling import output_shapes
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.keys import find
@@ -58,7 +60,8 @@ class TeacherCache:
         check_precision(precision)
         self.directory = pathlib.Path(directory)
         self.precision = precision
-        self._teacher = teacher
+        # Traced once for train, dev and all that follow.
+        self._run = functools.cache(functools.partial(make_run, teacher))
         self._announce = announce
         self._index = Index(
             self.directory, {**fingerprint, "precision": precision}
@@ -182,10 +185,9 @@ class TeacherCache:
                 f"{len(encoded)} rows are there."
             )
             return
-        shapes = output_shapes(self._teacher, encoded, incomplete)
-        filling = Filling(
-            self._teacher, encoded, numbers, shapes, self.precision
-        )
+        run = self._run(tuple(incomplete))
+        shapes = output_shapes(run, encoded, incomplete)
+        filling = Filling(run, encoded, numbers, shapes, self.precision)
         self._check_room(filling.size)
         self._announce(
             f"{self.directory}: running the teacher over {len(numbers)} rows, "

@@ -20,13 +20,19 @@ SHARD_BYTES = 64_000_000
 SHARD_ROWS = 65_536
 
 
-def output_shapes(teacher, encoded: EncodedExamples, entries) -> dict:
-    """Returns the shape of each entry for one row, by running a short one."""
+def output_shapes(run, encoded: EncodedExamples, entries) -> dict:
+    """Returns the shape of each entry for one row, by running a short one.
+
+    Args:
+        run: callable, as `make_run` returns it.
+        encoded: `kdkit.data.EncodedExamples`.
+        entries: sequence of `kdkit.taps.Entry`.
+    """
     row = take(encoded, np.array([int(encoded.row_lengths.argmin())]))
     batches, _ = evaluation_batches(row, 1)
     (batch,) = list(batches)
     inputs = batch[0] if isinstance(batch, tuple) else batch
-    taps = _run(teacher, entries)(inputs)
+    taps = run(inputs)
     return {
         entry: entry.shape(np.asarray(taps[entry.name])) for entry in entries
     }
@@ -66,15 +72,15 @@ class Filling:
     """A pass of a teacher over rows.
 
     Args:
-        teacher: `keras.Model`.
+        run: callable, as `make_run` returns it.
         encoded: `kdkit.data.EncodedExamples`.
         numbers: int array. The rows to run.
         shapes: dict from `Entry` to shape.
         precision: string.
     """
 
-    def __init__(self, teacher, encoded, numbers, shapes, precision):
-        self._teacher = teacher
+    def __init__(self, run, encoded, numbers, shapes, precision):
+        self._run = run
         self._encoded = encoded
         self._numbers = numbers
         self._shapes = shapes
@@ -136,7 +142,6 @@ class Filling:
         batches, order = evaluation_batches(
             chosen, BATCH_SIZE, num_buckets=NUM_BUCKETS
         )
-        run = _run(self._teacher, self._shapes)
         done = 0
         for inputs in batches:
             count = len(inputs["token_ids"]) // chosen.sequences_per_row
@@ -144,7 +149,7 @@ class Filling:
             done += count
             taps = {
                 name: np.asarray(tensor, "float32")
-                for name, tensor in run(inputs).items()
+                for name, tensor in self._run(inputs).items()
             }
             yield taps, numbers[rows], inputs["padding_mask"].numpy().sum(1)
 
@@ -200,8 +205,13 @@ class _Pending:
         return shard, known
 
 
-def _run(teacher, entries):
-    """A compiled function from inputs to the tensors of entries, by name."""
+def make_run(teacher, entries):
+    """Returns a compiled function from inputs to tensors by entry's name.
+
+    Args:
+        teacher: `keras.Model`.
+        entries: iterable of `kdkit.taps.Entry`.
+    """
     run = tapped(teacher, sorted({entry.tap for entry in entries}))
 
     def outputs(inputs):

@@ -12,6 +12,7 @@ from helpers import VOCABULARY_SIZE
 from helpers import bert
 
 from kdkit import data
+from kdkit import models
 from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -171,6 +172,35 @@ def test_logits_of_questions_are_of_rows_and_states_of_options(tmp_path):
     found = cached(numbers, LENGTH)[entry.name]
     expected = states[numbers].reshape(6, -1)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_logits_of_questions_are_one_row_for_all_options(tmp_path):
+    encoded = rows(6, sequences_per_row=3)
+    backbone = bert(num_layers=LAYERS, num_classes=None)
+    model = models.add_head(backbone, models.Head("multiple_choice", 3))
+    entries = [Entry("logits"), Entry("cls_states", 2)]
+    cached = make(tmp_path, model).outputs(encoded, entries)
+    for x, labels in batches_with(encoded, cached):
+        expected = tapped(model, ["logits", "cls_states"])(x)
+        assert x["logits"].shape == (len(labels), 3)
+        assert x["cls_states/2"].shape == (3 * len(labels), 8)
+        for entry in entries:
+            np.testing.assert_allclose(
+                x[entry.name], entry.read(expected), atol=1e-5
+            )
+
+
+def test_logits_of_tokens_are_as_long_as_their_row(tmp_path):
+    encoded = rows(7)
+    backbone = bert(num_layers=LAYERS, num_classes=None)
+    model = models.add_head(backbone, models.Head("tokens", 4))
+    cached = make(tmp_path, model).outputs(encoded, [Entry("logits")])
+    for x, _ in batches_with(encoded, cached):
+        real = x["padding_mask"].numpy()[:, :, None]
+        expected = model({name: x[name] for name in model.input})
+        np.testing.assert_allclose(
+            x["logits"], expected.numpy() * real, atol=1e-5
+        )
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
