@@ -15,7 +15,13 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
-SCRIPTS = ("distill_step.py", "latency.py", "depth.py", "augmentation.py")
+SCRIPTS = (
+    "distill_step.py",
+    "latency.py",
+    "depth.py",
+    "augmentation.py",
+    "cached_step.py",
+)
 
 
 def main():

@@ -2,13 +2,11 @@
 
 from kdkit.objectives.binding import bind
 from kdkit.objectives.objective import Objective
-from kdkit.objectives.teachers import TEACHER_OUTPUTS
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
 from kdkit.objectives.weights import label_weights
 
 __all__ = [
-    "TEACHER_OUTPUTS",
     "Objective",
     "Teachers",
     "Terms",

@@ -4,13 +4,11 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import Entry
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import tapped
-
-# The feature of a batch that stands for running the teachers.
-TEACHER_OUTPUTS = "teacher_outputs"
 
 
 class Teachers:

@@ -17,6 +17,7 @@ from kdkit.taps.names import OUTPUT_TAPS
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
+from kdkit.taps.names import TEACHER_OUTPUTS
 from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.shape import ModelShape
 from kdkit.taps.shape import check_taps
@@ -32,6 +33,7 @@ __all__ = [
     "PER_LAYER_TAPS",
     "STATE_TAPS",
     "TAPS",
+    "TEACHER_OUTPUTS",
     "VECTOR_TAPS",
     "Entry",
     "ModelShape",

@@ -8,3 +8,6 @@ PER_LAYER_TAPS = STATE_TAPS + ATTENTION_TAPS + VECTOR_TAPS
 TAPS = OUTPUT_TAPS + PER_LAYER_TAPS
 
 CLS_INDEX = 0  # [CLS], or what a tokenizer has in its place, stands first.
+# The feature of a batch that stands for running the teachers: a tuple of a dict
+# of tensors by `Entry.name` for each of them.
+TEACHER_OUTPUTS = "teacher_outputs"

@@ -5,9 +5,11 @@ from kdkit.teacher_cache.keys import row_keys
 from kdkit.teacher_cache.keys import sequence_keys
 from kdkit.teacher_cache.precision import PRECISIONS
 from kdkit.teacher_cache.precision import check_precision
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 
 __all__ = [
     "PRECISIONS",
+    "OutputsOfTeachers",
     "TeacherCache",
     "check_precision",
     "row_keys",

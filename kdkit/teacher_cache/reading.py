@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from kdkit.taps import LENGTH
+from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
 from kdkit.teacher_cache.precision import unpack
 
@@ -71,3 +72,39 @@ class CachedOutputs:
                 one[tuple(map(slice, real))] = values.reshape(real)
             features[entry.name] = batch
         return features
+
+
+class OutputsOfTeachers:
+    """The outputs of all teachers, as the feature that a `Distiller` reads.
+
+    Args:
+        outputs: sequence of `CachedOutputs`, one per teacher, in their order.
+
+    Example:
+
+    ```python
+    outputs = kdkit.teacher_cache.OutputsOfTeachers(
+        [cache.outputs(rows, entries)]
+    )
+    batches, steps = kdkit.data.training_batches(
+        rows, 32, seed=0, features=lambda rows: outputs
+    )
+    distiller.fit(batches, steps_per_epoch=steps)
+    ```
+    """
+
+    def __init__(self, outputs):
+        self._outputs = tuple(outputs)
+
+    @property
+    def signature(self) -> dict:
+        """What `__call__` returns, as `tf.data` wants it."""
+        return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the feature, of what `CachedOutputs` gives."""
+        return {
+            TEACHER_OUTPUTS: tuple(
+                one(rows, padded_length) for one in self._outputs
+            )
+        }

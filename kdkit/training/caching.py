@@ -5,9 +5,9 @@ import pathlib
 
 from kdkit.files import digest_of_text
 from kdkit.models import LoadedModel
-from kdkit.objectives import TEACHER_OUTPUTS
 from kdkit.objectives import Terms
 from kdkit.taps import describe
+from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
 from kdkit.training.inputs import model_digest
 from kdkit.training.stages import Stage
@@ -85,7 +85,7 @@ class TeacherCaches:
             read.update(entry.name for entry in entries)
 
         def features(encoded):
-            return _Features(
+            return OutputsOfTeachers(
                 [
                     cache.outputs(encoded, entries)
                     for cache, entries in zip(
@@ -102,24 +102,6 @@ class TeacherCaches:
             {name: cache.relative_error(name) for name in sorted(read)}
             for cache, read in zip(self._caches, self._read, strict=True)
         ]
-
-
-class _Features:
-    """The outputs of all teachers, under one name."""
-
-    def __init__(self, outputs):
-        self._outputs = outputs
-
-    @property
-    def signature(self):
-        return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
-
-    def __call__(self, rows, padded_length):
-        return {
-            TEACHER_OUTPUTS: tuple(
-                one(rows, padded_length) for one in self._outputs
-            )
-        }
 
 
 def _say(line):
