@@ -1,10 +1,13 @@
 """Files: new ones beside their final name until all is well; their digests."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import pathlib
 import tempfile
+
+from kdkit.errors import UsageError
 
 
 @contextlib.contextmanager
@@ -42,6 +45,26 @@ def write_text(path: pathlib.Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path, busy: str | None = None):
+    """Holds a lock file; the system frees it when its process dies.
+
+    Args:
+        path: `pathlib.Path` of the lock file, in a folder that is there.
+        busy: string or `None`. What is wrong if another process holds it;
+            `None` to wait for that process. Defaults to `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) with `busy`.
+    """
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError as error:
+            raise UsageError(busy) from error
+        yield
 
 
 def digest(*paths: pathlib.Path) -> str:

@@ -1,5 +1,6 @@
 """NumPy oracles, tiny models and tiny data for the tests."""
 
+import json
 import subprocess
 import sys
 
@@ -210,3 +211,10 @@ def run_without_kdkit(program, folder):
         text=True,
         check=True,
     ).stdout
+
+
+def read_events(run, kind):
+    """The events of a kind in the log of a run directory."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event for event in events if event["event"] == kind]

@@ -1,8 +1,6 @@
 """Augmented rows on disk: written step by step, gone on with, then named."""
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -12,6 +10,7 @@ from collections.abc import Callable
 from kdkit.data.examples import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.files import locked
 from kdkit.files import write_text
 
 ROWS_PER_STEP = 1024  # augmented together
@@ -90,7 +89,13 @@ def write_augmented(
     fingerprint = {**fingerprint, "texts": _digest(examples)}
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(output):
+        lock = output.with_name(f".{output.name}.lock")
+        busy = (
+            f"Another process is writing {output}. Wait for it, or name "
+            "another file."
+        )
+        with locked(lock, busy):
+            check_output(output)  # another may just have finished it
             progress = _begun(part, state, output, fingerprint)
             progress = _write(
                 examples, augmenter, part, state, fingerprint, progress,
@@ -99,6 +104,7 @@ def write_augmented(
             # The note first: a file without one would not be known.
             os.replace(state, _note_of(output))
             os.replace(part, output)
+            lock.unlink()
     except OSError as error:
         kept = _begun(part, state, output, fingerprint).rows
         raise RunError(
@@ -107,23 +113,6 @@ def write_augmented(
             "on with the others."
         ) from error
     return progress
-
-
-@contextlib.contextmanager
-def _locked(output):
-    """Holds a file while it is written; the system frees it on any death."""
-    lock = output.with_name(f".{output.name}.lock")
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                f"Another process is writing {output}. Wait for it, or name "
-                "another file."
-            ) from error
-        check_output(output)  # another may just have finished it
-        yield
-        lock.unlink()
 
 
 def _write(

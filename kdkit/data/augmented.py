@@ -114,15 +114,21 @@ def store_augmented(
     )
     if not _is_stored(directory, made_of, len(chosen)):
         copies = _Copies(file, examples, row_numbers, known)
-        _store_or_tell(
-            itertools.chain(zip(*chosen.texts, strict=True), copies),
-            len(examples.texts),
-            tokenizer,
-            sequence_length,
-            directory,
-            copies,
-            {"file": made_of, "num_labeled": len(chosen)},
-        )
+        try:
+            _store(
+                itertools.chain(zip(*chosen.texts, strict=True), copies),
+                len(examples.texts),
+                tokenizer,
+                sequence_length,
+                directory,
+                copies,
+                {"file": made_of, "num_labeled": len(chosen)},
+            )
+        except OSError as error:
+            raise RunError(
+                f"The augmented rows cannot be written to {directory}: "
+                f"{error.strerror}. Make room, and give the same command again."
+            ) from error
     index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
     columns = {
         name: np.memmap(directory / name, dtype=dtype, mode="r")
@@ -176,17 +182,6 @@ def _is_stored(directory, made_of, num_labeled):
         None,
         index["file"],
     )
-
-
-def _store_or_tell(rows, num_texts, tokenizer, sequence_length, directory, *of):
-    """Writes the columns; a full disk is told in a line."""
-    try:
-        _store(rows, num_texts, tokenizer, sequence_length, directory, *of)
-    except OSError as error:
-        raise RunError(
-            f"The augmented rows cannot be written to {directory}: "
-            f"{error.strerror}. Make room, and give the same command again."
-        ) from error
 
 
 def _store(

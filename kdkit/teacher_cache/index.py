@@ -1,13 +1,13 @@
 """What a cache holds, in one file that several processes may add to."""
 
 import contextlib
-import fcntl
 import json
 import pathlib
 import shutil
 
 from kdkit.errors import UsageError
 from kdkit.files import digest
+from kdkit.files import locked
 from kdkit.files import write_text
 
 INDEX = "index.json"
@@ -128,9 +128,6 @@ class Index:
     def _write(self, index):
         write_text(self.directory / INDEX, json.dumps(index, indent=1))
 
-    @contextlib.contextmanager
     def _locked(self, what="index"):
-        """Waits for others; a dead one's lock is gone with it."""
-        with open(self.directory / f".{what}.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        """Waits for others that do the same."""
+        return locked(self.directory / f".{what}.lock")

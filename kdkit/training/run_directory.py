@@ -1,12 +1,12 @@
 """Run directories: configuration, event log, and one process at a time."""
 
 import contextlib
-import fcntl
 import json
 import pathlib
 import time
 
 from kdkit.errors import UsageError
+from kdkit.files import locked
 from kdkit.files import write_text
 from kdkit.settings import differences
 from kdkit.settings import from_dict
@@ -104,7 +104,11 @@ def open_run(path, settings: dict, kind=None):
                 f"or empty directory. Received one with: {strangers[:5]}."
             )
     path.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    busy = (
+        f"Another process is working on the run in {path}. Wait for it, or "
+        "choose another --run-dir."
+    )
+    with locked(path / ".lock", busy):
         _check_settings(path, settings, kind)
         yield RunDirectory(path)
 
@@ -132,20 +136,6 @@ def read_config(path) -> dict:
 def write_json(path: pathlib.Path, value) -> None:
     """Writes JSON under a temporary name and renames it."""
     write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-@contextlib.contextmanager
-def _locked(path):
-    """Holds the lock of a run directory; the system frees it on any death."""
-    with open(path / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                f"Another process is working on the run in {path}. Wait for "
-                "it, or choose another --run-dir."
-            ) from error
-        yield
 
 
 def _check_settings(path, settings, kind):

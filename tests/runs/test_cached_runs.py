@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+from helpers import read_events
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
@@ -15,12 +16,6 @@ from kdkit.training import distill
 from kdkit.training import fill_cache
 
 ROWS = 48
-
-
-def events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [event for event in found if event["event"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +43,7 @@ def runs(settings, tmp_path_factory):
 
 def test_losses_are_those_with_the_teacher_run(runs):
     plain, cached = (
-        events(runs / name, "epoch") for name in ("plain", "cached")
+        read_events(runs / name, "epoch") for name in ("plain", "cached")
     )
     assert len(plain) == len(cached) == 2
     for one, other in zip(plain, cached, strict=True):
@@ -58,7 +53,7 @@ def test_losses_are_those_with_the_teacher_run(runs):
 
 
 def test_errors_of_what_was_kept_are_logged(runs):
-    (event,) = events(runs / "cached", "teacher_cache")
+    (event,) = read_events(runs / "cached", "teacher_cache")
     assert event["precision"] == "fp32"
     first, second = event["relative_errors"]
     assert set(first) == set(second)

@@ -6,6 +6,7 @@ import json
 import keras_hub
 import numpy as np
 import pytest
+from helpers import read_events
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -18,12 +19,6 @@ from kdkit.training import distill
 from kdkit.training import pretrain
 
 ROWS = 32
-
-
-def events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [event for event in found if event["event"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +43,21 @@ def test_student_is_kept_in_float32(run):
 def test_metrics_are_those_of_what_was_kept(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    (finished,) = events(run, "run_finished")
+    (finished,) = read_events(run, "run_finished")
     assert answer["metrics"] == finished["best"]["student"]["metrics"]
 
 
 def test_losses_are_near_those_in_float32(run, finished_run):
-    for epoch in events(run, "epoch"):
+    for epoch in read_events(run, "epoch"):
         assert np.isfinite(list(epoch["logs"].values())).all()
     (first,) = (
         epoch["logs"]["hidden_state_mse"]
-        for epoch in events(run, "epoch")
+        for epoch in read_events(run, "epoch")
         if epoch["stage"] == "intermediate_layer"
     )
     (expected,) = (
         epoch["logs"]["hidden_state_mse"]
-        for epoch in events(finished_run, "epoch")
+        for epoch in read_events(finished_run, "epoch")
         if epoch["stage"] == "intermediate_layer"
     )
     # The same student on the first half of the steps.

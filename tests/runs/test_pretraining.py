@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import log_softmax
+from helpers import read_events
 
 from kdkit import data
 from kdkit.cli.main import main
@@ -28,12 +29,6 @@ def settings(epochs=2, **changes):
     return dataclasses.replace(
         smoke.PRETRAINING, corpus=CORPUS, stages=(stage,), **changes
     )
-
-
-def read_events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
-    return [event for event in events if event["event"] == kind]
 
 
 @pytest.fixture(scope="module")

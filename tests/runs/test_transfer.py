@@ -6,6 +6,7 @@ import json
 import keras
 import numpy as np
 import pytest
+from helpers import read_events
 
 from kdkit import data
 from kdkit.cli.main import main
@@ -29,12 +30,6 @@ from kdkit.training.run_settings import with_more_epochs
 from kdkit.training.task_data import load_unlabeled
 
 ROWS = 32
-
-
-def events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [event for event in found if event["event"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -71,22 +66,22 @@ def run(settings, finished_run, tmp_path_factory):
 
 
 def test_unlabelled_rows_of_dev_are_dropped_and_counted(run):
-    (event,) = events(run, "unlabeled")
+    (event,) = read_events(run, "unlabeled")
     assert (event["rows"], event["dropped"]) == (21, 1)
     assert event["compared_with"] == ["dev", "test"]
 
 
 def test_an_epoch_has_the_stated_proportion(run):
-    (epoch,) = events(run, "epoch")
+    (epoch,) = read_events(run, "epoch")
     assert epoch["step"] == np.ceil(1.5 * ROWS / 32)
     assert {"hard_label_loss", "soft_cross_entropy"} <= epoch["logs"].keys()
 
 
 def test_every_teacher_is_evaluated(run, finished_run):
-    arms = [event["arm"] for event in events(run, "evaluation")]
+    arms = [event["arm"] for event in read_events(run, "evaluation")]
     assert arms == ["teacher", "teacher_2", "student"]
-    second = events(run, "evaluation")[1]["metrics"]
-    (finished,) = events(finished_run, "run_finished")
+    second = read_events(run, "evaluation")[1]["metrics"]
+    (finished,) = read_events(finished_run, "run_finished")
     assert second == finished["best"]["student"]["metrics"]
 
 
@@ -116,7 +111,7 @@ def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
 def test_verbs_take_the_run_of_a_bilstm(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    (finished,) = events(run, "run_finished")
+    (finished,) = read_events(run, "run_finished")
     assert answer["metrics"] == pytest.approx(
         finished["best"]["student"]["metrics"]
     )

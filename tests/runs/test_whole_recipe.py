@@ -6,6 +6,7 @@ import json
 import keras_hub
 import numpy as np
 import pytest
+from helpers import read_events
 
 from kdkit import data
 from kdkit.cli.main import main
@@ -106,15 +107,10 @@ def run(command, place):
     return place / "run"
 
 
-def events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [event for event in found if event["event"] == kind]
-
-
 def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
     first, last = (
-        event["metrics"] for event in events(place / "general", "evaluation")
+        event["metrics"]
+        for event in read_events(place / "general", "evaluation")
     )
     assert set(first) == {"loss", "attention_mse", "hidden_state_mse"}
     assert last["loss"] < first["loss"]
@@ -147,17 +143,17 @@ def test_student_starts_from_it(run, place):
 
 
 def test_an_epoch_has_rows_and_copies(run, place):
-    (counts,) = events(run, "augmented")
+    (counts,) = read_events(run, "augmented")
     lines = (place / "copies.tsv").read_text().splitlines()[1:]
     assert counts["rows"] == ROWS
     assert counts["copies"] + counts["left_out"] == len(lines) > ROWS
     assert counts["rows_of_epoch"] == ROWS + counts["copies"]
-    for epoch in events(run, "epoch"):
+    for epoch in read_events(run, "epoch"):
         assert epoch["step"] == -(-counts["rows_of_epoch"] // 32)
 
 
 def test_report_says_what_an_epoch_had(run):
-    (counts,) = events(run, "augmented")
+    (counts,) = read_events(run, "augmented")
     notes = " ".join(run_notes(read_run(run)))
     assert f"An epoch has {counts['rows_of_epoch']} rows" in notes
 
@@ -169,7 +165,7 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     assert f"{place / 'general'}: begun earlier with the same corpus" in out
     assert f"{place / 'copies.tsv'}: made earlier, from the same inputs" in out
     # And copies are drawn anew for each epoch.
-    (counts,) = events(place / "again", "augmented")
+    (counts,) = read_events(place / "again", "augmented")
     assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
