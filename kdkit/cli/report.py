@@ -3,12 +3,15 @@
 With --markdown it writes the tables of all runs, those that differ only in
 their seed taken together, between the markers <!-- kdkit:results:start --> and
 <!-- kdkit:results:end --> of a file; with --overview one table with a line for
-each of them.
+each of them. With --keep it writes what the runs recorded, without their
+weights and without the places of their data, into a folder to be shared, whose
+directories kdkit report takes in place of the runs.
 
 example:
   kdkit report runs/tinybert
   kdkit report runs/tinybert_seed* runs/pkd_seed* --markdown docs/results.md
   kdkit report runs/pkd runs/vanilla_kd --curves curves.svg
+  kdkit report runs/pkd_seed* --keep docs/runs
 """
 
 
@@ -30,6 +33,12 @@ def add_arguments(parser):
         help="also draw the students' metric over the epochs, on training data "
         "and dev",
     )
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        help="also write what the runs and their teachers recorded into DIR, "
+        "small enough for version control",
+    )
 
 
 def run(options):
@@ -38,6 +47,7 @@ def run(options):
     from kdkit.errors import UsageError
     from kdkit.files import write_text
     from kdkit.reporting import group_by_seed
+    from kdkit.reporting import keep_records
     from kdkit.reporting import markdown_overview
     from kdkit.reporting import markdown_results
     from kdkit.reporting import plot_learning_curves
@@ -73,3 +83,6 @@ def run(options):
             pathlib.Path(options.curves), plot_learning_curves(all_records)
         )
         print(f"Written: {options.curves}")
+    if options.keep:
+        for place in keep_records(all_records, options.keep):
+            print(f"Written: {place}")

@@ -9,6 +9,7 @@ from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
 from kdkit.reporting.html import render_report
 from kdkit.reporting.html import write_report
+from kdkit.reporting.keeping import keep_records
 from kdkit.reporting.latency_plot import plot_latency
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
@@ -23,6 +24,7 @@ from kdkit.reporting.terminal import terminal_table
 __all__ = [
     "RunRecords",
     "group_by_seed",
+    "keep_records",
     "markdown_overview",
     "markdown_results",
     "markdown_table",

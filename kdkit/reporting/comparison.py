@@ -25,7 +25,7 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
 
-_SEED = re.compile(r"(^|[_-])seed[_-]?\d+$")
+_SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 _LARGE = (430, 310)
 _LABEL_WIDTH = 110  # right of the axes
 
@@ -38,6 +38,17 @@ def run_name(records: RunRecords) -> str:
     """
     path = records.run_dir.resolve()
     return _SEED.sub("", path.name) or path.parent.name
+
+
+def run_label(records: RunRecords) -> str:
+    """Returns the name of a run's directory, in which its seed stands.
+
+    That of `NAME/seed_0` is `NAME_seed0`.
+    """
+    path = records.run_dir.resolve()
+    if _SEED.sub("", path.name):
+        return path.name
+    return f"{path.parent.name}_seed{_SEED.search(path.name).group(1)}"
 
 
 def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:

@@ -46,23 +46,29 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
         ("Machine", _join(_said(run, "machine") for run in everything)),
         ("Versions", _join(_versions(run) for run in everything)),
     ]
-    commands = [_portable(_said(run, "command")) for run in everything]
+    commands = [portable(_said(run, "command")) for run in everything]
     return Provenance(
         commands=tuple(dict.fromkeys(filter(None, commands))),
         facts=tuple((label, text) for label, text in facts if text),
     )
 
 
-def _portable(command):
-    """The command with the last part alone of paths from elsewhere.
+def portable(text: str) -> str:
+    """Returns a text with only the last part of paths from elsewhere.
 
-    Where data lay on the machine of the run is nothing to type again.
+    Where data lay on the machine of a run is nothing to type again.
+
+    Args:
+        text: string, such as a command or a path.
+
+    >>> portable("kdkit evaluate runs/pkd --data-dir /mnt/data/glue")
+    'kdkit evaluate runs/pkd --data-dir glue'
     """
     return " ".join(
         pathlib.PurePath(word).name
         if word.startswith(("/", "~", "../"))
         else word
-        for word in command.split(" ")
+        for word in text.split(" ")
     )
 
 

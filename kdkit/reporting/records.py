@@ -85,7 +85,9 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
         return records
     # Settings in place of a path: a teacher that the run trained itself.
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
-    teacher_run = _find_run(pathlib.Path(place))
+    # Records that were kept without the models name the one beside them.
+    beside = run_dir.parent / place
+    teacher_run = _find_run(pathlib.Path(place)) or _find_run(beside)
     if teacher_run is not None:
         remarks = records.remarks + tuple(
             f"Teacher's run: {remark}" for remark in teacher_run.remarks

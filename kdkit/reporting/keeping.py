@@ -1,0 +1,98 @@
+"""What runs recorded, kept without their weights, so that it can be shared."""
+
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+
+from kdkit.errors import UsageError
+from kdkit.files import write_text
+from kdkit.reporting.comparison import run_label
+from kdkit.reporting.provenance import portable
+from kdkit.reporting.records import CONFIG_FILE
+from kdkit.reporting.records import EVENTS_FILE
+from kdkit.reporting.records import OWN_TEACHER
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import read_run
+
+
+def keep_records(
+    runs: Sequence[RunRecords], folder: str | os.PathLike
+) -> list[pathlib.Path]:
+    """Writes the configuration and the events of runs and of their teachers.
+
+    What is written can be read like a run directory, and reports of it are
+    the same. Of paths outside the runs only the last part is kept, so that
+    nothing says where they lay on a machine.
+
+    Args:
+        runs: sequence of `RunRecords`.
+        folder: string or path. Each run gets a directory in it that is
+            called as the run's own, its teacher's run one beside it. What was
+            kept of the same run before is replaced.
+
+    Returns:
+        The list of directories, one for each run.
+
+    Raises:
+        UsageError: (a `ValueError`) if another run is kept under a name.
+            Nothing was written then.
+    """
+    folder = pathlib.Path(folder)
+    kept = {}
+    for run in runs:
+        config = dict(run.config)
+        name = run_label(run)
+        teacher = run.teacher_run
+        if teacher is not None:
+            own = isinstance(config["teacher"], dict)
+            place = f"{name}/{OWN_TEACHER}" if own else run_label(teacher)
+            _add(kept, folder / place, teacher, teacher.config)
+            if not own:
+                config["teacher"] = place
+        _add(kept, folder / name, run, config)
+    for place, (run, _) in kept.items():
+        _check_same_run(place, run)
+    for place, (run, config) in kept.items():
+        text = json.dumps(_portable(config), indent=2)
+        write_text(place / CONFIG_FILE, text + "\n")
+        lines = (json.dumps(_portable(event)) for event in run.events)
+        write_text(place / EVENTS_FILE, "\n".join(lines) + "\n")
+    return [folder / run_label(run) for run in runs]
+
+
+def _add(kept, place, run, config):
+    other, _ = kept.setdefault(place, (run, config))
+    if _began(other) != _began(run):
+        raise _taken(place, other, run)
+
+
+def _check_same_run(place, run):
+    if (place / CONFIG_FILE).is_file():
+        other = read_run(place)
+        if _began(other) != _began(run):
+            raise _taken(place, other, run)
+
+
+def _taken(place, other, run):
+    return UsageError(
+        f"Two runs would be kept as {str(place)!r}. Expected runs whose "
+        f"directories have different names. Received: {str(other.run_dir)!r} "
+        f"and {str(run.run_dir)!r}. Rename one of them, or keep it in another "
+        "folder."
+    )
+
+
+def _began(run):
+    """A run's first moment, which no other run shares."""
+    return run.events[0]["time"] if run.events else None
+
+
+def _portable(value):
+    if isinstance(value, str):
+        return portable(value)
+    if isinstance(value, dict):
+        return {key: _portable(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_portable(entry) for entry in value]
+    return value

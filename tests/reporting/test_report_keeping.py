@@ -1,0 +1,101 @@
+"""What runs recorded, kept without their weights."""
+
+import json
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.reporting import keep_records
+from kdkit.reporting import markdown_results
+from kdkit.reporting import read_run
+
+
+def records_of(*runs):
+    return [read_run(run.run_dir) for run in runs]
+
+
+def test_kept_records_give_the_results_of_the_runs(distillation_run, tmp_path):
+    (run,) = records_of(distillation_run)
+    (kept,) = keep_records([run], tmp_path / "kept")
+    assert markdown_results([read_run(kept)]) == markdown_results([run])
+
+
+def test_kept_records_are_two_text_files_for_run_and_teacher(
+    distillation_run, teacher_run, tmp_path
+):
+    (distillation_run.run_dir / "student").mkdir()
+    keep_records(records_of(distillation_run), tmp_path / "kept")
+    expected = {
+        f"{run.run_dir.name}/{name}"
+        for run in (distillation_run, teacher_run)
+        for name in ("config.json", "metrics.jsonl")
+    }
+    found = (tmp_path / "kept").rglob("*.*")
+    assert {str(path.relative_to(tmp_path / "kept")) for path in found} == (
+        expected
+    )
+
+
+def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
+    settings = {
+        "data": {"task": "sst2", "data_dir": "/mnt/somewhere/glue"},
+        "provenance": {"command": "kdkit distill pkd --teacher ~/own/teacher"},
+        "text": ["../beside/corpus.txt"],
+    }
+    run = make_run("run", settings)
+    run.log("export", file="/mnt/somewhere/exports/student.tflite")
+    (kept,) = keep_records(records_of(run), tmp_path / "kept")
+    config = json.loads((kept / "config.json").read_text())
+    assert config == {
+        "verb": "distill",
+        "data": {"task": "sst2", "data_dir": "glue"},
+        "provenance": {"command": "kdkit distill pkd --teacher teacher"},
+        "text": ["corpus.txt"],
+    }
+    assert read_run(kept).events[0]["file"] == "student.tflite"
+
+
+def test_runs_that_share_a_teacher_keep_it_once(make_distillation, tmp_path):
+    runs = [make_distillation(f"pkd_seed{seed}", seed) for seed in (0, 1)]
+    places = keep_records(records_of(*runs), tmp_path / "kept")
+    assert [place.name for place in places] == ["pkd_seed0", "pkd_seed1"]
+    teachers = {read_run(place).teacher_run.run_dir for place in places}
+    assert len(teachers) == 1
+
+
+def test_directories_of_seeds_are_kept_under_the_runs_name(make_run, tmp_path):
+    run = make_run("pkd/seed_3", {})
+    (place,) = keep_records(records_of(run), tmp_path)
+    assert place == tmp_path / "pkd_seed3"
+
+
+def test_teacher_that_a_run_trained_is_kept_within_it(
+    make_run, make_teacher, tmp_path
+):
+    run = make_run("run", {"teacher": {"verb": "train-teacher"}})
+    make_teacher("run/teacher_run")
+    (place,) = keep_records(records_of(run), tmp_path / "kept")
+    assert read_run(place).teacher_run.run_dir == place / "teacher_run"
+
+
+def test_keeping_a_run_again_brings_its_new_events(distillation_run, tmp_path):
+    keep_records(records_of(distillation_run), tmp_path / "kept")
+    distillation_run.log("evaluation", arm="student", split="test")
+    (place,) = keep_records(records_of(distillation_run), tmp_path / "kept")
+    assert read_run(place).events[-1]["split"] == "test"
+
+
+def test_another_run_of_that_name_is_not_overwritten(make_run, tmp_path):
+    first = make_run("here/pkd", {"seed": 0})
+    first.log("model", arm="student")
+    second = make_run("there/pkd", {"seed": 0})
+    second.clock += 60
+    second.log("model", arm="student")
+    (place,) = keep_records(records_of(first), tmp_path / "kept")
+    before = (place / "metrics.jsonl").read_text()
+    with pytest.raises(UsageError, match="Rename one of them"):
+        keep_records(records_of(second), tmp_path / "kept")
+    assert (place / "metrics.jsonl").read_text() == before
+    with pytest.raises(UsageError, match="different names"):
+        keep_records(records_of(first, second), tmp_path / "both")
+    assert not (tmp_path / "both").exists()
