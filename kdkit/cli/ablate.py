@@ -30,7 +30,7 @@ def add_arguments(parser):
         help="every arm is run with each of them; 0 unless set",
     )
     shared.add_run(parser, seed=False)
-    parser.set_defaults(seed=None, control=False)
+    parser.set_defaults(seed=None, control=False, encoder=None)
 
 
 def run(options):

@@ -188,9 +188,10 @@ def _with_word_vectors(settings, options):
 
 def _copied_blocks(options, plan) -> ModelSettings:
     """The blocks of the encoder that a plan means, by number."""
-    place = absolute(options.teacher[0])
-    if plan.source == "pretrained":
+    if plan.source == "pretrained" or options.encoder is not None:
         place = _pretrained_place(options)
+    else:
+        place = absolute(options.teacher[0])
     encoder, _ = load_encoder(place, load_weights=False)
     num_copied = options.num_layers
     if num_copied is None:
@@ -202,9 +203,8 @@ def _copied_blocks(options, plan) -> ModelSettings:
 
 
 def _pretrained_place(options):
-    return absolute(options.pretrained) or _encoder_behind(
-        absolute(options.teacher[0])
-    )
+    place = absolute(options.pretrained or options.encoder)
+    return place or _encoder_behind(absolute(options.teacher[0]))
 
 
 def _encoder_behind(teacher):

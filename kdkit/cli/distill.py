@@ -6,6 +6,8 @@ command goes on with a run that was stopped.
 example:
   kdkit distill tinybert --task sst2 --data-dir glue \\
       --teacher runs/teacher --control --run-dir runs/tinybert
+  kdkit distill lightpaff --task sst2 --data-dir glue --corpus wiki.txt \\
+      --encoder bert_base_en_uncased --run-dir runs/lightpaff
 """
 
 from kdkit.cli import options as shared
@@ -13,6 +15,13 @@ from kdkit.cli import options as shared
 
 def add_arguments(parser):
     add_distillation(parser)
+    parser.add_argument(
+        "--encoder",
+        metavar="MODEL",
+        help="in place of --teacher: fine-tune this pretrained encoder on the "
+        "task first, in RUN/teacher_run; and where the recipe learns from it "
+        "on --corpus, pretrain it there before, in RUN/pretrained_run",
+    )
     parser.add_argument(
         "--control",
         action="store_true",

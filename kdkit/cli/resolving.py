@@ -14,6 +14,8 @@ from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.teachers import check_one_source
+from kdkit.cli.teachers import teachers_of_encoder
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
@@ -57,7 +59,7 @@ def distill_settings(options) -> DistillSettings:
         "pretrained", "corpus", "column", "held_out", "stages",
         "teacher_weights", "word_vectors", "unlabeled", "unlabeled_columns",
         "unlabeled_per_labeled", "general", "augment", "augment_model",
-        "augment_vectors",
+        "augment_vectors", "encoder",
     )  # fmt: skip
     if options.config:
         settings = from_dict(DistillSettings, read_config(options.config))
@@ -69,7 +71,9 @@ def distill_settings(options) -> DistillSettings:
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)
     else:
-        _require(options, "task", "teacher")
+        check_one_source(options)
+        needed = "teacher" if options.encoder is None else "encoder"
+        _require(options, "task", needed)
         stages = wanted_stages(options, recipe)
         if options.general is None:
             student, general = student_settings(options, recipe), None
@@ -78,10 +82,19 @@ def distill_settings(options) -> DistillSettings:
         else:
             student, general = general_distillation(options, recipe)
             pretrained = corpus = None
+        data = _data_settings(options)
+        if options.encoder is None:
+            teacher, *more_teachers = map(absolute, options.teacher)
+        else:
+            teacher, made_from = teachers_of_encoder(
+                options, data, stages, corpus
+            )
+            pretrained = pretrained and made_from
+            more_teachers = ()
         settings = DistillSettings(
             recipe=recipe.name,
-            data=_data_settings(options),
-            teacher=absolute(options.teacher[0]),
+            data=data,
+            teacher=teacher,
             student=student,
             stages=stages,
             pretrained=pretrained,
@@ -89,7 +102,7 @@ def distill_settings(options) -> DistillSettings:
             unlabeled=unlabeled_settings(options),
             augmented=augmented_settings(options),
             general=general,
-            more_teachers=tuple(map(absolute, options.teacher[1:])),
+            more_teachers=tuple(more_teachers),
             teacher_weights=tuple(options.teacher_weights or ()),
             parity=options.parity,
         )

@@ -37,7 +37,7 @@ def add_arguments(parser):
         help="try N choices drawn at random, not all of them",
     )
     shared.add_run(parser)
-    parser.set_defaults(control=False)
+    parser.set_defaults(control=False, encoder=None)
 
 
 def run(options):

@@ -20,6 +20,7 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
 from kdkit.models.masked_lm import frozen_pooler
+from kdkit.models.masked_lm import has_masked_lm_head
 from kdkit.models.masked_lm import load_masked_lm
 from kdkit.models.masked_lm import masked_lm
 from kdkit.models.masked_lm import save_masked_lm
@@ -55,6 +56,7 @@ __all__ = [
     "family_tokenizer",
     "frozen_pooler",
     "has_encoder",
+    "has_masked_lm_head",
     "in_policy",
     "initialize_from_teacher",
     "load_classifier",

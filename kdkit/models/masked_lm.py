@@ -66,6 +66,19 @@ def frozen_pooler(backbone):
         pooler.trainable = was_trainable
 
 
+def has_masked_lm_head(source) -> bool:
+    """Whether there is a masked-language model with its head in a place.
+
+    Args:
+        source: string or path, as `load_masked_lm` takes it. A keras-hub preset
+            that is yet to be downloaded counts as an encoder alone.
+    """
+    path = pathlib.Path(source)
+    return path.is_dir() and task_class(find_preset_directory(path)).endswith(
+        "MaskedLM"
+    )
+
+
 def load_masked_lm(source) -> LoadedModel:
     """Loads a masked-language model, or puts a new head on an encoder.
 
@@ -76,14 +89,12 @@ def load_masked_lm(source) -> LoadedModel:
     Raises:
         UsageError: (a `ValueError`) if nothing is found there.
     """
-    path = pathlib.Path(source)
-    if path.is_dir():
-        directory = find_preset_directory(path)
-        if task_class(directory).endswith("MaskedLM"):
-            model = keras_hub.models.MaskedLM.from_preset(str(directory))
-            tokenizer = model.preprocessor.tokenizer
-            model.preprocessor = None
-            return LoadedModel(model, tokenizer, has_trained_head=True)
+    if has_masked_lm_head(source):
+        directory = find_preset_directory(pathlib.Path(source))
+        model = keras_hub.models.MaskedLM.from_preset(str(directory))
+        tokenizer = model.preprocessor.tokenizer
+        model.preprocessor = None
+        return LoadedModel(model, tokenizer, has_trained_head=True)
     backbone, tokenizer = load_encoder(source)
     return LoadedModel(masked_lm(backbone), tokenizer, has_trained_head=False)
 

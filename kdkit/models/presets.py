@@ -7,6 +7,7 @@ where ours differs and why.
 import dataclasses
 
 BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
+CHINESE_VOCABULARY_SIZE = 21128  # and of Chinese BERT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +112,22 @@ PRESETS = {
     ),
     "lightpaff_bert_3_layer_en_uncased": Preset(
         BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF}, table 1", 25_000_000
+    ),
+    "lightpaff_bert_3_layer_zh": Preset(
+        BertConfig(3, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, tables 1 and 10",
+        20_000_000,
+    ),
+    # Table 10 prints how many parameters these have, not their sizes.
+    "lightpaff_bert_6_layer_zh": Preset(
+        BertConfig(6, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, table 10",
+        30_000_000,
+    ),
+    "lightpaff_bert_3_layer_narrow_zh": Preset(
+        BertConfig(3, 256, 4, 1024, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, table 10",
+        8_000_000,
     ),
     "distilled_bilstm_en_uncased": Preset(
         BilstmConfig(),

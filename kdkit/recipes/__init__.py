@@ -4,6 +4,7 @@ from kdkit.recipes import bert_small
 from kdkit.recipes import distilbert
 from kdkit.recipes import distilled_bilstm
 from kdkit.recipes import fine_tuning
+from kdkit.recipes import lightpaff
 from kdkit.recipes import pkd
 from kdkit.recipes import tinybert
 from kdkit.recipes import vanilla_kd
@@ -16,6 +17,7 @@ RECIPES = {
     "vanilla_kd": vanilla_kd.RECIPE,
     "distilbert": distilbert.RECIPE,
     "distilled_bilstm": distilled_bilstm.RECIPE,
+    "lightpaff": lightpaff.RECIPE,
     "fine_tuning": fine_tuning.RECIPE,
     "bert_small": bert_small.RECIPE,
 }

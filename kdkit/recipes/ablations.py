@@ -10,6 +10,7 @@ from collections.abc import Callable
 from kdkit.errors import UsageError
 from kdkit.recipes import tinybert
 from kdkit.training.run_settings import same_number_of_updates
+from kdkit.training.run_settings import without_teacher
 from kdkit.training.stages import Stage
 
 Stages = tuple[Stage, ...]
@@ -114,12 +115,10 @@ def _without_embeddings(objectives):
     )
 
 
-def _labels_for_soft_labels(stages):
-    """The prediction layer learns from the labels, not from the teacher."""
-    return tuple(
-        dataclasses.replace(stage, objectives=(), hard_label_weight=1.0)
-        if stage.name == "prediction_layer"
-        else stage
+def _labels_alone(*names):
+    """Stages of these names learn from their labels, not from the teacher."""
+    return lambda stages: tuple(
+        without_teacher(stage) if stage.name in names else stage
         for stage in stages
     )
 
@@ -163,7 +162,11 @@ ABLATIONS = {
                     _on_objectives(_without_embeddings),
                     *(82.3, 85.0, 46.7),
                 ),
-                ("no_prediction", _labels_for_soft_labels, 80.5, 84.3, 48.2),
+                (
+                    "no_prediction",
+                    _labels_alone("prediction_layer"),
+                    *(80.5, 84.3, 48.2),
+                ),
                 (
                     "no_transformer",
                     _embeddings_alone(*TRANSFORMER),
@@ -202,6 +205,26 @@ ABLATIONS = {
                 ),
                 _arm_without("general", 82.5, 84.1, 40.8),
                 _arm_without("augment", 80.5, 82.4, 29.8),
+            ),
+        ),
+    },
+    "lightpaff": {
+        "stages": Ablation(
+            "LightPAFF, table 7, test",
+            _arms(
+                ("sst2",),
+                ("full", _unchanged, 92.9),
+                ("no_kd_in_pretraining", _labels_alone("pretraining"), 92.0),
+                ("no_kd_in_fine_tuning", _labels_alone("fine_tuning"), 90.8),
+                ("no_kd", _labels_alone("pretraining", "fine_tuning"), 89.7),
+                ("no_pretraining", _without_stage("pretraining"), 86.9),
+                (
+                    "no_pretraining_no_kd",
+                    lambda stages: _labels_alone("fine_tuning")(
+                        _without_stage("pretraining")(stages)
+                    ),
+                    83.4,
+                ),
             ),
         ),
     },

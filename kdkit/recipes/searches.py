@@ -49,6 +49,13 @@ SEARCHES = {
             },
         ),
     ),
+    # Sections 3.1 and 4.1: λ in fine-tuning, on dev.
+    "lightpaff": (
+        SearchStep(
+            "lightpaff",
+            {"fine_tuning.soft_label_weight": (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)},
+        ),
+    ),
 }
 
 

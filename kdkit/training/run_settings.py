@@ -11,6 +11,10 @@ from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
 
+# In the settings of a teacher that a run trains itself: the place of the run's
+# pretrained encoder.
+PRETRAINED = "pretrained"
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
@@ -54,7 +58,8 @@ class TeacherSettings:
 
     Args:
         data: `DataSettings`.
-        model: `ModelSettings`.
+        model: `ModelSettings`. In a distillation its checkpoint may be
+            `"pretrained"`, the run's pretrained encoder.
         stages: tuple of `Stage`, without objectives.
         seed: int. Seed of weights, dropout and order.
         jit_compile: bool. Whether XLA compiles the step.
@@ -286,6 +291,13 @@ class DistillSettings:
         return {"student": self.stages, "control": self.control}
 
 
+def without_teacher(stage: Stage) -> Stage:
+    """The stage on the labels alone, or on the masked tokens."""
+    return dataclasses.replace(
+        stage, objectives=(), soft_label_weight=None, hard_label_weight=1.0
+    )
+
+
 def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """The control arm: no teacher, for as many epochs as the stages have.
 
@@ -295,11 +307,7 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     their objectives.
     """
     on_corpus = tuple(
-        dataclasses.replace(
-            stage, objectives=(), soft_label_weight=None, hard_label_weight=1.0
-        )
-        for stage in stages
-        if stage.data == "corpus"
+        without_teacher(stage) for stage in stages if stage.data == "corpus"
     )
     stages = tuple(stage for stage in stages if stage.data == "task")
     if not stages:

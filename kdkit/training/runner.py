@@ -1,5 +1,7 @@
 """Runs from settings to a finished run directory."""
 
+import dataclasses
+
 import keras
 
 from kdkit import models
@@ -32,6 +34,7 @@ from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
+from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
@@ -209,8 +212,13 @@ def _make_teachers(settings, run):
         pretrained = run.path / "pretrained_run"
         pretrain(settings.pretrained, pretrained)
     if isinstance(teacher, TeacherSettings):
+        if teacher.model.checkpoint == PRETRAINED:
+            model = dataclasses.replace(
+                teacher.model, checkpoint=str(pretrained)
+            )
+            teacher = dataclasses.replace(teacher, model=model)
+        train_teacher(teacher, run.path / "teacher_run")
         teacher = run.path / "teacher_run"
-        train_teacher(settings.teacher, teacher)
     return teacher, pretrained
 
 

@@ -26,9 +26,12 @@ def losses_of(stages):
 
 def test_first_arm_of_objectives_is_the_recipe():
     for recipe, tables in ABLATIONS.items():
-        stages = RECIPES[recipe].stages_for(get_task("mrpc"))
-        assert stages_of(recipe, "objectives")["full"] == stages
         assert set(tables) <= {"layer_map", "objectives", "stages"}
+        stages = RECIPES[recipe].stages_for(get_task("mrpc"))
+        for over in set(tables) - {"layer_map"}:
+            arms = stages_of(recipe, over)
+            assert next(iter(arms)) == "full"
+            assert arms["full"] == stages
 
 
 def test_tinyberts_arms_leave_out_what_their_names_say():
@@ -60,6 +63,24 @@ def test_layer_map_arms_change_every_map_and_nothing_else(recipe):
             if objective.layer_map
         }
         assert maps == {name}
+
+
+def test_lightpaffs_arms_are_the_six_of_its_table():
+    found = {}
+    for name, stages in stages_of("lightpaff", "stages").items():
+        steps = ["PT" if s.data == "corpus" else "FT" for s in stages]
+        found[name] = [
+            f"{step}+KD" if stage.objectives else step
+            for step, stage in zip(steps, stages, strict=True)
+        ]
+    assert found == {
+        "full": ["PT+KD", "FT+KD"],
+        "no_kd_in_pretraining": ["PT", "FT+KD"],
+        "no_kd_in_fine_tuning": ["PT+KD", "FT"],
+        "no_kd": ["PT", "FT"],
+        "no_pretraining": ["FT+KD"],
+        "no_pretraining_no_kd": ["FT"],
+    }
 
 
 def test_pkd_without_patience_is_vanilla_kd():

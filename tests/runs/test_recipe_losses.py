@@ -1,5 +1,7 @@
 """The total loss of a recipe's stage, on a hand-made batch, against NumPy."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -20,10 +22,11 @@ TEACHER_LAYERS, STUDENT_LAYERS = 4, 3
 CLASSES = 3
 
 
-def logged(recipe, stage_name, parity, teacher, student, data):
+def logged(recipe, stage_name, parity, teacher, student, data, **changes):
     """The losses of one stage that the Distiller reports for a batch."""
     stages = RECIPES[recipe].stages_for(get_task("sst2"), parity)
     (stage,) = [stage for stage in stages if stage.name == stage_name]
+    stage = dataclasses.replace(stage, **changes)
     distiller = kdkit.Distiller(
         teacher, student, stage.build_objectives(), stage.label_weight
     )
@@ -95,20 +98,30 @@ def test_pkd_and_vanilla_kd_are_their_equations(recipe, parity, classifiers):
     assert logs["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_distilbert_is_its_triple_loss():
-    encoders = (
-        bert(num_layers=TEACHER_LAYERS, num_classes=None),
-        bert(num_layers=STUDENT_LAYERS, num_classes=None, seed=1),
-    )
-    masked = [models.masked_lm(encoder) for encoder in encoders]
+@pytest.fixture(scope="module")
+def masked():
+    """Masked-language models of teacher and student."""
+    return [
+        models.masked_lm(bert(num_layers, num_classes=None, seed=seed))
+        for seed, num_layers in enumerate((TEACHER_LAYERS, STUDENT_LAYERS))
+    ]
+
+
+@pytest.fixture
+def masked_batch():
+    """Inputs, labels of masked tokens and their weights."""
     x = {**batch(), "mask_positions": np.array([[0, 1]] * 4)}
-    y = labels(8, 20).reshape(4, 2)
     weights = np.array([[1, 1], [1, 0], [1, 1], [0, 0]], "float32")
+    return x, labels(8, 20).reshape(4, 2), weights
+
+
+def mean(values, weights):
+    return np.sum(values * weights) / np.sum(weights)
+
+
+def test_distilbert_is_its_triple_loss(masked, masked_batch):
+    x, y, weights = masked_batch
     teacher, student = (read(model, x) for model in masked)
-
-    def mean(values, weights):
-        return np.sum(values * weights) / np.sum(weights)
-
     soft_labels = softmax(teacher["logits"] / 2)
     divergence = 4 * np.sum(
         soft_labels
@@ -125,6 +138,44 @@ def test_distilbert_is_its_triple_loss():
         + mean(cosine, x["padding_mask"])
     )
     logs = logged("distilbert", "pretraining", None, *masked, (x, y, weights))
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("soft_label_weight", [0.0, 0.3, 1.0])
+def test_lightpaff_is_equation_2_less_the_teachers_entropy(
+    masked, masked_batch, soft_label_weight
+):
+    x, y, weights = masked_batch
+    teacher, student = (read(model, x)["logits"] for model in masked)
+    targets = soft_label_weight * softmax(teacher)
+    targets += (1 - soft_label_weight) * np.eye(teacher.shape[-1])[y]
+    equation = -np.sum(targets * log_softmax(student), -1)
+    entropy = -np.sum(softmax(teacher) * log_softmax(teacher), -1)
+    expected = mean(equation, weights) - soft_label_weight * mean(
+        entropy, weights
+    )
+    change = {"soft_label_weight": soft_label_weight}
+    logs = logged(
+        "lightpaff", "pretraining", None, *masked, masked_batch, **change
+    )
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("soft_label_weight", [0.0, 0.5, 1.0])
+def test_lightpaff_is_equation_5_less_the_teachers_entropy(
+    classifiers, soft_label_weight
+):
+    x, y = batch(), labels()
+    teacher, student = (read(model, x)["logits"] for model in classifiers)
+    targets = soft_label_weight * softmax(teacher)
+    targets += (1 - soft_label_weight) * np.eye(CLASSES)[y]
+    entropy = -np.sum(softmax(teacher) * log_softmax(teacher), -1)
+    expected = np.mean(-np.sum(targets * log_softmax(student), -1))
+    expected -= soft_label_weight * np.mean(entropy)
+    change = {"soft_label_weight": soft_label_weight}
+    logs = logged(
+        "lightpaff", "fine_tuning", None, *classifiers, (x, y), **change
+    )
     assert logs["loss"] == pytest.approx(expected, rel=1e-4)
 
 

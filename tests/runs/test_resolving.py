@@ -1,12 +1,20 @@
 """From options to settings: which student a recipe gets."""
 
+import dataclasses
+
 import pytest
 
 from kdkit.cli import resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
+from kdkit.training import runner
+from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import write_json
+from kdkit.training.run_settings import PRETRAINED
 
 
 def settings(recipe, teacher, *words):
@@ -177,3 +185,60 @@ def test_students_that_cannot_be_are_refused(
 def test_settings_that_cannot_be_are_refused(assignment, message, fine_tuned):
     with pytest.raises(UsageError, match=message):
         settings("pkd", fine_tuned, "--set", assignment)
+
+
+def from_encoder(recipe, encoder, *words):
+    options = make_verb_parser("distill").parse_args(
+        [recipe, "--task", "sst2", "--encoder", str(encoder), *words]
+        + ["--run-dir", "run"]
+    )
+    return resolving.distill_settings(options)
+
+
+def test_all_four_steps_of_lightpaff_come_from_an_encoder(
+    finished_run, tmp_path
+):
+    encoder = str(finished_run / "teacher_run" / "teacher")
+    text = tmp_path / "text.txt"
+    text.write_text("some words\n")
+    made = from_encoder("lightpaff", encoder, "--corpus", str(text))
+    assert made.pretrained.model.checkpoint == encoder
+    assert made.pretrained.corpus == made.corpus
+    assert made.teacher.model.checkpoint == "pretrained"
+    assert made.teacher.data == made.data
+    assert [stage.data for stage in made.stages] == ["corpus", "task"]
+
+
+def test_an_encoder_alone_is_fine_tuned_and_gives_its_blocks(finished_run):
+    encoder = str(finished_run / "teacher_run" / "teacher")
+    made = from_encoder("pkd", encoder, "--num-layers", "2")
+    assert made.teacher.model.checkpoint == made.pretrained == encoder
+    assert made.student.copy_layers == (1, 2)
+    assert from_encoder("tinybert", encoder).pretrained is None
+
+
+def test_an_encoder_stands_in_place_of_teachers(finished_run):
+    with pytest.raises(UsageError, match="--teacher, --cache is of teachers"):
+        from_encoder("pkd", "E", "--teacher", "T", "--cache", "C")
+
+
+def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
+    monkeypatch, tmp_path
+):
+    made = []
+    monkeypatch.setattr(
+        runner, "pretrain", lambda settings, path: made.append(path)
+    )
+    monkeypatch.setattr(
+        runner, "train_teacher", lambda *made_with: made.append(made_with)
+    )
+    settings = smoke.distillation(RECIPES["lightpaff"])
+    model = ModelSettings(checkpoint=PRETRAINED)
+    settings = dataclasses.replace(
+        settings, teacher=dataclasses.replace(settings.teacher, model=model)
+    )
+    run = RunDirectory(tmp_path)
+    places = runner._make_teachers(settings, run)
+    first, (teacher, path) = made
+    assert places == (path, first)
+    assert teacher.model.checkpoint == str(first)
