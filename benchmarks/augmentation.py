@@ -118,7 +118,7 @@ def random():
         generator.integers(len(SPECIAL), len(SPECIAL) + len(words), length)
         for length in generator.choice(PIECES, 4000)
     ]
-    return kdkit.models.masked_lm(backbone), tokenizer, texts
+    return kdkit.models.language_model(backbone), tokenizer, texts
 
 
 def measure_speed(model, tokenizer, texts, options):

@@ -1,4 +1,4 @@
-"""keras-hub's encoder families, as data: all that differs between them."""
+"""keras-hub's families of models, as data: all that differs between them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -42,13 +42,14 @@ def albert_blocks(backbone):
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One of keras-hub's encoder families.
+    """One of keras-hub's families of encoders or decoders.
 
     Args:
-        name: string. Key in `FAMILIES`.
+        name: string. Key in `FAMILIES` or `DECODERS`.
         title: string. The name that people use.
         backbone: subclass of `keras_hub.models.Backbone`.
-        classifier: subclass of `keras_hub.models.TextClassifier` to put on it.
+        classifier: subclass of `keras_hub.models.TextClassifier` to put on it,
+            `None` for a decoder.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         masked_lm: subclass of `keras_hub.models.MaskedLM`, or `None` where
             keras-hub has none.
@@ -66,12 +67,14 @@ class Family:
             empty where it can.
         withheld_taps: tuple of strings. Taps per layer that it cannot give.
         withheld_because: string. Why not.
+        causal_lm: subclass of `keras_hub.models.CausalLM`, or `None` for an
+            encoder.
     """
 
     name: str
     title: str
     backbone: type
-    classifier: type
+    classifier: type | None
     tokenizer: type
     masked_lm: type | None
     parts: Mapping[str, str]
@@ -83,6 +86,7 @@ class Family:
     needs_fixed_length: str = ""
     withheld_taps: tuple[str, ...] = ()
     withheld_because: str = ""
+    causal_lm: type | None = None
 
     def size(self, backbone, name: str):
         """A size of a backbone, such as `"vocabulary_size"`, or `None`."""
@@ -190,9 +194,36 @@ FAMILIES = {
     )
 }
 
+DECODERS = {
+    family.name: family
+    for family in (
+        Family(
+            "gpt2",
+            "GPT-2",
+            keras_hub.models.GPT2Backbone,
+            None,
+            keras_hub.tokenizers.GPT2Tokenizer,
+            None,
+            {
+                "token_embedding": "token_embedding",
+                "position_embedding": "position_embedding",
+                "final_layer_norm": "layer_norm",
+            },
+            hugging_face_type="gpt2",
+            withheld_taps=("cls_states",),
+            withheld_because=(
+                "a decoder reads from left to right, so the state of its first "
+                "token knows nothing of the others"
+            ),
+            causal_lm=keras_hub.models.GPT2CausalLM,
+        ),
+    )
+}
+ALL_FAMILIES = FAMILIES | DECODERS
+
 _BY_CLASS = {
     cls: family
-    for family in FAMILIES.values()
+    for family in ALL_FAMILIES.values()
     for cls in (family.backbone, family.tokenizer)
 }
 

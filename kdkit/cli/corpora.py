@@ -10,12 +10,18 @@ from kdkit.training.transfer_settings import UnlabeledSettings
 def corpus_settings(options) -> CorpusSettings | None:
     """The corpus that the options name; `None` where they name none."""
     if options.corpus is None:
-        _reject_beside(options, "--corpus", "column", "held_out")
+        _reject_beside(
+            options,
+            "--corpus",
+            *("column", "held_out", "one_document", "detokenizer"),
+        )
         return None
     return CorpusSettings(
         files=tuple(map(absolute, options.corpus)),
         column=options.column,
         held_out=tuple(map(absolute, options.held_out or ())),
+        one_document=bool(options.one_document),
+        detokenizer=options.detokenizer,
     )
 
 

@@ -2,13 +2,16 @@
 
 MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
 last line is a JSON object with task, split, examples and metrics. With --corpus
-MODEL is a run of kdkit pretrain, measured by perplexity and accuracy at masked
-tokens; without, such a run is measured on the text that it held out.
+MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
+encoder at masked tokens, a decoder at every token, and by perplexity over
+words. Without it such a run is measured on the text that it held out.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
   kdkit evaluate runs/pretrained --corpus text.txt
+  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
+      --detokenizer ptb --sequence-length 512 --stride 256
 """
 
 from kdkit.cli import options as shared
@@ -20,13 +23,21 @@ def add_arguments(parser):
     shared.add_model_choice(parser)
     parser.add_argument("--split", help="dev unless set")
     shared.add_texts(parser)
+    shared.add_benchmark_text(parser)
+    parser.add_argument(
+        "--stride",
+        type=int,
+        metavar="N",
+        help="of a decoder: begin each row so many tokens after the last one, "
+        "so that more stands before what is predicted; a whole row unless set",
+    )
 
 
 def run(options):
     import json
 
-    from kdkit.cli.masked_evaluation import evaluate_on_text
-    from kdkit.cli.masked_evaluation import is_about_text
+    from kdkit.cli.text_evaluation import evaluate_on_text
+    from kdkit.cli.text_evaluation import is_about_text
 
     result = (
         evaluate_on_text(options)
@@ -44,8 +55,13 @@ def _evaluate_on_task(options):
     from kdkit.errors import UsageError
     from kdkit.training.evaluation import predict_logits
 
-    if options.column is not None:
-        raise UsageError("--column needs --corpus. Received: none.")
+    given = shared.given_flags(
+        options, ("column", "one_document", "detokenizer", "stride")
+    )
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs --corpus. Received: none."
+        )
     opened = open_model(locate(options.model, options.arm), options)
     split = options.split or "dev"
     encoded = opened.encode(split)

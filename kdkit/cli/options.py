@@ -46,6 +46,23 @@ def add_corpus(parser):
         help="text to measure on; unless set, every 100th text of --corpus, "
         "which is then not trained on",
     )
+    add_benchmark_text(parser)
+
+
+def add_benchmark_text(parser):
+    """Adds `--one-document` and `--detokenizer`."""
+    parser.add_argument(
+        "--one-document",
+        action="store_const",
+        const=True,
+        help="for decoders: the lines of a file follow each other, as those of "
+        "WikiText and Penn Treebank do",
+    )
+    parser.add_argument(
+        "--detokenizer",
+        choices=["ptb", "wikitext"],
+        help="make running text of a benchmark's words first",
+    )
 
 
 def add_unlabeled(parser):

@@ -1,8 +1,9 @@
-"""Pretrains an encoder on running text by masked-language modelling.
+"""Pretrains a language model on running text.
 
-The model is left in RUN/encoder/, a keras-hub preset directory. Perplexity and
-accuracy are those of masked tokens in text that is held out. The same command
-goes on with a run that was stopped.
+An encoder learns masked tokens and is left in RUN/encoder/; a decoder learns
+what comes next and is left in RUN/decoder/. Both are keras-hub preset
+directories. Perplexity and accuracy are of text that is held out. The same
+command goes on with a run that was stopped.
 
 With --recipe and --teacher the student learns from an encoder by the stages of
 a recipe that are on running text: TinyBERT's general distillation, DistilBERT's
@@ -15,6 +16,9 @@ example:
       --corpus wiki.txt --run-dir runs/general
   kdkit pretrain --corpus reviews.tsv --column text --tokenizer ENCODER \\
       --student tinybert_4_layer_en_uncased --run-dir runs/from_scratch
+  kdkit pretrain --corpus ptb.train.txt --held-out ptb.valid.txt \\
+      --one-document --detokenizer ptb --student lightpaff_gpt2_4_layer_en \\
+      --vocabulary-size 8000 --run-dir runs/gpt2
 """
 
 from kdkit.cli import options as shared
@@ -25,8 +29,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--model",
         metavar="MODEL",
-        help="the encoder to go on with: a preset's name, a directory or a "
-        "run; a new head is put on it if it has none",
+        help="the encoder or decoder to go on with: a preset's name, a "
+        "directory or a run; an encoder without a head gets a new one",
     )
     parser.add_argument(
         "--student",
@@ -38,7 +42,15 @@ def add_arguments(parser):
         "--tokenizer",
         metavar="MODEL",
         help="for --student: where its tokenizer is, a run, a preset directory "
-        "or a vocabulary file of one piece a line (.txt)",
+        "or a vocabulary file: of one piece a line (.txt), or of byte pairs "
+        "with the merges beside it (vocab.json, encoder.json)",
+    )
+    parser.add_argument(
+        "--vocabulary-size",
+        type=int,
+        metavar="N",
+        help="in place of --tokenizer, for a decoder: train a byte-pair "
+        "tokenizer of so many tokens on --corpus",
     )
     parser.add_argument(
         "--recipe",

@@ -56,7 +56,8 @@ def distill_settings(options) -> DistillSettings:
     recipe = get_recipe(options.recipe)
     _reject_clashes(
         options, "task", "data_dir", "teacher", "student", "num_layers",
-        "pretrained", "corpus", "column", "held_out", "stages",
+        "pretrained", "corpus", "column", "held_out", "one_document",
+        "detokenizer", "stages",
         "teacher_weights", "word_vectors", "unlabeled", "unlabeled_columns",
         "unlabeled_per_labeled", "general", "augment", "augment_model",
         "augment_vectors", "encoder",
@@ -132,8 +133,9 @@ def distill_settings(options) -> DistillSettings:
 def pretrain_settings(options) -> PretrainSettings:
     """The settings of `kdkit pretrain`."""
     _reject_clashes(
-        options, "corpus", "column", "held_out", "model", "student",
-        "tokenizer", "recipe", "teacher", "parity",
+        options, "corpus", "column", "held_out", "one_document",
+        "detokenizer", "model", "student", "tokenizer", "vocabulary_size",
+        "recipe", "teacher", "parity",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
@@ -157,6 +159,7 @@ def pretrain_settings(options) -> PretrainSettings:
             model=model_to_pretrain(options, recipe),
             stages=stages,
             tokenizer=absolute(options.tokenizer),
+            vocabulary_size=options.vocabulary_size,
             teacher=absolute(options.teacher),
             recipe=options.recipe,
         )

@@ -12,6 +12,7 @@ from kdkit.data.choices import encode_questions
 from kdkit.data.conll import ConllLayout
 from kdkit.data.copies import check_augmented
 from kdkit.data.corpus import Corpus
+from kdkit.data.detokenizing import DETOKENIZERS
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
 from kdkit.data.examples import Examples
@@ -21,11 +22,14 @@ from kdkit.data.mixing import mixed_training_batches
 from kdkit.data.mixing import unlabeled_rows
 from kdkit.data.packed_batches import masked_evaluation_batches
 from kdkit.data.packed_batches import masked_training_batches
+from kdkit.data.packed_batches import next_token_evaluation_batches
+from kdkit.data.packed_batches import next_token_training_batches
 from kdkit.data.packed_batches import plain_evaluation_batches
 from kdkit.data.packed_batches import plain_training_batches
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
+from kdkit.data.packing import pack_stream
 from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
@@ -45,6 +49,7 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.data.word_vectors import words_of_pieces
 
 __all__ = [
+    "DETOKENIZERS",
     "AugmentedExamples",
     "ConllLayout",
     "Corpus",
@@ -73,8 +78,11 @@ __all__ = [
     "masked_evaluation_batches",
     "masked_training_batches",
     "mixed_training_batches",
+    "next_token_evaluation_batches",
+    "next_token_training_batches",
     "open_packed",
     "pack",
+    "pack_stream",
     "plain_evaluation_batches",
     "plain_training_batches",
     "read_all_word_vectors",

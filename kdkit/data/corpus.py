@@ -18,6 +18,8 @@ class Corpus:
         column: string or `None`. The heading of the column that holds the
             texts of tables; `None` where the whole line is the text. Defaults
             to `None`.
+        one_document: bool. Whether the lines of a file are one text, as those
+            of WikiText are. Defaults to `False`: each is a text of its own.
 
     Raises:
         UsageError: if there are no files.
@@ -25,11 +27,17 @@ class Corpus:
 
     files: tuple[str, ...]
     column: str | None = None
+    one_document: bool = False
 
     def __post_init__(self):
         if not self.files:
             raise UsageError(
                 "A corpus needs at least one file. Received: none."
+            )
+        if self.one_document and self.column is not None:
+            raise UsageError(
+                "The rows of a table are texts of their own, not the lines of "
+                f"one document. Received: column={self.column!r}."
             )
 
     def check(self) -> None:
@@ -55,12 +63,33 @@ class Corpus:
     def texts(self) -> Iterator[str]:
         """Yields the texts in order, holding one line at a time.
 
+        Of a file that is one document the lines, each with its end, and an
+        empty string behind the last.
+
         Raises:
             UsageError: with file and line number where a row lacks the column
                 or a line is not UTF-8.
         """
         for file in self.files:
-            yield from self._texts_of(pathlib.Path(file))
+            for text in self._texts_of(pathlib.Path(file)):
+                yield f"{text}\n" if self.one_document else text
+            if self.one_document:
+                yield ""
+
+    def num_words(self) -> int:
+        """Counts words as perplexities of words do.
+
+        What white space separates, and one for the end of every line, empty
+        ones included: 82,430 in Penn Treebank's test part, 245,569 in that of
+        WikiText-2.
+        """
+        if self.column is not None:
+            return sum(1 + len(text.split()) for text in self.texts())
+        return sum(
+            1 + len(line.split())
+            for file in self.files
+            for _, line in _numbered_lines(pathlib.Path(file))
+        )
 
     def _texts_of(self, path):
         index = None

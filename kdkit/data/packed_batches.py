@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from kdkit.data.masking import Masker
+from kdkit.data.packing import PADDING
 from kdkit.data.packing import PackedCorpus
 
 # Stands in the place of the epoch in the seeds of evaluation.
@@ -78,6 +79,66 @@ def plain_evaluation_batches(
         batch_size: int. Rows of a batch; the last may have fewer.
     """
     return _in_order(corpus, batch_size, _plain)
+
+
+def next_token_training_batches(
+    corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
+) -> tuple[tf.data.Dataset, int]:
+    """Returns endless shuffled batches of rows, each token to be predicted.
+
+    Args:
+        corpus: `PackedCorpus` as `kdkit.data.pack_stream` makes it.
+        batch_size, seed, first_epoch: as in `masked_training_batches`.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` and the number
+        of batches in an epoch. `x` is a dict of `token_ids` and `padding_mask`,
+        `y` the ids that follow, `sample_weight` 1 where there is one, all of
+        shape `(batch_size, sequence_length)`.
+    """
+    return _endless(corpus, batch_size, seed, first_epoch, _next_tokens)
+
+
+def next_token_evaluation_batches(
+    corpus: PackedCorpus, batch_size: int
+) -> tf.data.Dataset:
+    """Returns every row once, in order, with weight 1 at every token once.
+
+    Where rows overlap, what a row has in common with the one before is context.
+
+    Args:
+        corpus: `PackedCorpus` as `kdkit.data.pack_stream` makes it.
+        batch_size: int. Rows of a batch; the last may have fewer.
+    """
+    seen = corpus.sequence_length - 1 - corpus.stride
+
+    def without_overlap(x, y, weights, first_row):
+        """The first `seen` tokens of all rows but the first one are old."""
+        old = tf.range(tf.shape(y)[1]) < seen
+        later = tf.range(tf.shape(y)[0]) + first_row > 0
+        is_old = later[:, tf.newaxis] & old[tf.newaxis, :]
+        return x, y, tf.where(is_old, 0.0, weights)
+
+    batches = _in_order(corpus, batch_size, _next_tokens)
+    if not seen:
+        return batches
+    first_rows = tf.data.Dataset.range(
+        0, len(corpus), batch_size, output_type="int32"
+    )
+    return tf.data.Dataset.zip(batches, first_rows).map(
+        lambda batch, first_row: without_overlap(*batch, first_row)
+    )
+
+
+def _next_tokens(rows, seed):
+    del seed
+    is_token = rows != PADDING
+    ids = tf.where(is_token, rows, 0)
+    x = {
+        "token_ids": ids[:, :-1],
+        "padding_mask": tf.cast(is_token[:, :-1], "int32"),
+    }
+    return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
 
 
 def _plain(rows, seed):

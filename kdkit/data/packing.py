@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
+from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.errors import UsageError
 from kdkit.files import staged
@@ -14,6 +15,7 @@ from kdkit.files import write_text
 
 TEXTS_PER_STEP = 256  # tokenised together
 INDEX, ROWS = "index.json", "rows"
+PADDING = -1  # behind the last token of a decoder's last row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,10 +26,17 @@ class PackedCorpus:
         rows: `int32` array of shape `(num_rows, sequence_length)`, mapped from
             the file.
         num_texts: int. Texts that went in.
+        stride: int or `None`. Of rows for a decoder, how many tokens further
+            each begins; `None` for rows with nothing in common. Defaults to
+            `None`.
+        num_words: int or `None`. Words of the text, where they were counted.
+            Defaults to `None`.
     """
 
     rows: np.ndarray
     num_texts: int
+    stride: int | None = None
+    num_words: int | None = None
 
     def __len__(self):
         return len(self.rows)
@@ -61,45 +70,131 @@ def pack(
     Raises:
         UsageError: if the texts do not fill one row.
     """
-    directory = pathlib.Path(directory)
     if sequence_length < 3:
         raise UsageError(
             "`sequence_length` must leave room for text beside [CLS] and "
             f"[SEP]. Received: sequence_length={sequence_length}."
         )
+
+    def pieces():
+        for token_ids, lengths in _tokenised(texts, tokenizer):
+            # After each text one [SEP].
+            ends = np.cumsum(lengths)
+            stream = np.insert(token_ids, ends, tokenizer.end_token_id)
+            yield stream, len(lengths)
+
+    frame = (tokenizer.start_token_id, tokenizer.end_token_id)
+    return _write(directory, pieces(), sequence_length - 2, frame=frame)
+
+
+def pack_stream(
+    texts: Iterable[str],
+    tokenizer,
+    sequence_length: int,
+    directory,
+    stride: int | None = None,
+    one_document: bool = False,
+    num_words: int | None = None,
+) -> PackedCorpus:
+    """Tokenises texts and packs them to rows for a decoder.
+
+    The texts stand one after the other, an `<|endoftext|>` before, between and
+    behind them. A row is `sequence_length + 1` tokens of that, all but the last
+    to be read and all but the first to be predicted; the next row begins
+    `stride` tokens further. So every token but the very first is predicted. The
+    last row is filled up with `PADDING`.
+
+    Args:
+        texts: iterable of strings.
+        tokenizer: `keras_hub.tokenizers.GPT2Tokenizer`, or another with
+            `end_token_id`.
+        sequence_length: int. Tokens that are read at once.
+        directory: path. Where the rows are kept; made if needed.
+        stride: int or `None`. From 1 to `sequence_length`, which `None` means:
+            then every token is predicted once. With less, rows overlap, and the
+            tokens of an overlap are context in the second one.
+        one_document: bool. Whether the texts follow each other as they stand,
+            as the lines of a file do, and only an empty one ends a document.
+            Defaults to `False`.
+        num_words: int or `None`. Words of the texts, for perplexities of them.
+            Defaults to `None`.
+
+    Returns:
+        `PackedCorpus`.
+
+    Raises:
+        UsageError: if the texts have no token, or the stride is impossible.
+    """
+    stride = sequence_length if stride is None else stride
+    if not 1 <= stride <= sequence_length:
+        raise UsageError(
+            "A stride is from 1 token to the length of a row. Received: "
+            f"stride={stride}, sequence_length={sequence_length}."
+        )
+    end = tokenizer.end_token_id
+
+    def pieces():
+        yield np.array([end], "int32"), 0
+        for token_ids, lengths in _tokenised(texts, tokenizer):
+            ends = np.cumsum(lengths)
+            if one_document:
+                ends = ends[lengths == 0]
+            yield np.insert(token_ids, ends, end), len(lengths)
+
+    return _write(
+        directory,
+        pieces(),
+        sequence_length + 1,
+        pad_last=True,
+        stride=stride,
+        num_words=num_words,
+    )
+
+
+def _write(directory, pieces, width, frame=(), pad_last=False, **about):
+    """Cuts a stream of tokens to windows, and writes each in its frame."""
+    directory = pathlib.Path(directory)
     # Written last, so what it says is there.
     (directory / INDEX).unlink(missing_ok=True)
-    width = sequence_length - 2
+    step = about.get("stride", width)
     num_rows = num_texts = 0
     left_over = np.empty(0, "int32")
     with staged(directory / ROWS) as raw:
         with open(raw, "wb") as file:
-            for token_ids, lengths in _tokenised(texts, tokenizer):
-                num_texts += len(lengths)
-                # After each text one [SEP].
-                stream = np.insert(
-                    token_ids, np.cumsum(lengths), tokenizer.end_token_id
-                )
-                stream = np.concatenate([left_over, stream])
-                full = len(stream) // width
-                body = stream[: full * width].reshape(full, width)
-                left_over = stream[full * width :]
-                rows = np.empty((full, sequence_length), "int32")
-                rows[:, 0] = tokenizer.start_token_id
-                rows[:, 1:-1] = body
-                rows[:, -1] = tokenizer.end_token_id
+
+            def write(windows):
+                rows = np.empty((len(windows), width + len(frame)), "int32")
+                if frame:
+                    rows[:, 0], rows[:, -1] = frame
+                rows[:, bool(frame) :][:, :width] = windows
                 file.write(rows.tobytes())
+
+            for tokens, count in pieces:
+                num_texts += count
+                stream = np.concatenate([left_over, tokens])
+                full = max(0, (len(stream) - width) // step + 1)
+                if full:
+                    windows = sliding_window_view(stream, width)[::step]
+                    write(windows[:full])
                 num_rows += full
+                left_over = stream[full * step :]
+            seen = width - step if num_rows else 1
+            if pad_last and len(left_over) > seen:
+                last = np.full((1, width), PADDING, "int32")
+                last[0, : len(left_over)] = left_over
+                write(last)
+                num_rows += 1
         if not num_rows:
             raise UsageError(
-                f"The corpus has too little text for one row of "
-                f"{sequence_length} tokens. Received: {num_texts} texts. Use "
-                "more text or a smaller sequence_length."
+                f"The corpus has too little text for one row of {width} "
+                f"tokens. Received: {num_texts} texts. Use more text or a "
+                "smaller sequence_length."
             )
     index = {
         "num_rows": num_rows,
-        "sequence_length": sequence_length,
+        "sequence_length": width + len(frame),
         "num_texts": num_texts,
+        **about,
     }
     write_text(directory / INDEX, json.dumps(index))
     return open_packed(directory)
@@ -117,7 +212,9 @@ def open_packed(directory) -> PackedCorpus | None:
         mode="r",
         shape=(index["num_rows"], index["sequence_length"]),
     )
-    return PackedCorpus(rows, index["num_texts"])
+    return PackedCorpus(
+        rows, index["num_texts"], index.get("stride"), index.get("num_words")
+    )
 
 
 def _tokenised(texts, tokenizer):

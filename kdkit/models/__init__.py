@@ -4,6 +4,8 @@ from kdkit.models.architecture import architecture
 from kdkit.models.architecture import num_positions
 from kdkit.models.architecture import token_embeddings
 from kdkit.models.bilstm import set_word_vectors
+from kdkit.models.byte_pairs import byte_pair_files
+from kdkit.models.byte_pairs import train_byte_pairs
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
 from kdkit.models.heads import HEADS
@@ -13,17 +15,19 @@ from kdkit.models.heads import backbone_of
 from kdkit.models.heads import has_encoder
 from kdkit.models.heads import in_policy
 from kdkit.models.initialization import initialize_from_teacher
+from kdkit.models.language_models import frozen_pooler
+from kdkit.models.language_models import has_language_model
+from kdkit.models.language_models import is_causal
+from kdkit.models.language_models import language_model
+from kdkit.models.language_models import load_language_model
+from kdkit.models.language_models import load_masked_lm
+from kdkit.models.language_models import save_language_model
 from kdkit.models.loading import TOKENIZER_DIRECTORY
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
-from kdkit.models.masked_lm import frozen_pooler
-from kdkit.models.masked_lm import has_masked_lm_head
-from kdkit.models.masked_lm import load_masked_lm
-from kdkit.models.masked_lm import masked_lm
-from kdkit.models.masked_lm import save_masked_lm
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
@@ -36,6 +40,7 @@ from kdkit.models.students import student
 from kdkit.models.students import student_config
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
 
 __all__ = [
@@ -51,24 +56,28 @@ __all__ = [
     "add_head",
     "architecture",
     "backbone_of",
+    "byte_pair_files",
     "check_same_ids",
     "choose_blocks",
     "family_tokenizer",
     "frozen_pooler",
     "has_encoder",
-    "has_masked_lm_head",
+    "has_language_model",
     "in_policy",
     "initialize_from_teacher",
+    "is_causal",
+    "language_model",
     "load_classifier",
     "load_encoder",
+    "load_language_model",
     "load_masked_lm",
+    "load_saved_tokenizer",
     "load_tokenizer",
-    "masked_lm",
     "model_files",
     "num_positions",
     "save_encoder",
     "save_labels",
-    "save_masked_lm",
+    "save_language_model",
     "save_preset",
     "save_tokenizer",
     "set_word_vectors",
@@ -76,4 +85,5 @@ __all__ = [
     "student_config",
     "student_of_blocks",
     "token_embeddings",
+    "train_byte_pairs",
 ]

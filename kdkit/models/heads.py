@@ -14,6 +14,7 @@ import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.families import find_backbone
 from kdkit.policies import with_policy
@@ -73,9 +74,16 @@ def add_head(backbone, head: Head, tokenizer=None):
     Raises:
         UsageError: (a `ValueError`) if the tokenizer is missing.
     """
+    family = family_of(backbone)
+    if family.causal_lm is not None:
+        raise UsageError(
+            f"{family.title} is a decoder, and tasks need an encoder, whose "
+            "first state has seen the whole text. Use one of the families "
+            f"{tuple(FAMILIES)}."
+        )
     dropout = backbone.get_config()["dropout"]
     if head.kind == "sequence":
-        return family_of(backbone).classifier(
+        return family.classifier(
             backbone, num_classes=head.num_classes, dropout=dropout
         )
     if head.kind == "multiple_choice":

@@ -8,8 +8,9 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
+from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
+from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import head_kind_of
@@ -28,7 +29,7 @@ WHERE = (
 
 # Of runs whose models are files: where their tokenizer is.
 TOKENIZER_DIRECTORY = "tokenizer"
-ARMS = ("student", "teacher", "encoder")
+ARMS = ("student", "teacher", "encoder", "decoder")
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -97,7 +98,8 @@ def load_encoder(source, load_weights=True):
             Defaults to `True`.
 
     Returns:
-        A backbone of a family in `kdkit.families.FAMILIES`, and its tokenizer.
+        A backbone of a family in `kdkit.families.ALL_FAMILIES`, and its
+        tokenizer.
 
     Raises:
         UsageError: (a `ValueError`) if nothing is found there.
@@ -136,7 +138,9 @@ def load_tokenizer(source):
 
     Args:
         source: string or path. A `.txt` file holds one word piece a line; it
-            is taken as lower-cased unless a piece has a capital letter.
+            is taken as lower-cased unless a piece has a capital letter. A
+            `.json` file is a byte-pair vocabulary with its merges beside it, as
+            `kdkit.models.byte_pair_files` finds them.
 
     Raises:
         UsageError: (a `ValueError`) if there is none.
@@ -144,6 +148,8 @@ def load_tokenizer(source):
     path = pathlib.Path(source)
     if path.suffix == ".txt" and path.is_file():
         return _wordpiece_tokenizer(path)
+    if path.suffix == ".json":
+        return read_byte_pairs(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path)
@@ -184,8 +190,9 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
             return path / name
     if (path / "metrics.jsonl").is_file():
         raise UsageError(
-            f"The run in {path} has no model yet. Expected student/, teacher/ "
-            "or encoder/ in it. Finish the run by giving its command again."
+            f"The run in {path} has no model yet. Expected one of "
+            f"{', '.join(ARMS)} in it. Finish the run by giving its command "
+            "again."
         )
     if not (path / "config.json").is_file():
         raise UsageError(
@@ -304,7 +311,7 @@ def _check_family(backbone, source):
         raise UsageError(
             f"The encoder in {source} is a {type(backbone).__name__}. "
             "Expected one of "
-            f"{[family.backbone.__name__ for family in FAMILIES.values()]}."
+            f"{[family.backbone.__name__ for family in ALL_FAMILIES.values()]}."
         )
 
 
@@ -315,7 +322,7 @@ def _check_convertible(path):
         return
     expected = {
         family.hugging_face_type: family
-        for family in FAMILIES.values()
+        for family in ALL_FAMILIES.values()
         if family.hugging_face_type
     }
     if config["model_type"] not in expected:

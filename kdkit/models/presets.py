@@ -8,11 +8,12 @@ import dataclasses
 
 BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
 CHINESE_VOCABULARY_SIZE = 21128  # and of Chinese BERT
+GPT2_VOCABULARY_SIZE = 50257
 
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The sizes of a BERT, or of an encoder of another family.
+    """The sizes of a BERT, or of a model of another family.
 
     Args:
         num_layers: int. Number of transformer blocks (L, TinyBERT's M).
@@ -23,9 +24,10 @@ class BertConfig:
         max_sequence_length: int. Number of position embeddings. Defaults to
             `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
-        family: string. A key of `kdkit.families.FAMILIES`: `"bert"`,
+        family: string. A key of `kdkit.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"` or `"deberta_v3"`. Defaults to `"bert"`.
+            `"electra"`, `"deberta_v3"`, or the decoder `"gpt2"`. Defaults to
+            `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings of ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for the other families. Defaults to `None`.
@@ -128,6 +130,18 @@ PRESETS = {
         BertConfig(3, 256, 4, 1024, CHINESE_VOCABULARY_SIZE),
         f"{LIGHTPAFF}, table 10",
         8_000_000,
+    ),
+    "gpt2_medium_en": Preset(
+        BertConfig(
+            24, 1024, 16, 4096, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"
+        ),
+        "Radford et al., 2019 (GPT-2)",
+        345_000_000,
+    ),
+    "lightpaff_gpt2_4_layer_en": Preset(
+        BertConfig(4, 768, 12, 3072, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"),
+        f"{LIGHTPAFF}, table 3",
+        67_000_000,
     ),
     "distilled_bilstm_en_uncased": Preset(
         BilstmConfig(),

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
+from kdkit.families import ALL_FAMILIES
 from kdkit.models.bilstm import build_bilstm
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
@@ -54,7 +54,7 @@ def student(preset_or_config, num_classes=None, **settings):
                 "classes. Received: num_classes=None."
             )
         return build_bilstm(config, num_classes, dtype)
-    family = FAMILIES[config.family]
+    family = ALL_FAMILIES[config.family]
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:
         return backbone
@@ -108,7 +108,7 @@ def _kind_and_fields(preset_or_config):
 
 def _constructor_sizes(config):
     """The sizes as the constructor of the family's backbone names them."""
-    family = FAMILIES[config.family]
+    family = ALL_FAMILIES[config.family]
     sizes = dataclasses.asdict(config)
     del sizes["family"]
     if not family.has_embedding_dim:
@@ -131,12 +131,12 @@ def _impossible_sizes(config):
                 f"num_texts must be 1 or 2, received {config.num_texts!r}"
             )
         return problems
-    if config.family not in FAMILIES:
+    if config.family not in ALL_FAMILIES:
         return [
-            f"family must be one of {sorted(FAMILIES)}, received "
+            f"family must be one of {sorted(ALL_FAMILIES)}, received "
             f"{config.family!r}"
         ]
-    family = FAMILIES[config.family]
+    family = ALL_FAMILIES[config.family]
     if config.embedding_dim is not None and not family.has_embedding_dim:
         return [
             f"embedding_dim is not of family {config.family!r}, whose "

@@ -11,6 +11,7 @@ from kdkit.families import FAMILIES
 from kdkit.families import family_of
 
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
+BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
 
 
@@ -66,7 +67,7 @@ def check_same_ids(teacher, student):
     """
     problems = []
     sizes = teacher.vocabulary_size(), student.vocabulary_size()
-    if teacher.get_vocabulary() != student.get_vocabulary():
+    if _in_order(teacher) != _in_order(student):
         problems.append(
             f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
             f"{sizes[1]}"
@@ -93,6 +94,14 @@ def check_same_ids(teacher, student):
             "Use a student that was trained with the teacher's tokenizer, or "
             "build one from random weights with its vocabulary."
         )
+
+
+def _in_order(tokenizer):
+    """The vocabulary by id, and the merges of byte pairs."""
+    pieces = list(tokenizer.get_vocabulary())
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return sorted(pieces, key=tokenizer.token_to_id), list(tokenizer.merges)
 
 
 def check_shared_ids(teacher, student):

@@ -1,11 +1,12 @@
 """Queries, keys, values and attention, from the blocks' own projections.
 
 XLA merges these projections with those of the forward pass. They are private
-names of keras-hub: `TransformerEncoder._self_attention_layer` and
-`TransformerEncoder._self_attention_layer_norm`.
+names of keras-hub: `_self_attention_layer` and `_self_attention_layer_norm` of
+`TransformerEncoder` and of `TransformerDecoder`.
 """
 
 import keras
+import keras_hub
 from keras import ops
 
 from kdkit.taps.names import ATTENTION_TAPS
@@ -15,11 +16,11 @@ BLOCK_TAPS = ATTENTION_TAPS + VECTOR_TAPS
 
 
 class AttentionReader:
-    """Reads the taps of the attention of `TransformerEncoder`s.
+    """Reads the taps of the attention of `TransformerEncoder`s or decoders.
 
     Args:
-        blocks: sequence of `keras_hub.layers.TransformerEncoder`s, in the
-            order of their calls.
+        blocks: sequence of `keras_hub.layers.TransformerEncoder`s or of
+            `keras_hub.layers.TransformerDecoder`s, in the order of their calls.
         taps: the names that are wanted.
         dtype: dtype or policy of the softmax.
     """
@@ -65,5 +66,14 @@ class AttentionReader:
             )
             read["attention_logits"] = logits
             if "attention_probs" in self._wanted:
+                if isinstance(block, keras_hub.layers.TransformerDecoder):
+                    mask = _and_causal(mask, ops.shape(logits)[-1])
                 read["attention_probs"] = self._softmax(logits, mask=mask)
         return read
+
+
+def _and_causal(mask, length):
+    """A mask under which queries see themselves and what stands before."""
+    positions = ops.arange(length)
+    causal = (positions[:, None] >= positions[None, :])[None, None]
+    return causal if mask is None else ops.logical_and(mask, causal)

@@ -9,7 +9,7 @@ import dataclasses
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
+from kdkit.families import ALL_FAMILIES
 from kdkit.families import blocks_of
 from kdkit.families import family_of
 from kdkit.families import find_backbone
@@ -31,8 +31,8 @@ class ModelShape:
         hidden_dim: int or `None`. Width of the hidden states.
         num_heads: int or `None`. Attention heads per block.
         has_pooled_output: bool. Whether `"pooled_output"` can be tapped.
-        family: string or `None`. The encoder's family in
-            `kdkit.families.FAMILIES`, if it is one of them. Models of equal
+        family: string or `None`. The backbone's family in
+            `kdkit.families.ALL_FAMILIES`, if it is one of them. Models of equal
             sizes and different families compare equal.
     """
 
@@ -51,7 +51,7 @@ class ModelShape:
             names.append("embedding_output")
             if self.has_pooled_output:
                 names.append("pooled_output")
-            family = FAMILIES.get(self.family)
+            family = ALL_FAMILIES.get(self.family)
             withheld = family.withheld_taps if family else ()
             names += [tap for tap in PER_LAYER_TAPS if tap not in withheld]
         return tuple(names)
@@ -121,12 +121,12 @@ def _why_absent(absent, shape):
     if shape.num_layers is None:
         return (
             "Hidden states and attention need a keras-hub backbone of one of "
-            f"the families {tuple(FAMILIES)}, or one that lists a "
+            f"the families {tuple(ALL_FAMILIES)}, or one that lists a "
             "TransformerEncoder per block in `transformer_layers`; logits "
             "need a head."
         )
     reasons = []
-    family = FAMILIES.get(shape.family)
+    family = ALL_FAMILIES.get(shape.family)
     withheld = [tap for tap in absent if family and tap in family.withheld_taps]
     if withheld:
         reasons.append(

@@ -7,16 +7,19 @@ import keras
 import numpy as np
 import scipy.special
 
+from kdkit import models
 from kdkit.data import Masker
 from kdkit.data import PackedCorpus
 from kdkit.data import masked_evaluation_batches
 from kdkit.data import masked_training_batches
 from kdkit.data import open_packed
 from kdkit.data import pack
+from kdkit.data import pack_stream
 from kdkit.data import plain_evaluation_batches
 from kdkit.data import plain_training_batches
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.training.causal_material import CausalMaterial
 from kdkit.training.corpus_settings import CorpusSettings
 
 EVALUATION_BATCH_SIZE = 16  # logits are as wide as the vocabulary
@@ -154,42 +157,58 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
     }
 
 
-def load_corpus(
-    settings: CorpusSettings, tokenizer, directory, masked: bool = True
-):
+def load_corpus(settings: CorpusSettings, tokenizer, directory, model):
     """Packs the text into a directory, or opens what was packed there.
 
     Args:
         settings: `CorpusSettings`.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        tokenizer: the model's keras-hub tokenizer.
         directory: `pathlib.Path`.
-        masked: bool. Whether tokens are masked for the model to find. Defaults
-            to `True`.
+        model: what is trained on it.
 
     Returns:
-        `CorpusMaterial`, or `PlainTextMaterial`.
+        `CausalMaterial` for a `keras_hub.models.CausalLM`, `CorpusMaterial` for
+        a `keras_hub.models.MaskedLM`, `PlainTextMaterial` for an encoder alone.
 
     Raises:
-        UsageError: if a file is missing or malformed, or there is too little
-            text.
+        UsageError: if a file is missing or malformed, there is too little
+            text, or an encoder is to read lines of one document.
     """
+    if settings.one_document and not models.is_causal(model):
+        raise UsageError(
+            "Lines of one document are for decoders. Received: one_document="
+            "True, and an encoder, whose rows are texts one after the other. "
+            "Leave it out."
+        )
     parts = {}
     for name in ("train", "held_out"):
-        packed = open_packed(directory / name)
-        if packed is None:
-            packed = pack(
-                settings.texts(held_out=name == "held_out"),
-                tokenizer,
-                settings.sequence_length,
-                directory / name,
-            )
-        parts[name] = packed
+        parts[name] = open_packed(directory / name) or _pack(
+            settings, tokenizer, directory / name, model
+        )
     print(
         f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
         f"rows of {settings.sequence_length} tokens to train on, "
         f"{len(parts['held_out'])} rows held out.",
         flush=True,
     )
-    if not masked:
+    if models.is_causal(model):
+        return CausalMaterial(**parts, vocabulary_size=model.output_shape[-1])
+    if models.backbone_of(model) is model:
         return PlainTextMaterial(**parts)
     return CorpusMaterial(**parts, masker=Masker(settings.masking, tokenizer))
+
+
+def _pack(settings, tokenizer, directory, model):
+    """Packs the text of a part, which the directory is named after."""
+    is_held_out = directory.name == "held_out"
+    texts = settings.texts(is_held_out)
+    if not models.is_causal(model):
+        return pack(texts, tokenizer, settings.sequence_length, directory)
+    return pack_stream(
+        texts,
+        tokenizer,
+        settings.sequence_length,
+        directory,
+        one_document=settings.one_document,
+        num_words=settings.num_words() if is_held_out else None,
+    )

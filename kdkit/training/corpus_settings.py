@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+from kdkit.data import DETOKENIZERS
 from kdkit.data import Corpus
 from kdkit.data import Masking
 from kdkit.data import load_sentiment
@@ -24,7 +25,11 @@ class CorpusSettings:
         max_texts: int or `None`. Only so many of the first texts of `files`.
             `None` for all of them.
         sequence_length: int. Tokens of the rows that texts are packed to.
-        masking: `kdkit.data.Masking`.
+        masking: `kdkit.data.Masking`, of encoders.
+        one_document: bool. For decoders: whether the lines of a file follow
+            each other as one document. Texts are then held out as files.
+        detokenizer: string or `None`. What makes running text of a benchmark's
+            words, a key of `kdkit.data.DETOKENIZERS`. `None` for text as it is.
     """
 
     files: tuple[str, ...] = ()
@@ -34,12 +39,26 @@ class CorpusSettings:
     max_texts: int | None = None
     sequence_length: int = 128
     masking: Masking = Masking()
+    one_document: bool = False
+    detokenizer: str | None = None
 
     def __post_init__(self):
         if self.held_out_every < 2:
             raise UsageError(
                 "`held_out_every` must be at least 2, or nothing is left to "
                 f"train on. Received: {self.held_out_every}."
+            )
+        if self.one_document and not self.held_out:
+            raise UsageError(
+                "Of files that are one document each, nothing can be held out "
+                "but whole files. Received: held_out=(). Name some."
+            )
+        if self.detokenizer is not None and self.detokenizer not in (
+            DETOKENIZERS
+        ):
+            raise UsageError(
+                f"Unknown detokenizer. Expected one of {sorted(DETOKENIZERS)}. "
+                f"Received: {self.detokenizer!r}."
             )
         if self.held_out and not self.files:
             raise UsageError(
@@ -58,20 +77,38 @@ class CorpusSettings:
             UsageError: with everything that is missing.
         """
         if self.files:
-            Corpus(self.all_files, self.column).check()
+            self._corpus(self.all_files).check()
 
     def texts(self, held_out: bool):
         """Yields the texts to measure on, or those to train on."""
+        texts = self._texts(held_out)
+        if self.detokenizer is None:
+            return texts
+        return map(DETOKENIZERS[self.detokenizer], texts)
+
+    def num_words(self) -> int:
+        """Counts the words to measure on, before any detokenizer.
+
+        As `kdkit.data.Corpus.num_words` does.
+        """
+        if self.held_out:
+            return self._corpus(self.held_out).num_words()
+        return sum(1 + len(text.split()) for text in self._texts(True))
+
+    def _texts(self, held_out):
         if self.files:
-            texts = Corpus(self.files, self.column).texts()
+            texts = self._corpus(self.files).texts()
         else:
             texts = load_sentiment("train").texts[0]
         texts = itertools.islice(texts, self.max_texts)
         if self.held_out:
             if held_out:
-                texts = Corpus(self.held_out, self.column).texts()
+                texts = self._corpus(self.held_out).texts()
             yield from texts
             return
         for number, text in enumerate(texts):
             if (number % self.held_out_every == 0) == held_out:
                 yield text
+
+    def _corpus(self, files):
+        return Corpus(files, self.column, self.one_document)

@@ -1,7 +1,6 @@
 """The stages of a distillation that are on running text."""
 
 import dataclasses
-import functools
 import pathlib
 
 from kdkit import models
@@ -36,20 +35,21 @@ class CorpusStages:
     tokenizer: object
     directory: pathlib.Path
 
-    @functools.cached_property
-    def material(self):
-        """The packed text, made when it is first needed."""
-        return load_corpus(self.settings.corpus, self.tokenizer, self.directory)
-
     def run(self, run, arm_name, model) -> None:
         """Trains a classifier's encoder, under a head for masked tokens."""
         if not self.stages[arm_name]:
             return
+        language_model = models.language_model(models.backbone_of(model))
         arm = Arm(
             name=arm_name,
-            model=models.masked_lm(models.backbone_of(model)),
+            model=language_model,
             teacher=self.teacher.model if self.teacher else None,
-            material=self.material,
+            material=load_corpus(
+                self.settings.corpus,
+                self.tokenizer,
+                self.directory,
+                language_model,
+            ),
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
         )
@@ -122,7 +122,7 @@ def _check_fit(teacher, model, stages) -> None:
                 with check():
                     Distiller(
                         teacher.model,
-                        models.masked_lm(models.backbone_of(model)),
+                        models.language_model(models.backbone_of(model)),
                         stage.build_objectives(),
                         stage.label_weight,
                     )

@@ -67,14 +67,14 @@ def load_text_teacher(source, needs_head: bool) -> LoadedModel:
     """Loads a pretrained encoder that teaches on running text.
 
     Args:
-        source: string or path, as `kdkit.models.load_masked_lm` takes it.
+        source: string or path, as `kdkit.models.load_language_model` takes it.
         needs_head: bool. Whether its predictions of masked tokens are learned
             from.
 
     Raises:
         UsageError: if there is none, or its head is needed and untrained.
     """
-    teacher = models.load_masked_lm(source)
+    teacher = models.load_language_model(source)
     if needs_head and not teacher.has_trained_head:
         raise UsageError(
             f"The encoder in {source} has no trained head for masked tokens, "

@@ -29,15 +29,14 @@ from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.stage_runner import Arm
 
-ARM = "encoder"
-
 
 def pretrain(settings: PretrainSettings, run_dir) -> None:
-    """Trains an encoder on running text and leaves it in `RUN/encoder/`.
+    """Trains a language model on running text.
 
-    Where the stages use its predictions of masked tokens it is a
-    masked-language model with its head; where they compare encoders alone, as
-    TinyBERT's general distillation, an encoder.
+    An encoder is left in `RUN/encoder/`: where the stages use its predictions
+    of masked tokens, with its head; where they compare encoders alone, as
+    TinyBERT's general distillation, without. A decoder is left in
+    `RUN/decoder/`, with its head.
 
     Args:
         settings: `PretrainSettings`.
@@ -55,34 +54,32 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             return
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
-        loaded, teacher = _load(settings, has_head)
+        loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
+        name = "decoder" if models.is_causal(loaded.model) else "encoder"
         model = models.in_policy(loaded.model, settings.dtype_policy)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
         arm = Arm(
-            name=ARM,
+            name=name,
             model=model,
             teacher=teacher,
             material=load_corpus(
-                settings.corpus,
-                loaded.tokenizer,
-                run.path / "corpus",
-                masked=has_head,
+                settings.corpus, loaded.tokenizer, run.path / "corpus", model
             ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
-        log_model(run, ARM, model, settings.model)
+        log_model(run, name, model, settings.model)
         if teacher is not None:
             log_model(run, "teacher", teacher)
         with models.frozen_pooler(models.backbone_of(model)):
             best = arm.run(run, settings.stages)
-        path = run.path / ARM
+        path = run.path / name
         if not path.exists():
             with staged(path) as partial:
                 model = models.in_policy(model, "float32")
                 if has_head:
-                    models.save_masked_lm(
+                    models.save_language_model(
                         model,
                         loaded.tokenizer,
                         partial,
@@ -90,7 +87,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
                     )
                 else:
                     models.save_encoder(loaded.model, loaded.tokenizer, partial)
-        finish(run, {ARM: best})
+        finish(run, {name: best})
 
 
 def _inputs(settings):
@@ -105,15 +102,16 @@ def _inputs(settings):
             inputs[name] = model_digest(place)
     if settings.tokenizer is not None:
         place = pathlib.Path(settings.tokenizer)
-        inputs["tokenizer"] = (
-            files_digest([place])
-            if place.suffix == ".txt"
-            else model_digest(settings.tokenizer)
-        )
+        if place.suffix == ".txt":
+            inputs["tokenizer"] = files_digest([place])
+        elif place.suffix == ".json":
+            inputs["tokenizer"] = files_digest(models.byte_pair_files(place))
+        else:
+            inputs["tokenizer"] = model_digest(settings.tokenizer)
     return inputs
 
 
-def _load(settings, has_head):
+def _load(settings, has_head, tokenizer_directory):
     """The model to train with its tokenizer, and its teacher or `None`."""
     loaded, teacher, loaded_teacher = None, None, None
     with all_mistakes() as check:
@@ -122,7 +120,9 @@ def _load(settings, has_head):
         with check():
             if settings.teacher is not None:
                 loaded_teacher = load_text_teacher(settings.teacher, has_head)
-            loaded = _make_model(settings, loaded_teacher, has_head)
+            loaded = _make_model(
+                settings, loaded_teacher, has_head, tokenizer_directory
+            )
     sequence_length = settings.corpus.sequence_length
     check_length(sequence_length, loaded.model, CORPUS_LENGTH)
     if loaded_teacher is not None:
@@ -134,11 +134,13 @@ def _load(settings, has_head):
     return loaded, teacher
 
 
-def _make_model(settings, teacher, has_head) -> LoadedModel:
+def _make_model(
+    settings, teacher, has_head, tokenizer_directory
+) -> LoadedModel:
     """Loads or builds the model of a run, with its head if it needs one."""
     model = settings.model
     if model.checkpoint is not None:
-        loaded = models.load_masked_lm(model.checkpoint)
+        loaded = models.load_language_model(model.checkpoint)
         if teacher is not None:
             models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
         if has_head:
@@ -150,11 +152,14 @@ def _make_model(settings, teacher, has_head) -> LoadedModel:
             models.check_same_ids(teacher.tokenizer, tokenizer)
         backbone = models.student_of_blocks(encoder, model.copy_layers)
     else:
-        tokenizer = teacher.tokenizer if teacher else _tokenizer(settings)
+        if teacher is not None:
+            tokenizer = teacher.tokenizer
+        else:
+            tokenizer = _tokenizer(settings, tokenizer_directory)
         backbone = models.student(
             model.sizes(), vocabulary_size=tokenizer.vocabulary_size()
         )
-    made = models.masked_lm(backbone) if has_head else backbone
+    made = models.language_model(backbone) if has_head else backbone
     return LoadedModel(made, tokenizer, False)
 
 
@@ -172,14 +177,25 @@ def _check_fit(settings, teacher, model):
                     )
 
 
-def _tokenizer(settings):
+def _tokenizer(settings, directory):
+    """Reads the tokenizer, or trains it, or finds what was trained before."""
     if settings.tokenizer is not None:
         return models.load_tokenizer(settings.tokenizer)
+    if settings.vocabulary_size is not None:
+        if not directory.is_dir():
+            settings.corpus.check()
+            tokenizer = models.train_byte_pairs(
+                settings.corpus.texts(held_out=False), settings.vocabulary_size
+            )
+            with staged(directory) as partial:
+                models.save_tokenizer(tokenizer, partial)
+        return models.load_saved_tokenizer(directory)
     if settings.corpus.files:
         raise UsageError(
             "A model with random weights needs a tokenizer. Expected the place "
             "of one: a run, a preset directory or a vocabulary file. Pass "
-            "--tokenizer MODEL."
+            "--tokenizer MODEL, or for a decoder --vocabulary-size N to train "
+            "one on the corpus."
         )
     return keras_hub.tokenizers.BertTokenizer(
         data.sentiment_vocabulary(), lowercase=True

@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit.errors import UsageError
+from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
@@ -96,8 +97,11 @@ class PretrainSettings:
             weights is, as `kdkit.models.load_tokenizer` takes it; `None` for
             that of the generated sentences. With a teacher it is the
             teacher's.
+        vocabulary_size: int or `None`. Of a decoder with random weights: a
+            byte-pair tokenizer of so many tokens is trained on the corpus,
+            in `tokenizer/`.
         teacher: string or `None`. A pretrained encoder that the model learns
-            from, as `kdkit.models.load_masked_lm` takes it.
+            from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool. Whether XLA compiles the step.
@@ -111,6 +115,7 @@ class PretrainSettings:
     model: ModelSettings
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
+    vocabulary_size: int | None = None
     teacher: str | None = None
     recipe: str | None = None
     seed: int = 0
@@ -127,15 +132,32 @@ class PretrainSettings:
                 f"Received: teacher={self.teacher!r}, "
                 f"{'' if has_objectives else 'no '}objectives."
             )
-        if self.tokenizer is not None and self.teacher is not None:
+        self._check_tokenizer()
+
+    def _check_tokenizer(self):
+        """Refuses a tokenizer where the model, or a teacher, brings one."""
+        sources = {
+            name: getattr(self, name)
+            for name in ("tokenizer", "vocabulary_size", "teacher")
+            if getattr(self, name) is not None
+        }
+        if len(sources) > 1:
             raise UsageError(
-                "`tokenizer` cannot stand beside a teacher, whose tokenizer it "
-                f"is. Received: tokenizer={self.tokenizer!r}."
+                "A tokenizer is read, trained, or a teacher's. Received: "
+                f"{sources}. Leave all but one out."
             )
-        if self.tokenizer is not None and self.model.num_layers is None:
+        sources.pop("teacher", None)
+        if sources and self.model.num_layers is None:
             raise UsageError(
-                "`tokenizer` is for a model with random weights; a checkpoint "
-                f"brings its own. Received: tokenizer={self.tokenizer!r}."
+                f"{' and '.join(sources)} is for a model with random weights; "
+                f"a checkpoint brings its own tokenizer. Received: {sources}."
+            )
+        if self.vocabulary_size is not None and (
+            self.model.family not in DECODERS
+        ):
+            raise UsageError(
+                "A vocabulary of byte pairs is trained for decoders. Received: "
+                f"family={self.model.family!r}. Name a tokenizer."
             )
 
 

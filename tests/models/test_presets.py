@@ -7,8 +7,8 @@ from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
 from kdkit.models import student
 
-# Embeddings, blocks and pooler of keras-hub's BertBackbone; of a BiLSTM all
-# but the head.
+# Embeddings, blocks and pooler of keras-hub's BertBackbone; embeddings and
+# blocks of its GPT2Backbone; of a BiLSTM all but the head.
 PARAMETERS = {
     "bert_base_en_uncased": 109_482_240,
     "tinybert_4_layer_en_uncased": 14_350_248,
@@ -21,6 +21,8 @@ PARAMETERS = {
     "lightpaff_bert_3_layer_zh": 20_801_536,
     "lightpaff_bert_6_layer_zh": 30_258_688,
     "lightpaff_bert_3_layer_narrow_zh": 7_975_936,
+    "gpt2_medium_en": 354_823_168,
+    "lightpaff_gpt2_4_layer_en": 67_736_832,
     "distilled_bilstm_en_uncased": 9_818_200,
 }
 
@@ -34,12 +36,15 @@ def count_by_hand(config):
         return rows + 2 * gates + feed_forward
     width, inner = config.hidden_dim, config.intermediate_dim
     norm = 2 * width
-    rows = config.vocabulary_size + config.max_sequence_length + 2
+    rows = config.vocabulary_size + config.max_sequence_length
     attention = 4 * (width * width + width)
     feed_forward = width * inner + inner + inner * width + width
     block = attention + feed_forward + 2 * norm
-    pooler = width * width + width
-    return rows * width + norm + config.num_layers * block + pooler
+    backbone = rows * width + norm + config.num_layers * block
+    if config.family == "gpt2":
+        return backbone
+    segments, pooler = 2 * width, width * width + width
+    return backbone + segments + pooler
 
 
 def test_every_preset_is_pinned():
@@ -66,7 +71,7 @@ def test_preset_is_within_three_percent_of_the_paper(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["tinybert_4_layer_en_uncased", "lightpaff_bert_3_layer_en_uncased"],
+    ["tinybert_4_layer_en_uncased", "lightpaff_gpt2_4_layer_en"],
 )
 def test_built_student_has_as_many_parameters_as_counted(name):
     backbone = student(name)

@@ -102,7 +102,7 @@ def test_pkd_and_vanilla_kd_are_their_equations(recipe, parity, classifiers):
 def masked():
     """Masked-language models of teacher and student."""
     return [
-        models.masked_lm(bert(num_layers, num_classes=None, seed=seed))
+        models.language_model(bert(num_layers, num_classes=None, seed=seed))
         for seed, num_layers in enumerate((TEACHER_LAYERS, STUDENT_LAYERS))
     ]
 

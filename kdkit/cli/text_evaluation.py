@@ -5,18 +5,23 @@ import tempfile
 
 from kdkit import models
 from kdkit.cli.options import given_flags
-from kdkit.data import Corpus
 from kdkit.data import Masker
 from kdkit.data import Masking
 from kdkit.data import open_packed
 from kdkit.data import pack
+from kdkit.data import pack_stream
 from kdkit.errors import UsageError
 from kdkit.settings import from_dict
+from kdkit.training.causal_material import next_token_metrics
 from kdkit.training.corpus_material import masked_metrics
+from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.evaluation import make_forward
 from kdkit.training.making import check_length
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
+
+# Options of how text is read, which a run's own text has been read by.
+READING = ("column", "sequence_length", "one_document", "detokenizer", "stride")
 
 
 def is_about_text(options) -> bool:
@@ -25,7 +30,9 @@ def is_about_text(options) -> bool:
 
 
 def evaluate_on_text(options) -> dict:
-    """Masks text and measures a masked-language model on it.
+    """Measures a language model on text.
+
+    An encoder by masking it, a decoder by the tokens that follow.
 
     Args:
         options: the parsed options of `kdkit evaluate`. Without `corpus` the
@@ -35,8 +42,8 @@ def evaluate_on_text(options) -> dict:
         A dict with `corpus`, `examples` (rows of text) and `metrics`.
 
     Raises:
-        UsageError: if a task is named too, the model has no trained head for
-            masked tokens, or a file is missing.
+        UsageError: if a task is named too, the model has no trained head, or a
+            file is missing.
     """
     _reject_what_is_for_tasks(options)
     settings = {}
@@ -44,10 +51,18 @@ def evaluate_on_text(options) -> dict:
         settings = read_config(options.model)["corpus"]
     masking = from_dict(Masking, settings.get("masking", {}))
     length = options.sequence_length or settings.get("sequence_length", 128)
+    text = None
     if options.corpus is not None:
-        corpus = Corpus(tuple(options.corpus), options.column)
-        corpus.check()
-    loaded = models.load_masked_lm(options.model)
+        # All of it is measured on: what is held out of what is no matter.
+        text = CorpusSettings(
+            files=tuple(options.corpus),
+            held_out=tuple(options.corpus),
+            column=options.column,
+            one_document=bool(options.one_document),
+            detokenizer=options.detokenizer,
+        )
+        text.check()
+    loaded = models.load_language_model(options.model)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{options.model} has no trained head for masked tokens. Expected "
@@ -55,8 +70,8 @@ def evaluate_on_text(options) -> dict:
         )
     check_length(length, loaded.model, "--sequence-length ")
     with tempfile.TemporaryDirectory() as folder:
-        if options.corpus is not None:
-            rows = pack(corpus.texts(), loaded.tokenizer, length, folder)
+        if text is not None:
+            rows = _pack(text, loaded, length, folder, options.stride)
         else:
             rows = open_packed(pathlib.Path(options.model, "corpus/held_out"))
             if rows is None:
@@ -64,9 +79,15 @@ def evaluate_on_text(options) -> dict:
                     f"The text that {options.model} held out is not there any "
                     "more. Pass --corpus FILE."
                 )
-        metrics = masked_metrics(
-            make_forward(loaded.model), rows, Masker(masking, loaded.tokenizer)
-        )
+        forward = make_forward(loaded.model)
+        if models.is_causal(loaded.model):
+            metrics = next_token_metrics(
+                forward, rows, loaded.model.output_shape[-1]
+            )
+        else:
+            metrics = masked_metrics(
+                forward, rows, Masker(masking, loaded.tokenizer)
+            )
         return {
             "corpus": options.corpus or "held_out",
             "examples": len(rows),
@@ -74,10 +95,30 @@ def evaluate_on_text(options) -> dict:
         }
 
 
+def _pack(text, loaded, length, folder, stride):
+    """The rows of all of the text, as a model reads them."""
+    if models.is_causal(loaded.model):
+        return pack_stream(
+            text.texts(held_out=True),
+            loaded.tokenizer,
+            length,
+            folder,
+            stride,
+            one_document=text.one_document,
+            num_words=text.num_words(),
+        )
+    if stride is not None or text.one_document:
+        raise UsageError(
+            "--stride and --one-document are for decoders, which read from the "
+            "left. Received: an encoder. Leave them out."
+        )
+    return pack(text.texts(held_out=True), loaded.tokenizer, length, folder)
+
+
 def _reject_what_is_for_tasks(options):
     names = ["task", "data_dir", "split", "arm", "tokenizer"]
     if options.corpus is None:  # the run's own held-out rows
-        names += ["column", "sequence_length"]
+        names += READING
     given = given_flags(options, names)
     if given:
         raise UsageError(

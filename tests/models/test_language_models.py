@@ -38,8 +38,8 @@ def encoder(tokenizer):
 @pytest.fixture(scope="module")
 def saved(encoder, tokenizer, tmp_path_factory):
     path = tmp_path_factory.mktemp("masked_lm") / "encoder"
-    model = models.masked_lm(encoder)
-    models.save_masked_lm(model, tokenizer, path, 16)
+    model = models.language_model(encoder)
+    models.save_language_model(model, tokenizer, path, 16)
     return model, path
 
 
@@ -51,7 +51,7 @@ def inputs():
 
 
 def test_logits_are_of_the_masked_positions_over_the_vocabulary():
-    model = models.masked_lm(bert(num_classes=None))
+    model = models.language_model(bert(num_classes=None))
     x = inputs()
     logits = np.asarray(model(x))
     assert logits.shape == (4, 2, 20)
@@ -61,7 +61,7 @@ def test_logits_are_of_the_masked_positions_over_the_vocabulary():
 
 def test_head_is_tied_to_the_embeddings():
     backbone = bert(num_classes=None)
-    model = models.masked_lm(backbone)
+    model = models.language_model(backbone)
     shapes = [
         tuple(weight.shape)
         for weight in model.trainable_weights
@@ -144,7 +144,7 @@ def test_vocabulary_file_makes_a_tokenizer(tmp_path):
 )
 def test_every_family_with_such_a_model_has_its_own(family, tmp_path):
     tokenizer = encoders.tokenizer(family)
-    model = models.masked_lm(
+    model = models.language_model(
         encoders.encoder(
             family,
             num_classes=None,
@@ -154,7 +154,7 @@ def test_every_family_with_such_a_model_has_its_own(family, tmp_path):
     x = select_inputs(model, inputs())
     logits = model(x)
     assert logits.shape == (4, 2, tokenizer.vocabulary_size())
-    models.save_masked_lm(model, tokenizer, tmp_path / "encoder", 12)
+    models.save_language_model(model, tokenizer, tmp_path / "encoder", 12)
     loaded = models.load_masked_lm(tmp_path / "encoder")
     assert loaded.has_trained_head
     np.testing.assert_allclose(loaded.model(x), logits, atol=1e-5)
@@ -162,4 +162,4 @@ def test_every_family_with_such_a_model_has_its_own(family, tmp_path):
 
 def test_a_family_without_one_is_refused_by_name():
     with pytest.raises(UsageError, match="for a ElectraBackbone"):
-        models.masked_lm(encoders.encoder("electra", num_classes=None))
+        models.language_model(encoders.encoder("electra", num_classes=None))

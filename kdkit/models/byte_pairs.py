@@ -1,0 +1,122 @@
+"""Byte-pair tokenizers: from GPT-2's files, or trained on a corpus."""
+
+import json
+import pathlib
+from collections.abc import Iterable
+
+import keras_hub
+import tokenizers
+
+from kdkit.errors import UsageError
+
+END_OF_TEXT = "<|endoftext|>"
+# A vocabulary's file to that of its merges, by how their names end.
+MERGES = {
+    "encoder.json": "vocab.bpe",  # as OpenAI published them
+    "vocab.json": "merges.txt",  # as Hugging Face has them
+    "vocabulary.json": "merges.txt",  # as keras-hub has them
+}
+NUM_BYTES = 256
+
+
+def byte_pair_files(file) -> tuple[pathlib.Path, pathlib.Path]:
+    """Returns a vocabulary's file and that of its merges.
+
+    Args:
+        file: string or path. The vocabulary, a JSON object from token to id,
+            whose name ends in `encoder.json`, `vocab.json` or
+            `vocabulary.json`. The merges are in its folder, with the same
+            beginning of the name and `vocab.bpe` or `merges.txt` as its end.
+
+    Raises:
+        UsageError: (a `ValueError`) if one of the files is not there.
+    """
+    file = pathlib.Path(file)
+    endings = [end for end in MERGES if file.name.endswith(end)]
+    if not endings:
+        raise UsageError(
+            f"{file} is no byte-pair vocabulary. Expected a name that ends in "
+            f"one of {tuple(MERGES)}."
+        )
+    ending = endings[0]
+    merges = file.with_name(file.name.removesuffix(ending) + MERGES[ending])
+    missing = [path for path in (file, merges) if not path.is_file()]
+    if missing:
+        raise UsageError(
+            "A byte-pair tokenizer is two files, its vocabulary and its "
+            f"merges. Missing: {', '.join(map(str, missing))}."
+        )
+    return file, merges
+
+
+def read_byte_pairs(file):
+    """Reads a byte-pair tokenizer from GPT-2's files.
+
+    Args:
+        file: string or path, as `byte_pair_files` takes it.
+
+    Returns:
+        `keras_hub.tokenizers.GPT2Tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if one of the files is not there, or the
+            vocabulary has no `<|endoftext|>`.
+    """
+    file, merges = byte_pair_files(file)
+    vocabulary = json.loads(file.read_text(encoding="utf-8"))
+    if END_OF_TEXT not in vocabulary:
+        raise UsageError(
+            f"{file} is no vocabulary of a GPT-2. Expected {END_OF_TEXT!r} "
+            "among its tokens."
+        )
+    lines = merges.read_text(encoding="utf-8").splitlines()
+    return keras_hub.tokenizers.GPT2Tokenizer(
+        vocabulary, [line for line in lines if not line.startswith("#version")]
+    )
+
+
+def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
+    """Trains a byte-level byte-pair tokenizer, as GPT-2's is.
+
+    Args:
+        texts: iterable of strings.
+        vocabulary_size: int. Number of tokens: the 256 bytes, `<|endoftext|>`,
+            and the rest are merges.
+
+    Returns:
+        `keras_hub.tokenizers.GPT2Tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no room for a merge, or the
+            texts do not have so many.
+
+    References:
+     - [Radford et al., 2019](
+        https://d4mucfpksywv.cloudfront.net/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
+        section 2.2
+    """
+    if vocabulary_size <= NUM_BYTES + 1:
+        raise UsageError(
+            f"A byte-pair vocabulary has {NUM_BYTES} bytes, {END_OF_TEXT!r} "
+            f"and merges. Expected more than {NUM_BYTES + 1} tokens. Received: "
+            f"vocabulary_size={vocabulary_size}."
+        )
+    trained = tokenizers.ByteLevelBPETokenizer()
+    trained.train_from_iterator(
+        texts,
+        vocab_size=vocabulary_size,
+        special_tokens=[END_OF_TEXT],
+        show_progress=False,
+    )
+    model = json.loads(trained.to_str())["model"]
+    if len(model["vocab"]) < vocabulary_size:
+        raise UsageError(
+            "The text has too few different words for a vocabulary of "
+            f"{vocabulary_size}. Received: text for {len(model['vocab'])} "
+            "tokens. Use more text or a smaller vocabulary."
+        )
+    merges = [
+        merge if isinstance(merge, str) else " ".join(merge)
+        for merge in model["merges"]
+    ]
+    return keras_hub.tokenizers.GPT2Tokenizer(model["vocab"], merges)

@@ -1,0 +1,178 @@
+"""Language models: a backbone and a head tied to its token embeddings.
+
+Of masked tokens for encoders, of the next token for decoders.
+"""
+
+import contextlib
+import pathlib
+
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
+from kdkit.families import family_of
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import find_preset_directory
+from kdkit.models.loading import load_encoder
+from kdkit.models.loading import task_class
+from kdkit.models.tokens import family_tokenizer
+
+
+def language_model(backbone):
+    """Puts a language-modelling head on an encoder or a decoder.
+
+    On an encoder a dense layer as wide as the encoder, GELU, layer
+    normalisation, and the transposed token embeddings with a bias (Devlin et
+    al., 2018); on a decoder the transposed token embeddings alone (Radford et
+    al., 2019). The backbone is not copied: what is trained here is trained
+    wherever it is used.
+
+    Args:
+        backbone: a backbone of a family in `kdkit.families.ALL_FAMILIES`, but
+            ELECTRA, whose pretraining is another.
+
+    Returns:
+        The family's keras-hub model without preprocessor. A
+        `keras_hub.models.MaskedLM` has logits of shape `(batch_size,
+        num_predictions, vocabulary_size)` at the input `mask_positions`, a
+        `keras_hub.models.CausalLM` of shape `(batch_size, sequence_length,
+        vocabulary_size)` for what follows every token.
+
+    Raises:
+        UsageError: (a `ValueError`) if keras-hub has no such model for it.
+    """
+    family = family_of(backbone)
+    made = family and (family.masked_lm or family.causal_lm)
+    if not made:
+        known = [
+            one.title
+            for one in ALL_FAMILIES.values()
+            if one.masked_lm or one.causal_lm
+        ]
+        raise UsageError(
+            f"keras-hub has no language model for a {type(backbone).__name__}. "
+            f"Expected a backbone of {known}."
+        )
+    return made(backbone)
+
+
+def is_causal(model) -> bool:
+    """Whether a language model predicts the next token, not masked ones."""
+    return isinstance(model, keras_hub.models.CausalLM)
+
+
+@contextlib.contextmanager
+def frozen_pooler(backbone):
+    """Keeps the pooler of an encoder out of training.
+
+    Language modelling does not use it, and Keras warns of weights without
+    gradient.
+
+    Args:
+        backbone: a keras-hub backbone, with or without a pooler.
+    """
+    pooler = getattr(backbone, "pooled_dense", None)
+    if pooler is None:
+        yield
+        return
+    was_trainable, pooler.trainable = pooler.trainable, False
+    try:
+        yield
+    finally:
+        pooler.trainable = was_trainable
+
+
+def has_language_model(source) -> bool:
+    """Whether there is a language model with its head in a place.
+
+    Args:
+        source: string or path, as `load_language_model` takes it. A keras-hub
+            preset that is yet to be downloaded counts as a backbone alone.
+    """
+    return bool(_keras_hub_class(pathlib.Path(source)))
+
+
+def load_language_model(source) -> LoadedModel:
+    """Loads a language model, or puts a head on a backbone.
+
+    Args:
+        source: string or path. A run of `kdkit pretrain`, or a backbone as
+            `kdkit.models.load_encoder` takes it.
+
+    Returns:
+        `LoadedModel`. A decoder's head is its token embeddings and so as
+        trained as these; an encoder that comes without one gets a random one.
+
+    Raises:
+        UsageError: (a `ValueError`) if nothing is found there.
+    """
+    path = pathlib.Path(source)
+    cls = _keras_hub_class(path)
+    if cls is not None:
+        model = cls.from_preset(str(find_preset_directory(path)))
+        tokenizer = model.preprocessor.tokenizer
+        model.preprocessor = None
+        return LoadedModel(model, tokenizer, has_trained_head=True)
+    backbone, tokenizer = load_encoder(source)
+    model = language_model(backbone)
+    return LoadedModel(model, tokenizer, has_trained_head=is_causal(model))
+
+
+def load_masked_lm(source) -> LoadedModel:
+    """As `load_language_model`, for encoders alone.
+
+    Raises:
+        UsageError: (a `ValueError`) for a decoder, which knows no masks.
+    """
+    loaded = load_language_model(source)
+    if is_causal(loaded.model):
+        raise UsageError(
+            f"The model in {source} is a {type(loaded.model).__name__}, which "
+            "predicts what comes next. Expected an encoder, which predicts "
+            "masked tokens."
+        )
+    return loaded
+
+
+def save_language_model(model, tokenizer, path, sequence_length):
+    """Writes a language model as a keras-hub preset directory.
+
+    The directory loads with `keras_hub.models.MaskedLM.from_preset` or
+    `keras_hub.models.CausalLM.from_preset`, or without the head with
+    `keras_hub.models.Backbone.from_preset`, where kdkit is not installed.
+
+    Args:
+        model: a model as `language_model` returns it.
+        tokenizer: the tokenizer of its family, or another of word pieces for a
+            model that reads those.
+        path: string or path of the directory.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+
+    Raises:
+        UsageError: if the tokenizer is of another size than the model.
+    """
+    tokenizer = family_tokenizer(model, tokenizer)
+    if tokenizer.vocabulary_size() > model.backbone.vocabulary_size:
+        raise UsageError(
+            "The tokenizer has more pieces than the model has embeddings. "
+            f"Received: {tokenizer.vocabulary_size()} pieces, "
+            f"{model.backbone.vocabulary_size} embeddings."
+        )
+    # A copy, since what is saved of a compiled model includes its optimiser.
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    copy.preprocessor = type(model).preprocessor_cls(
+        tokenizer, sequence_length=sequence_length
+    )
+    copy.save_to_preset(str(path))
+
+
+def _keras_hub_class(path):
+    """The class that loads the language model in a place, if there is one."""
+    if not path.is_dir():
+        return None
+    name = task_class(find_preset_directory(path))
+    for cls in (keras_hub.models.MaskedLM, keras_hub.models.CausalLM):
+        if name.endswith(cls.__name__):
+            return cls
+    return None

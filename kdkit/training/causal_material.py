@@ -1,0 +1,122 @@
+"""Running text as the material of a stage: causal language modelling."""
+
+import dataclasses
+import math
+
+import keras
+import tensorflow as tf
+
+from kdkit.data import PackedCorpus
+from kdkit.data import next_token_evaluation_batches
+from kdkit.data import next_token_training_batches
+from kdkit.errors import RunError
+
+# Logits of evaluation that are there at one time, over batch, positions and
+# vocabulary: 256 MB.
+LOGITS_AT_ONCE = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class CausalMaterial:
+    """Packed text of which every token is predicted from those before it.
+
+    Args:
+        train: `kdkit.data.PackedCorpus` as `kdkit.data.pack_stream` makes it.
+        held_out: `kdkit.data.PackedCorpus`, likewise.
+        vocabulary_size: int. Width of the logits.
+    """
+
+    train: PackedCorpus
+    held_out: PackedCorpus
+    vocabulary_size: int
+    primary_metric = "perplexity"
+    larger_is_better = False
+    training_metrics = ()
+
+    @property
+    def label_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def labeled_only(self):
+        return self  # what follows is the label
+
+    def training_batches(self, batch_size, seed, first_epoch, features=None):
+        return next_token_training_batches(
+            self.train, batch_size, seed, first_epoch
+        )
+
+    def validation_batches(self, features=None):
+        return next_token_evaluation_batches(
+            self.held_out, rows_at_once(self.held_out, self.vocabulary_size)
+        )
+
+    def evaluate(self, predict, logs):
+        """Perplexity and accuracy of every token of the text held out."""
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": next_token_metrics(
+                predict, self.held_out, self.vocabulary_size
+            ),
+            "agreement": None,
+        }
+
+
+def rows_at_once(rows: PackedCorpus, vocabulary_size: int) -> int:
+    """Returns how many rows are evaluated together, at least one."""
+    per_row = rows.sequence_length * vocabulary_size
+    return max(1, min(16, LOGITS_AT_ONCE // per_row))
+
+
+def next_token_metrics(
+    predict, rows: PackedCorpus, vocabulary_size: int
+) -> dict:
+    """Returns how well a model predicts each token of a text from the left.
+
+    With L the sum over all tokens but the first of −log p(token | the tokens
+    before it in its row), in nats: `perplexity` is exp(L / tokens),
+    `word_perplexity` exp(L / words), where the words of the text before any
+    detokenizer were counted (see `kdkit.data.Corpus.num_words`); that is how
+    models with different vocabularies compare (Radford et al., 2019, section
+    3.1). `next_token_accuracy` is the share of tokens with the highest logit.
+    What is before a token are all tokens of its row, from `stride` tokens less
+    than a whole row on to a whole row, fewer at the beginning of the text.
+
+    Args:
+        predict: callable from a dict batch to logits of shape `(batch_size,
+            sequence_length, vocabulary_size)`.
+        rows: `kdkit.data.PackedCorpus` as `kdkit.data.pack_stream` makes it.
+        vocabulary_size: int.
+
+    Raises:
+        RunError: if the loss is not finite.
+    """
+    loss = correct = total = 0.0
+    batches = next_token_evaluation_batches(
+        rows, rows_at_once(rows, vocabulary_size)
+    )
+    for x, labels, weights in batches:
+        logits = tf.cast(predict(x), "float32")
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        is_right = tf.argmax(logits, -1, "int32") == labels
+        loss += float(tf.reduce_sum(weights * losses))
+        correct += float(tf.reduce_sum(weights * tf.cast(is_right, "float32")))
+        total += float(tf.reduce_sum(weights))
+    if not math.isfinite(loss):
+        raise RunError(
+            "The loss on the held-out text is not finite: the model has "
+            "diverged."
+        )
+    metrics = {
+        "perplexity": _perplexity(loss, total),
+        "next_token_accuracy": correct / total,
+    }
+    if rows.num_words:
+        metrics["word_perplexity"] = _perplexity(loss, rows.num_words)
+    return metrics
+
+
+def _perplexity(loss, count):
+    return math.exp(min(loss / count, 700.0))

@@ -1,0 +1,121 @@
+"""Running text for decoders: rows, what is predicted, and what counts."""
+
+import math
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.errors import UsageError
+
+LETTERS = "abcdefgh"
+END, NEWLINE = 0, 9
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """A letter is a token: a is 1, b is 2; a line's end is 9."""
+    pieces = ["<|endoftext|>", *LETTERS, "Ċ", "hh"]
+    return keras_hub.tokenizers.GPT2Tokenizer(
+        {piece: index for index, piece in enumerate(pieces)}, ["h h"]
+    )
+
+
+def ids(text):
+    return [LETTERS.index(letter) + 1 for letter in text]
+
+
+def test_documents_stand_apart_and_every_row_shares_one_token(
+    tokenizer, tmp_path
+):
+    packed = data.pack_stream(["abc", "de"], tokenizer, 3, tmp_path)
+    stream = [END, *ids("abc"), END, *ids("de"), END]
+    np.testing.assert_array_equal(
+        packed.rows,
+        [stream[0:4], stream[3:7], [*stream[6:8], -1, -1]],
+    )
+    again = data.open_packed(tmp_path)
+    np.testing.assert_array_equal(again.rows, packed.rows)
+    assert again.stride == packed.stride == 3
+
+
+def test_lines_of_one_document_follow_each_other(tokenizer, tmp_path):
+    lines = ["ab\n", "c\n", "", "d\n", ""]
+    packed = data.pack_stream(
+        iter(lines), tokenizer, 20, tmp_path, one_document=True
+    )
+    stream = [END, *ids("ab"), NEWLINE, *ids("c"), NEWLINE, END]
+    stream += [*ids("d"), NEWLINE, END]
+    (row,) = packed.rows
+    assert row[row >= 0].tolist() == stream
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 12, 40])
+@pytest.mark.parametrize("stride", [1, 2, None])
+def test_every_token_but_the_first_counts_once_with_its_context(
+    tokenizer, tmp_path, length, stride
+):
+    if stride is not None and stride > length:
+        pytest.skip("a stride is no longer than a row")
+    texts = ["abcdefgh", "hgf", "a", "bcdb"]
+    packed = data.pack_stream(
+        texts, tokenizer, length, tmp_path / "packed", stride
+    )
+    stream = [END]
+    for text in texts:
+        stream += [*ids(text), END]
+    found = []
+    batches = data.next_token_evaluation_batches(packed, batch_size=2)
+    for x, y, weights in batches:
+        for row, labels, counts, mask in zip(
+            x["token_ids"].numpy(),
+            y.numpy(),
+            weights.numpy(),
+            x["padding_mask"].numpy(),
+            strict=True,
+        ):
+            for place in np.flatnonzero(counts):
+                assert mask[place] == 1
+                found.append(labels[place])
+                context = row[: place + 1].tolist()
+                end = len(found)  # tokens before this one in the stream
+                assert context == stream[end - len(context) : end]
+                at_least = length - (stride or length) + 1
+                assert len(context) >= min(at_least, end)
+    assert found == stream[1:]
+
+
+def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
+    packed = data.pack_stream(["abcdefgh"] * 4, tokenizer, 4, tmp_path)
+    batches, steps = data.next_token_training_batches(packed, 2, seed=3)
+    assert steps == len(packed) // 2
+    again, _ = data.next_token_training_batches(packed, 2, 3, first_epoch=1)
+    epochs = [[], []]
+    for number, (x, y, weights) in enumerate(batches.take(2 * steps)):
+        np.testing.assert_array_equal(
+            x["token_ids"][:, 1:] * x["padding_mask"][:, 1:],
+            y[:, :-1] * x["padding_mask"][:, 1:],
+        )
+        assert weights.dtype == "float32"
+        epochs[number // steps].append(x["token_ids"].numpy())
+    for expected, (x, *_) in zip(epochs[1], again.take(steps), strict=True):
+        np.testing.assert_array_equal(x["token_ids"], expected)
+    assert not np.array_equal(epochs[0], epochs[1])
+
+
+def test_no_text_and_impossible_strides_are_told(tokenizer, tmp_path):
+    with pytest.raises(UsageError, match="too little text"):
+        data.pack_stream([], tokenizer, 4, tmp_path)
+    for stride in (0, 5):
+        with pytest.raises(UsageError, match=f"stride={stride}"):
+            data.pack_stream(["a"], tokenizer, 4, tmp_path, stride)
+
+
+def test_memory_holds_what_one_step_needs(tokenizer, tmp_path):
+    """The rows of many texts come to disk as they come."""
+    packed = data.pack_stream(
+        ("abcdefgh" for _ in range(3000)), tokenizer, 16, tmp_path
+    )
+    assert isinstance(packed.rows, np.memmap)
+    assert len(packed) == math.ceil(3000 * 9 / 16)

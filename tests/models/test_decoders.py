@@ -1,0 +1,206 @@
+"""Decoders: taps, language models and their files, byte-pair tokenizers."""
+
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from helpers import softmax
+from helpers import spread_weights
+from helpers import to_numpy
+
+import kdkit
+from kdkit import models
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.families import DECODERS
+from kdkit.families import blocks_of
+from kdkit.models.byte_pairs import read_byte_pairs
+
+BATCH, LENGTH, LAYERS, WIDTH, HEADS, VOCABULARY = 3, 7, 2, 16, 2, 40
+TEXT = ["the cast is good and the plot is superb", "a dull plot", "the end"]
+
+
+def decoder(num_layers=LAYERS, seed=0, family="gpt2", **sizes):
+    backbone = models.student(
+        {
+            "family": family,
+            "num_layers": num_layers,
+            "hidden_dim": WIDTH,
+            "num_heads": HEADS,
+            "intermediate_dim": 24,
+            "vocabulary_size": VOCABULARY,
+            "max_sequence_length": 12,
+            "dropout": 0.0,
+            **sizes,
+        }
+    )
+    model = models.language_model(backbone)
+    spread_weights(model, seed)
+    return model
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    mask = np.ones((BATCH, LENGTH), "int32")
+    mask[1, 5:] = 0
+    ids = rng.integers(0, VOCABULARY, (BATCH, LENGTH)).astype("int32")
+    return {"token_ids": ids, "padding_mask": mask}
+
+
+@pytest.fixture(scope="module", params=DECODERS)
+def model(request):
+    return decoder(family=request.param)
+
+
+@pytest.fixture(scope="module")
+def outputs(model):
+    run = taps.tapped(model, taps.describe(model).taps)
+    return to_numpy(run(inputs(), training=False))
+
+
+def test_describe_is_right(model):
+    shape = taps.describe(model)
+    assert shape == taps.ModelShape(VOCABULARY, LAYERS, WIDTH, HEADS)
+    assert set(taps.TAPS) - set(shape.taps) == {"cls_states", "pooled_output"}
+    with pytest.raises(UsageError, match="reads from left to right"):
+        taps.tapped(model, ["cls_states"])
+
+
+def test_tapped_outputs_equal_the_models_own_exactly(model, outputs):
+    x = inputs()
+    np.testing.assert_array_equal(outputs["logits"], model(x, training=False))
+    last = model.backbone.layer_norm(outputs["hidden_states"][-1])
+    np.testing.assert_array_equal(last, model.backbone(x, training=False))
+
+
+def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
+    """Pins the private names: the softmax gives the layers' own outputs."""
+    positions = np.arange(LENGTH)
+    allowed = positions[:, None] >= positions[None, :]
+    allowed = allowed & (inputs()["padding_mask"][:, None, None, :] == 1)
+    for index, block in enumerate(blocks_of(model.backbone)):
+        logits = outputs["attention_logits"][index]
+        queries, keys = outputs["queries"][index], outputs["keys"][index]
+        scale = (WIDTH // HEADS) ** 0.5
+        np.testing.assert_allclose(
+            logits, np.einsum("bqhd,bkhd->bhqk", queries, keys) / scale,
+            atol=1e-5,
+        )  # fmt: skip
+        expected = softmax(np.where(allowed, logits, -1e9))
+        probs = outputs["attention_probs"][index]
+        np.testing.assert_allclose(probs, expected, atol=1e-6)
+        state = outputs["hidden_states"][index]
+        read = np.einsum("bhqk,bkhd->bqhd", probs, outputs["values"][index])
+        attention = block._self_attention_layer
+        state = state + to_numpy(attention.output_dense(read))
+        inner = block._feedforward_intermediate_dense(
+            block._feedforward_layer_norm(state)
+        )
+        state = state + to_numpy(block._feedforward_output_dense(inner))
+        np.testing.assert_allclose(
+            outputs["hidden_states"][index + 1], state, atol=1e-5
+        )
+
+
+def test_decoders_distil_states_attention_and_logits():
+    teacher, student = decoder(4), decoder(2, seed=1)
+    x = inputs()
+    y = np.roll(x["token_ids"], -1, axis=1)
+    objectives = [
+        kdkit.Objective(kdkit.losses.AttentionMSE(), tap="attention_logits"),
+        kdkit.Objective(kdkit.losses.HiddenStateMSE(), tap="hidden_states"),
+        kdkit.Objective(kdkit.losses.LogitKLDivergence(), weight=0.4),
+    ]
+    distiller = kdkit.Distiller(
+        teacher, student, objectives, hard_label_weight=0.6
+    )
+    distiller.compile(
+        optimizer=keras.optimizers.Adam(1e-2),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    weights = x["padding_mask"].astype("float32")
+    logs = [
+        distiller.train_on_batch(x, y, weights, return_dict=True)["loss"]
+        for _ in range(5)
+    ]
+    assert logs[-1] < logs[0]
+
+
+def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):
+    tokenizer = models.train_byte_pairs(TEXT * 9, 258)
+    small = decoder(vocabulary_size=tokenizer.vocabulary_size())
+    models.save_language_model(small, tokenizer, tmp_path / "gpt2", 12)
+    loaded = models.load_language_model(tmp_path / "gpt2")
+    assert loaded.has_trained_head
+    assert models.is_causal(loaded.model)
+    np.testing.assert_array_equal(loaded.model(inputs()), small(inputs()))
+    own = keras_hub.models.CausalLM.from_preset(str(tmp_path / "gpt2"))
+    ids = own.preprocessor.tokenizer(TEXT[0])
+    np.testing.assert_array_equal(ids, tokenizer(TEXT[0]))
+    assert own.generate("the", max_length=8).startswith("the")
+    with pytest.raises(UsageError, match="Expected an encoder"):
+        models.load_masked_lm(tmp_path / "gpt2")
+
+
+def test_tasks_need_an_encoder():
+    with pytest.raises(UsageError, match="GPT-2 is a decoder"):
+        models.student("lightpaff_gpt2_4_layer_en", num_classes=2)
+
+
+def test_trained_byte_pairs_spell_any_text():
+    tokenizer = models.train_byte_pairs(TEXT, 260)
+    assert tokenizer.vocabulary_size() == 260
+    strange = "naïve 猫\n <unk>"
+    assert tokenizer.detokenize(tokenizer(strange)) == strange
+    # The most frequent pairs are one token.
+    assert len(tokenizer("the the")) < len("the the")
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(257, "more than 257"), (9999, "too few different")]
+)
+def test_impossible_vocabularies_are_refused(size, message):
+    with pytest.raises(UsageError, match=message):
+        models.train_byte_pairs(TEXT, size)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "merges"),
+    [
+        ("gpt2-encoder.json", "gpt2-vocab.bpe"),
+        ("vocab.json", "merges.txt"),
+        ("vocabulary.json", "merges.txt"),
+    ],
+)
+def test_byte_pairs_are_read_as_they_are_published(
+    tmp_path, vocabulary, merges
+):
+    pieces = ["<|endoftext|>", "a", "b", "ab"]
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    (tmp_path / vocabulary).write_text(json.dumps(ids))
+    with pytest.raises(UsageError, match=f"Missing: .*{merges}"):
+        read_byte_pairs(tmp_path / vocabulary)
+    (tmp_path / merges).write_text("#version: 0.2\na b\n")
+    tokenizer = models.load_tokenizer(tmp_path / vocabulary)
+    assert list(tokenizer("abb")) == [3, 2]
+
+
+def test_other_files_are_no_byte_pairs(tmp_path):
+    file = tmp_path / "tokens.json"
+    with pytest.raises(UsageError, match="name that ends in"):
+        read_byte_pairs(file)
+    file = tmp_path / "vocab.json"
+    file.write_text('{"a": 0}')
+    (tmp_path / "merges.txt").write_text("")
+    with pytest.raises(UsageError, match="no vocabulary of a GPT-2"):
+        read_byte_pairs(file)
+
+
+def test_vocabularies_of_equal_size_and_other_ids_are_refused():
+    first = models.train_byte_pairs(TEXT, 260)
+    second = models.train_byte_pairs(["zzyzx zzyzx"], 260)
+    models.check_same_ids(first, models.train_byte_pairs(TEXT, 260))
+    with pytest.raises(UsageError, match="vocabularies differ"):
+        models.check_same_ids(first, second)

@@ -1,0 +1,203 @@
+"""Pretraining runs of decoders: what they measure, leave and refuse."""
+
+import dataclasses
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import log_softmax
+from helpers import read_events
+
+from kdkit import data
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import load_language_model
+from kdkit.recipes import lightpaff
+from kdkit.recipes import pretraining
+from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
+from kdkit.training import PretrainSettings
+from kdkit.training import pretrain
+
+LENGTH = 8
+WORDS = "no it was n't black monday but the new york stock exchange did n't"
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Lines of a benchmark: training and held-out files."""
+    folder = tmp_path_factory.mktemp("text")
+    rng = np.random.default_rng(0)
+    for name, lines in (("train", 120), ("valid", 9)):
+        with open(folder / f"{name}.txt", "w") as file:
+            for _ in range(lines):
+                file.write(f" {' '.join(rng.permutation(WORDS.split()))} \n")
+    return folder
+
+
+def settings(text, **changes):
+    (stage,) = pretraining.STAGES
+    return PretrainSettings(
+        **{
+            "corpus": CorpusSettings(
+                files=(str(text / "train.txt"),),
+                held_out=(str(text / "valid.txt"),),
+                sequence_length=LENGTH,
+                one_document=True,
+                detokenizer="ptb",
+            ),
+            "model": ModelSettings(
+                num_layers=2,
+                hidden_dim=16,
+                num_heads=2,
+                intermediate_dim=32,
+                max_sequence_length=LENGTH,
+                dropout=0.0,
+                family="gpt2",
+            ),
+            "stages": (
+                dataclasses.replace(
+                    stage, epochs=2, learning_rate=1e-2, batch_size=64
+                ),
+            ),
+            "vocabulary_size": 270,
+            "jit_compile": False,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("causal") / "run"
+    pretrain(settings(text), path)
+    return path
+
+
+def metrics_of(run):
+    (finished,) = read_events(run, "run_finished")
+    return finished["best"]["decoder"]["metrics"]
+
+
+def test_perplexities_are_of_every_token_and_of_every_word(pretrained, text):
+    loaded = load_language_model(pretrained)
+    lines = (text / "valid.txt").read_text().splitlines()
+    joined = "".join(
+        f"{data.DETOKENIZERS['ptb'](line.strip())}\n" for line in lines
+    )
+    end = loaded.tokenizer.end_token_id
+    stream = np.array([end, *loaded.tokenizer(joined), end])
+    losses, hits = [], []
+    for start in range(0, len(stream) - 1, LENGTH):
+        row = stream[start : start + LENGTH + 1][np.newaxis]
+        x = {
+            "token_ids": row[:, :-1],
+            "padding_mask": np.ones_like(row[:, :-1]),
+        }
+        logits = np.asarray(loaded.model(x))[0]
+        labels = row[0, 1:]
+        losses += list(-log_softmax(logits)[np.arange(len(labels)), labels])
+        hits += list(logits.argmax(-1) == labels)
+    words = sum(len(line.split()) + 1 for line in lines)
+    assert metrics_of(pretrained) == pytest.approx(
+        {
+            "perplexity": np.exp(np.mean(losses)),
+            "next_token_accuracy": np.mean(hits),
+            "word_perplexity": np.exp(np.sum(losses) / words),
+        },
+        rel=1e-4,
+    )
+
+
+def test_loss_falls_and_the_run_knows_its_decoder(pretrained):
+    first, last = read_events(pretrained, "epoch")
+    assert last["logs"]["loss"] < first["logs"]["loss"]
+    (described,) = read_events(pretrained, "model")
+    assert described["arm"] == "decoder"
+    assert described["name"] == "GPT-2 2×16"
+    model = keras_hub.models.CausalLM.from_preset(str(pretrained / "decoder"))
+    assert model.generate("the", max_length=8).startswith("the")
+
+
+def evaluate(capsys, *words):
+    assert main(["evaluate", *map(str, words)]) == 0
+    line = capsys.readouterr().out.strip().splitlines()[-1]
+    return json.loads(line)["metrics"]
+
+
+def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
+    pretrained, text, capsys
+):
+    own = evaluate(capsys, pretrained)
+    assert own == pytest.approx(metrics_of(pretrained), rel=1e-4)
+    options = [
+        pretrained, "--corpus", text / "valid.txt", "--one-document",
+        "--detokenizer", "ptb",
+    ]  # fmt: skip
+    assert evaluate(capsys, *options) == pytest.approx(own, rel=1e-4)
+    # The same tokens, with more before them.
+    closer = evaluate(capsys, *options, "--stride", 1)
+    assert closer != pytest.approx(own, rel=1e-4)
+    assert closer == pytest.approx(own, rel=0.1)
+
+
+def test_a_student_learns_from_a_decoder(pretrained, text, tmp_path):
+    (stage,) = settings(text).stages
+    objective = lightpaff.KL
+    stage = dataclasses.replace(
+        stage,
+        epochs=1,
+        hard_label_weight=0.0,
+        soft_label_weight=0.4,
+        objectives=(objective,),
+    )
+    made = settings(
+        text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None
+    )
+    made = dataclasses.replace(
+        made, model=dataclasses.replace(made.model, num_layers=1)
+    )
+    pretrain(made, tmp_path / "student")
+    (epoch,) = read_events(tmp_path / "student", "epoch")
+    logs = epoch["logs"]
+    assert logs["loss"] == pytest.approx(
+        0.6 * logs["hard_label_loss"] + 0.4 * logs["logit_kl_divergence"],
+        rel=1e-3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--student", "lightpaff_gpt2_4_layer_en"], "--vocabulary-size N"),
+        (
+            ["--student", "bert_3_layer_en_uncased", "--vocabulary-size=300"],
+            "trained for decoders",
+        ),
+        (
+            ["--model", "RUN", "--vocabulary-size", "300"],
+            "a checkpoint brings its own tokenizer",
+        ),
+        (["--model", "RUN", "--one-document"], "nothing can be held out"),
+        (
+            ["--model", "RUN", "--set", "corpus.sequence_length=64"],
+            "8 positions",
+        ),
+        (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    arguments, message, pretrained, text, tmp_path, capsys
+):
+    words = [word.replace("RUN", str(pretrained)) for word in arguments]
+    words += ["--corpus", str(text / "train.txt")]
+    run_dir = tmp_path / "new"
+    assert main(["pretrain", *words, "--run-dir", str(run_dir)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (run_dir / "config.json").exists()
+
+
+def test_lines_of_one_document_are_for_decoders_and_files(pretrained):
+    with pytest.raises(UsageError, match="rows of a table"):
+        data.Corpus(("a.tsv",), column="text", one_document=True)
