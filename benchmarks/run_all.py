@@ -21,6 +21,7 @@ SCRIPTS = (
     "depth.py",
     "augmentation.py",
     "cached_step.py",
+    "lm_memory.py",
 )
 
 

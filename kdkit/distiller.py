@@ -10,15 +10,20 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.models.tokens import check_shared_ids
+from kdkit.objectives import Comparison
 from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
+from kdkit.objectives import check_labels
+from kdkit.objectives import label_term
 from kdkit.objectives import label_weights
+from kdkit.objectives import mean_label_loss
+from kdkit.objectives import position_weights
+from kdkit.objectives import sum_over_replicas
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
 from kdkit.taps import select_inputs
-from kdkit.taps import tapped
 
 # Keras' name for the metrics that `compile` was given.
 COMPILED_METRICS = "compile_metrics"
@@ -65,6 +70,12 @@ class Distiller(keras.Model):
             Defaults to `0.0`.
         teacher_weights: list of floats, one per teacher, or `None` for equal
             ones. What counts is their ratio. Defaults to `None`.
+        chunk_size: int or `None`. Of decoders (`keras_hub.models.CausalLM`), at
+            how many positions, over rows and their lengths, the logits are
+            there at one time, which bounds the memory that a large vocabulary
+            takes; the losses are the same. The compiled loss must then be a
+            `keras.losses.SparseCategoricalCrossentropy`, and there are no
+            compiled metrics. `None` for all positions. Defaults to `None`.
         name: string. Name of the model. Defaults to `"distiller"`.
 
     Raises:
@@ -104,6 +115,7 @@ class Distiller(keras.Model):
         objectives,
         hard_label_weight=0.0,
         teacher_weights=None,
+        chunk_size=None,
         name="distiller",
     ):
         teachers = Teachers(teacher)
@@ -129,13 +141,14 @@ class Distiller(keras.Model):
         self.student = student
         self.objectives = objectives
         self.hard_label_weight = hard_label_weight
+        self.chunk_size = chunk_size
         self.projections = terms.projections
         self.trackers = [
             keras.metrics.Mean(name=objective.name) for objective in objectives
         ]
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-        self._hidden = _Hidden(terms, teachers, student_shape, student)
+        self._hidden = Comparison(terms, teachers, student, chunk_size)
         if teachers.models:
             self.attach_teacher(teacher)
         self.built = True
@@ -160,7 +173,7 @@ class Distiller(keras.Model):
             UsageError: if the sizes differ, or the token ids where both models
                 bring a tokenizer.
         """
-        self._hidden.teachers.attach(teacher, self._hidden.terms.taps)
+        self._hidden.attach(teacher)
         for model in self._hidden.teachers.models:
             check_shared_ids(model, self.student)
         # A step traced with the old teacher would go on using it.
@@ -225,16 +238,25 @@ class Distiller(keras.Model):
         what Keras' optimisers do with them.
         """
         student_taps = self._hidden.run_student(x, training=training)
-        y_pred = student_taps.get("logits")
+        label_term, y_pred = None, None
+        if self.chunk_size is None:
+            y_pred = student_taps.get("logits")
+        elif self.hard_label_weight:
+            label_term = self._label_term(x, y, student_taps, sample_weight)
         terms = self._hidden.terms
-        numerators, denominators = terms.sums(
-            teachers_taps, student_taps, x, sample_weight
+        numerators, denominators, label_sums = self._hidden.sums(
+            teachers_taps, student_taps, x, sample_weight, label_term
         )
-        extra_loss, label_loss = self._keras_losses(
-            x, y, y_pred, sample_weight, training
-        )
+        extra_loss = self._extra_loss()
+        if not self.hard_label_weight:
+            label_loss = ops.zeros((), dtype="float32")
+        elif label_sums is None:
+            label_loss = self._label_loss(x, y, y_pred, sample_weight, training)
+        else:
+            replicas = self.distribute_strategy.num_replicas_in_sync
+            label_loss = mean_label_loss(self.loss, y, label_sums) / replicas
         count = len(numerators)
-        totals = _sum_over_replicas(
+        totals = sum_over_replicas(
             [*numerators, *denominators, extra_loss, label_loss]
         )
         denominators = totals[count : 2 * count]
@@ -266,22 +288,17 @@ class Distiller(keras.Model):
             return ops.zeros((), dtype="float32")
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
-    def _keras_losses(self, x, y, y_pred, sample_weight, training):
-        """Losses that layers add (regularisers), and the compiled loss."""
+    def _extra_loss(self):
+        """Losses that layers add (regularisers), this replica's share."""
         replicas = self.distribute_strategy.num_replicas_in_sync
         extra_loss = ops.zeros((), dtype="float32")
         for loss in self.losses:
             extra_loss += ops.sum(ops.cast(loss, "float32")) / replicas
-        if not self.hard_label_weight:
-            return extra_loss, ops.zeros((), dtype="float32")
-        if y is None or self.loss is None:
-            raise UsageError(
-                "A `hard_label_weight` above 0 needs data with labels and a "
-                "compiled loss. Received: hard_label_weight="
-                f"{self.hard_label_weight}, labels: {y is not None}, loss: "
-                f"{self.loss is not None}. Pass (x, y) and compile(loss=...), "
-                "or set hard_label_weight=0.0."
-            )
+        return extra_loss
+
+    def _label_loss(self, x, y, y_pred, sample_weight, training):
+        """The compiled loss, this replica's share."""
+        check_labels(self.hard_label_weight, self.loss, y)
         both = self.compute_loss(
             x=x,
             y=y,
@@ -289,7 +306,14 @@ class Distiller(keras.Model):
             sample_weight=label_weights(x, sample_weight),
             training=training,
         )
-        return extra_loss, ops.cast(both, "float32") - extra_loss
+        return ops.cast(both, "float32") - self._extra_loss()
+
+    def _label_term(self, x, y, student_taps, sample_weight):
+        """The compiled loss as a term on a few positions at a time."""
+        check_labels(self.hard_label_weight, self.loss, y)
+        weights = label_weights(x, sample_weight)
+        states = student_taps["logits"].states
+        return label_term(self.loss, y, position_weights(states, weights))
 
     def _track(self, total, values, denominators, label_loss, x):
         """Updates the running means that become the logs."""
@@ -325,8 +349,9 @@ class Distiller(keras.Model):
             return {metric.name: metric.result() for metric in own}
         if y_pred is None and len(super().metrics) > len(own):
             raise UsageError(
-                "Metrics on labels need a student with a head, whose output "
-                "are logits. Received: a backbone. Compile without metrics."
+                "Metrics on labels need the logits of a student with a head. "
+                f"Received: {self._hidden.why_no_logits}. Compile without "
+                "metrics."
             )
         return super().compute_metrics(
             x, y, y_pred, label_weights(x, sample_weight)
@@ -347,6 +372,7 @@ class Distiller(keras.Model):
                 objective.get_config() for objective in self.objectives
             ],
             "hard_label_weight": self.hard_label_weight,
+            "chunk_size": self.chunk_size,
             "name": self.name,
         }
 
@@ -364,23 +390,3 @@ class Distiller(keras.Model):
             ],
             **config,
         )
-
-
-class _Hidden:
-    """What Keras must neither track nor save: above all the teacher."""
-
-    def __init__(self, terms, teachers, student_shape, student):
-        self.terms = terms
-        self.teachers = teachers
-        head = [] if student_shape.num_classes is None else ["logits"]
-        self.run_student = tapped(student, [*head, *terms.taps])
-
-
-def _sum_over_replicas(values):
-    """Sums scalars over the replicas of the strategy, without gradient."""
-    values = [ops.stop_gradient(value) for value in values]
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return values
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, ops.stack(values))
-    return ops.unstack(total, num=len(values))

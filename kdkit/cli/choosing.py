@@ -9,6 +9,7 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
+from kdkit.families import family_of
 from kdkit.models import PRESETS
 from kdkit.models import choose_blocks
 from kdkit.models import load_encoder
@@ -105,6 +106,37 @@ def general_distillation(options, recipe):
         teacher=teacher,
         recipe=recipe.name,
     )
+
+
+def recipe_on_text(recipe, options):
+    """The recipe as it is for the family of --teacher, and its stages.
+
+    Returns:
+        Tuple of a `Recipe` and a tuple of `Stage`.
+    """
+    backbone, _ = load_encoder(absolute(options.teacher), load_weights=False)
+    title = family_of(backbone).title
+    if family_of(backbone).causal_lm is None:
+        if options.stage is not None:
+            raise UsageError(
+                "--stage is of recipes for decoders. Received: a teacher that "
+                f"is a {title}. Leave it out."
+            )
+        return recipe, recipe.stages_on_text(options.parity)
+    if recipe.for_decoders is None:
+        raise UsageError(
+            f"Recipe {recipe.name!r} is for encoders. Received: a teacher that "
+            f"is a {title}."
+        )
+    stages = recipe.for_decoders.stages_on_text(options.parity)
+    names = [stage.name for stage in stages]
+    name = options.stage or names[0]
+    if name not in names:
+        raise UsageError(
+            f"--stage: recipe {recipe.name!r} has {', '.join(names)}. "
+            f"Received: {name}."
+        )
+    return recipe.for_decoders, (stages[names.index(name)],)
 
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:

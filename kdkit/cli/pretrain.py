@@ -64,6 +64,12 @@ def add_arguments(parser):
         "fine-tuned",
     )
     parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help="for --recipe and a decoder: which of the recipe's stages; its "
+        "first unless set",
+    )
+    parser.add_argument(
         "--parity",
         help="for --recipe: a variant of it, see kdkit show RECIPE",
     )

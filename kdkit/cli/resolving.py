@@ -6,6 +6,7 @@ from kdkit.cli.augmenting import augmented_settings
 from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
+from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import wanted_stages
 from kdkit.cli.corpora import corpus_of
@@ -135,7 +136,7 @@ def pretrain_settings(options) -> PretrainSettings:
     _reject_clashes(
         options, "corpus", "column", "held_out", "one_document",
         "detokenizer", "model", "student", "tokenizer", "vocabulary_size",
-        "recipe", "teacher", "parity",
+        "recipe", "teacher", "parity", "stage",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
@@ -150,10 +151,11 @@ def pretrain_settings(options) -> PretrainSettings:
                 f"{'--recipe' if options.teacher is None else '--teacher'}."
             )
         if options.recipe is not None:
-            recipe = get_recipe(options.recipe)
-            stages = recipe.stages_on_text(options.parity)
-        elif options.parity is not None:
-            raise UsageError("--parity needs --recipe. Received: none.")
+            recipe, stages = recipe_on_text(get_recipe(options.recipe), options)
+        elif given_flags(options, ("parity", "stage")):
+            raise UsageError(
+                "--parity and --stage need --recipe. Received: none."
+            )
         settings = PretrainSettings(
             corpus=corpus_settings(options),
             model=model_to_pretrain(options, recipe),

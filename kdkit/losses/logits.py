@@ -177,6 +177,10 @@ class LogitKLDivergence(DistillationLoss):
         temperature: float. The temperature $T$. Defaults to `1.0`.
         parity: `None`, or `"pkd"` to average over classes instead of summing,
             as the authors' code of Patient KD does. Defaults to `None`.
+        top_k: int or `None`. The teacher's most probable classes that stand for
+            themselves; all others together are one class more, with their
+            probability together. It is never larger than the whole
+            divergence. `None` for every class by itself. Defaults to `None`.
         name: string. Defaults to `"logit_kl_divergence"`.
 
     Call arguments:
@@ -185,7 +189,8 @@ class LogitKLDivergence(DistillationLoss):
         sample_weight: Tensor of shape `(...)`.
 
     Raises:
-        UsageError: if `temperature` is not positive or `parity` is unknown.
+        UsageError: if `temperature` is not positive, `parity` is unknown or
+            `top_k` is not above 0.
 
     Example:
 
@@ -199,17 +204,31 @@ class LogitKLDivergence(DistillationLoss):
     """
 
     def __init__(
-        self, temperature=1.0, parity=None, name="logit_kl_divergence"
+        self,
+        temperature=1.0,
+        parity=None,
+        top_k=None,
+        name="logit_kl_divergence",
     ):
         super().__init__(name=name)
         check_temperature(temperature)
         reject_parity(parity, "pkd")
+        if top_k is not None and not top_k > 0:
+            raise UsageError(
+                "Invalid value for argument `top_k`. Expected a number of "
+                f"classes above 0, or None for all. Received: top_k={top_k}."
+            )
         self.temperature = temperature
         self.parity = parity
+        self.top_k = top_k
 
     def call(self, teacher, student):
         log_teacher = ops.log_softmax(teacher / self.temperature)
         log_student = ops.log_softmax(student / self.temperature)
+        if self.top_k is not None and self.top_k < teacher.shape[-1]:
+            log_teacher, log_student = _others_as_one(
+                log_teacher, log_student, self.top_k
+            )
         values = ops.sum(
             ops.exp(log_teacher) * (log_teacher - log_student), axis=-1
         )
@@ -222,7 +241,33 @@ class LogitKLDivergence(DistillationLoss):
             **super().get_config(),
             "temperature": self.temperature,
             "parity": self.parity,
+            "top_k": self.top_k,
         }
+
+
+def _others_as_one(log_teacher, log_student, top_k):
+    """Log-probabilities of the teacher's first classes, and of all others.
+
+    On the last axis there is one class more, the others together; what each
+    of them was by itself has no probability left. Classes as probable as the
+    last of the first ones are among these.
+    """
+    first, _ = ops.top_k(log_teacher, top_k)
+    is_other = log_teacher < first[..., -1:]
+    # Less than the least log-probability of float32, and finite.
+    nothing = -1e4
+
+    def split(log_probabilities):
+        others = ops.where(is_other, log_probabilities, nothing)
+        return ops.concatenate(
+            [
+                ops.where(is_other, nothing, log_probabilities),
+                ops.logsumexp(others, axis=-1, keepdims=True),
+            ],
+            axis=-1,
+        )
+
+    return split(log_teacher), split(log_student)
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

@@ -1,15 +1,29 @@
 """Objectives: one term of the distillation loss each."""
 
 from kdkit.objectives.binding import bind
+from kdkit.objectives.binding import position_weights
+from kdkit.objectives.comparison import Comparison
+from kdkit.objectives.comparison import sum_over_replicas
+from kdkit.objectives.labels import check_chunk_size
+from kdkit.objectives.labels import check_labels
+from kdkit.objectives.labels import label_term
+from kdkit.objectives.labels import mean_label_loss
 from kdkit.objectives.objective import Objective
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
 from kdkit.objectives.weights import label_weights
 
 __all__ = [
+    "Comparison",
     "Objective",
     "Teachers",
     "Terms",
     "bind",
+    "check_chunk_size",
+    "check_labels",
+    "label_term",
     "label_weights",
+    "mean_label_loss",
+    "position_weights",
+    "sum_over_replicas",
 ]

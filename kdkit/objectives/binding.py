@@ -7,6 +7,7 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.layer_maps import layer_map as make_layer_map
 from kdkit.losses import RelationKLDivergence
+from kdkit.objectives.chunks import ChunkTerm
 from kdkit.objectives.objective import PROJECTED_TAPS
 from kdkit.objectives.objective import Objective
 from kdkit.taps import ATTENTION_TAPS
@@ -172,6 +173,33 @@ class BoundObjective:
         if self.objective.pair_reduction == "mean":
             total /= len(self.pairs)
         return total, denominator
+
+    def chunk_term(self, teacher_taps, student_taps, sample_weight):
+        """Returns the term of an objective on logits, for `chunked_sums`.
+
+        Args:
+            teacher_taps, student_taps: dicts whose `"logits"` are
+                `kdkit.taps.FactoredLogits`.
+            sample_weight: as in `sums`.
+        """
+        if not self.objective.use_sample_weight:
+            sample_weight = None
+        return ChunkTerm(
+            self.objective.loss.sums,
+            teacher_taps["logits"],
+            position_weights(student_taps["logits"].states, sample_weight),
+        )
+
+
+def position_weights(states, sample_weight):
+    """Weights of the positions of states: those of the data, or ones."""
+    shape = ops.shape(states)[:2]
+    if sample_weight is None:
+        return ops.ones(shape, dtype="float32")
+    sample_weight = ops.cast(sample_weight, "float32")
+    if len(sample_weight.shape) == 1:
+        sample_weight = sample_weight[:, None]
+    return ops.broadcast_to(sample_weight, shape)
 
 
 def combine_weights(tap, rank, padding_mask, sample_weight):

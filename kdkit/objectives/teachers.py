@@ -34,12 +34,13 @@ class Teachers:
         self.shapes = tuple(map(describe, self.models)) or given
         self._run = []
 
-    def attach(self, teacher, taps) -> None:
+    def attach(self, teacher, taps, factor_logits=False) -> None:
         """Sets the models, of the sizes that are known.
 
         Args:
             teacher: `keras.Model`, or a list of as many as there are sizes.
             taps: iterable of strings. What is read from them.
+            factor_logits: bool, as in `kdkit.taps.tapped`.
 
         Raises:
             UsageError: if the sizes differ.
@@ -53,7 +54,7 @@ class Teachers:
                 f"{_one_or_all(shapes)}."
             )
         self.models = models
-        self._run = [tapped(model, taps) for model in models]
+        self._run = [tapped(model, taps, factor_logits) for model in models]
 
     def __call__(self, x) -> list[dict]:
         """Returns the taps of each teacher, in inference, without gradient.

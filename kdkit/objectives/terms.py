@@ -4,6 +4,7 @@ import math
 
 from kdkit.errors import UsageError
 from kdkit.objectives.binding import bind
+from kdkit.objectives.chunks import chunked_sums
 from kdkit.objectives.weights import objective_weights
 from kdkit.taps import Entry
 from kdkit.taps import padding_mask
@@ -96,17 +97,70 @@ class Terms:
             x: the inputs of the models.
             sample_weight: `None` or tensor, as `Objective` takes it.
         """
-        per_teacher = len(self.objectives)
         sums = [
             term.sums(
-                teachers_taps[index // per_teacher],
+                teacher_taps,
                 student_taps,
                 padding_mask(x),
                 objective_weights(term.objective.tap, x, sample_weight),
             )
-            for index, term in enumerate(self._bound)
+            for term, teacher_taps in self._of_teachers(teachers_taps)
         ]
         return [top for top, _ in sums], [bottom for _, bottom in sums]
+
+    def sums_in_chunks(
+        self, teachers_taps, student_taps, x, sample_weight, labels, chunk_size
+    ):
+        """As `sums`, for logits that are taken some positions at a time.
+
+        Args:
+            teachers_taps, student_taps, x, sample_weight: as in `sums`, with
+                `kdkit.taps.FactoredLogits` as `"logits"`.
+            labels: `ChunkTerm` of the loss on the labels, or `None`.
+            chunk_size: int, as in `chunked_sums`.
+
+        Returns:
+            As `sums`, and a tuple of the two sums of the labels or `None`.
+        """
+        on_logits, sums = [], {}
+        for index, (term, teacher_taps) in enumerate(
+            self._of_teachers(teachers_taps)
+        ):
+            weight = objective_weights(term.objective.tap, x, sample_weight)
+            if term.objective.tap == "logits":
+                made = term.chunk_term(teacher_taps, student_taps, weight)
+                on_logits.append((index, made))
+            else:
+                sums[index] = term.sums(
+                    teacher_taps, student_taps, padding_mask(x), weight
+                )
+        terms = [made for _, made in on_logits]
+        if labels is not None:
+            terms.append(labels)
+        found = ()
+        if terms:
+            found = list(
+                zip(
+                    *chunked_sums(terms, student_taps["logits"], chunk_size),
+                    strict=True,
+                )
+            )
+        for (index, _), both in zip(on_logits, found, strict=False):
+            sums[index] = both
+        ordered = [sums[index] for index in range(len(self._bound))]
+        return (
+            [top for top, _ in ordered],
+            [bottom for _, bottom in ordered],
+            found[-1] if labels is not None else None,
+        )
+
+    def _of_teachers(self, teachers_taps):
+        """Each term with the taps of its teacher."""
+        per_teacher = len(self.objectives)
+        return [
+            (term, teachers_taps[index // per_teacher])
+            for index, term in enumerate(self._bound)
+        ]
 
     def values(self, quotients) -> list:
         """Returns each objective's value: the mean over the teachers."""

@@ -24,6 +24,8 @@ from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
 from kdkit.taps.tapped import TappedModel
 from kdkit.taps.tapped import tapped
+from kdkit.taps.vocabulary import FactoredLogits
+from kdkit.taps.vocabulary import output_embeddings
 
 __all__ = [
     "ATTENTION_TAPS",
@@ -36,11 +38,13 @@ __all__ = [
     "TEACHER_OUTPUTS",
     "VECTOR_TAPS",
     "Entry",
+    "FactoredLogits",
     "ModelShape",
     "TappedModel",
     "check_taps",
     "describe",
     "find_backbone",
+    "output_embeddings",
     "padding_mask",
     "select_inputs",
     "sizes",

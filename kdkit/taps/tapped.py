@@ -1,6 +1,7 @@
 """Running a model once and returning its taps."""
 
 import keras
+from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.families import blocks_of
@@ -12,9 +13,11 @@ from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
 from kdkit.taps.shape import named_outputs
+from kdkit.taps.vocabulary import FactoredLogits
+from kdkit.taps.vocabulary import output_embeddings
 
 
-def tapped(model, taps):
+def tapped(model, taps, factor_logits=False):
     """Returns a callable that runs `model` once and returns its taps.
 
     The callable runs the model's own layers with the model's own weights and
@@ -38,6 +41,9 @@ def tapped(model, taps):
             or, for `"logits"` alone, any functional model whose only output
             they are. Inputs are told apart by name: pass them as a dict.
         taps: iterable of strings. What the callable returns.
+        factor_logits: bool. Whether `"logits"` is `kdkit.taps.FactoredLogits`
+            in place of a tensor as wide as the vocabulary, which a
+            `keras_hub.models.CausalLM` allows. Defaults to `False`.
 
     Returns:
         A callable, which returns a dict by tap name.
@@ -55,22 +61,26 @@ def tapped(model, taps):
     last_hidden_state = outputs["hidden_states"][-1]
     ```
     """
-    return TappedModel(model, taps)
+    return TappedModel(model, taps, factor_logits)
 
 
 class TappedModel:
     """What `tapped` returns."""
 
-    def __init__(self, model, taps):
+    def __init__(self, model, taps, factor_logits=False):
         self.taps = tuple(dict.fromkeys(taps))
         self.shape = describe(model)
         check_taps(self.taps, self.shape, type(model).__name__)
         self._model = model
         self._read_attention = None
-        if set(self.taps) != {"logits"}:
+        self._embeddings = output_embeddings(model) if factor_logits else None
+        if factor_logits or set(self.taps) != {"logits"}:
             backbone = find_backbone(model)
             _check_mask_input(model, backbone)
-            self._model = _with_states(model, backbone)
+            # Without its head where the logits are to be factors.
+            self._model = _with_states(
+                backbone if factor_logits else model, backbone
+            )
             self._read_attention = AttentionReader(
                 blocks_of(backbone), self.taps, backbone.dtype_policy
             )
@@ -80,8 +90,14 @@ class TappedModel:
         if self._read_attention is None:
             return {"logits": outputs}
         states = outputs["hidden_states"]
+        logits = outputs.get("logits")
+        if self._embeddings is not None:
+            last = outputs["sequence_output"]
+            logits = FactoredLogits(
+                last, ops.cast(self._embeddings, last.dtype)
+            )
         read = {
-            "logits": outputs.get("logits"),
+            "logits": logits,
             "pooled_output": outputs.get("pooled_output"),
             "embedding_output": states[0],
             "hidden_states": list(states),

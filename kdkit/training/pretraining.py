@@ -174,6 +174,7 @@ def _check_fit(settings, teacher, model):
                         model,
                         stage.build_objectives(),
                         stage.label_weight,
+                        chunk_size=stage.chunk_size,
                     )
 
 

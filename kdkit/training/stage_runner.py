@@ -204,6 +204,7 @@ class StageRun:
                 stage.build_objectives(),
                 hard_label_weight=stage.label_weight,
                 teacher_weights=arm.teacher_weights,
+                chunk_size=stage.chunk_size,
             )
         optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
         trainer.compile(
@@ -212,7 +213,7 @@ class StageRun:
             # A keras-hub task model has metrics of its own until it is given
             # others. Rows whose label does not count have weight 0.
             metrics=None if stage.objectives else [],
-            weighted_metrics=self._material.training_metrics,
+            weighted_metrics=self._material.training_metrics or None,
             jit_compile=arm.jit_compile,
         )
         optimizer.build(trainer.trainable_variables)

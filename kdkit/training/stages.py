@@ -7,6 +7,7 @@ import keras
 from kdkit import losses
 from kdkit.errors import UsageError
 from kdkit.objectives import Objective
+from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
 from kdkit.training.schedules import LinearWarmupDecay
 
@@ -117,7 +118,9 @@ class Stage:
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
         data: string. What it trains on: `"task"`, or `"corpus"` for running
-            text with masks, whose labels are the masked tokens.
+            text, whose labels are the masked tokens or those that follow.
+        chunk_size: int or `None`. Of decoders, at how many positions the logits
+            are there at one time, as in `kdkit.Distiller`.
     """
 
     name: str
@@ -132,8 +135,10 @@ class Stage:
     batch_size: int = 32
     keep_best: bool = True
     data: str = "task"
+    chunk_size: int | None = None
 
     def __post_init__(self):
+        check_chunk_size(self.chunk_size)
         problems = [
             f"{name} must be above 0, received {getattr(self, name)}"
             for name in ("epochs", "learning_rate", "batch_size")

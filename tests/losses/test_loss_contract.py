@@ -45,6 +45,7 @@ CASES = [
     Case(losses.SoftBinaryCrossEntropy(), TOKEN_LOGITS, 1),
     Case(losses.LogitKLDivergence(temperature=2.0), LOGITS),
     Case(losses.LogitKLDivergence(parity="pkd"), TOKEN_LOGITS, 1),
+    Case(losses.LogitKLDivergence(top_k=2), TOKEN_LOGITS, 1),
     Case(losses.LogitMSE(), TOKEN_LOGITS, 1),
     Case(losses.HiddenStateMSE(), STATES, 1),
     Case(losses.HiddenStateMSE("tinybert"), STATES, 1, counts_padding=True),

@@ -112,6 +112,27 @@ def test_logit_mse_matches_numpy():
     )
 
 
+@pytest.mark.parametrize("top_k", [1, 3, CLASSES - 1, CLASSES, 99])
+def test_first_classes_stand_for_themselves_and_the_others_are_one(top_k):
+    teacher, student = tensors(BATCH, LENGTH, CLASSES)
+    p, q = softmax(teacher / 2), softmax(student / 2)
+    order = np.argsort(-teacher, axis=-1)
+    p, q = (np.take_along_axis(one, order, -1) for one in (p, q))
+    expected = np.sum(p * np.log(p / q), -1)
+    whole = 4 * expected.mean()
+    if top_k < CLASSES:
+        first = np.sum((p * np.log(p / q))[..., :top_k], -1)
+        others = [one[..., top_k:].sum(-1) for one in (p, q)]
+        expected = first + others[0] * np.log(others[0] / others[1])
+    loss = losses.LogitKLDivergence(temperature=2.0, top_k=top_k)
+    found = float(loss(teacher, student))
+    assert found == pytest.approx(4 * expected.mean(), rel=1e-5)
+    assert found <= whole * (1 + 1e-6)
+    # All probability on the first class: nothing of the others is left.
+    sure = np.where(np.arange(CLASSES) == 2, 500.0, -500.0)[np.newaxis]
+    assert float(loss(sure, sure)) == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("loss", [losses.HiddenStateMSE, losses.EmbeddingMSE])
 def test_state_mse_is_a_mean_over_units_and_real_positions(loss):
     teacher, student = tensors(BATCH, LENGTH, WIDTH)

@@ -13,7 +13,6 @@ from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_language_model
-from kdkit.recipes import lightpaff
 from kdkit.recipes import pretraining
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
@@ -142,27 +141,25 @@ def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
     assert closer == pytest.approx(own, rel=0.1)
 
 
-def test_a_student_learns_from_a_decoder(pretrained, text, tmp_path):
-    (stage,) = settings(text).stages
-    objective = lightpaff.KL
-    stage = dataclasses.replace(
-        stage,
-        epochs=1,
-        hard_label_weight=0.0,
-        soft_label_weight=0.4,
-        objectives=(objective,),
-    )
-    made = settings(
-        text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None
-    )
-    made = dataclasses.replace(
-        made, model=dataclasses.replace(made.model, num_layers=1)
-    )
-    pretrain(made, tmp_path / "student")
-    (epoch,) = read_events(tmp_path / "student", "epoch")
+def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
+    """In chunks of the positions of two rows."""
+    words = [
+        "pretrain", "--recipe", "lightpaff", "--stage", "fine_tuning",
+        "--teacher", str(pretrained), "--model", str(pretrained),
+        "--corpus", str(text / "train.txt"),
+        "--held-out", str(text / "valid.txt"), "--one-document",
+        "--detokenizer", "ptb",
+        "--set", f"corpus.sequence_length={LENGTH}",
+        "--set", "jit_compile=false", "--set", "stages.0.epochs=1",
+        "--set", "stages.0.batch_size=64",
+    ]  # fmt: skip
+    run = tmp_path / "run"
+    words += ["--set", "stages.0.chunk_size=16", "--run-dir", str(run)]
+    assert main(words) == 0
+    (epoch,) = read_events(run, "epoch")
     logs = epoch["logs"]
     assert logs["loss"] == pytest.approx(
-        0.6 * logs["hard_label_loss"] + 0.4 * logs["logit_kl_divergence"],
+        0.5 * logs["hard_label_loss"] + 0.5 * logs["logit_kl_divergence"],
         rel=1e-3,
     )
 
@@ -185,6 +182,15 @@ def test_a_student_learns_from_a_decoder(pretrained, text, tmp_path):
             "8 positions",
         ),
         (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
+        (["--model", "RUN", "--stage", "pretraining"], "need --recipe"),
+        (
+            ["--recipe", "tinybert", "--teacher", "RUN"],
+            "'tinybert' is for encoders",
+        ),
+        (
+            ["--recipe", "lightpaff", "--teacher", "RUN", "--stage", "one"],
+            "has pretraining, fine_tuning",
+        ),
     ],
 )
 def test_mistakes_are_told_without_a_traceback(

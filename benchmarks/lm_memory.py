@@ -1,0 +1,139 @@
+"""Peak memory of a step on logits over a large vocabulary, whole and in chunks.
+
+    python benchmarks/lm_memory.py
+
+One update of LightPAFF's GPT-2 student (4 blocks of 768) from a teacher of 12
+blocks, soft labels and labels, on 8 rows of 512 random tokens, with GPT-2's
+vocabulary of 50,257: once with all logits there, once with `chunk_size`. Each
+way is a process of its own. What is counted is the most memory of the process
+during the step less what it had before, when weights and the optimiser's slots
+were there.
+
+The last line is a JSON object. The exit status is 1 where the share of memory
+is above the goal or the losses differ.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+GOAL = 1 / 3
+LOSS_TOLERANCE = 1e-5
+STUDENT = "lightpaff_gpt2_4_layer_en"
+TEACHER_LAYERS = 12
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--sequence-length", type=int, default=512)
+    parser.add_argument("--chunk-size", type=int, default=512)
+    parser.add_argument("--vocabulary-size", type=int, default=50257)
+    parser.add_argument("--one-way", choices=["whole", "chunks"])
+    options = parser.parse_args()
+    if options.one_way:
+        print(json.dumps(measure_step(options)))
+        return 0
+    found = {}
+    for way in ("whole", "chunks"):
+        output = subprocess.run(
+            [sys.executable, *sys.argv, "--one-way", way],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        found[way] = json.loads(output.splitlines()[-1])
+        print(
+            f"{way:<8} {found[way]['megabytes']:8.0f} MB more than before, "
+            f"loss {found[way]['loss']:.6f}"
+        )
+    whole, chunks = found["whole"], found["chunks"]
+    share = chunks["megabytes"] / whole["megabytes"]
+    difference = abs(chunks["loss"] - whole["loss"]) / whole["loss"]
+    print(
+        json.dumps(
+            {
+                "benchmark": "lm_memory",
+                "student": STUDENT,
+                "teacher_layers": TEACHER_LAYERS,
+                "vocabulary_size": options.vocabulary_size,
+                "batch_size": options.batch_size,
+                "sequence_length": options.sequence_length,
+                "chunk_size": options.chunk_size,
+                "megabytes": {
+                    way: round(values["megabytes"])
+                    for way, values in found.items()
+                },
+                "share": round(share, 3),
+                "goal": round(GOAL, 3),
+                "relative_difference_of_losses": float(f"{difference:.1e}"),
+                "tolerance": LOSS_TOLERANCE,
+            }
+        )
+    )
+    return 0 if share <= GOAL and difference <= LOSS_TOLERANCE else 1
+
+
+def measure_step(options):
+    """The memory that one step takes, and its loss."""
+    import keras
+    import numpy as np
+
+    import kdkit
+    from kdkit import models
+
+    keras.utils.set_random_seed(0)
+    sizes = {
+        "vocabulary_size": options.vocabulary_size,
+        "max_sequence_length": options.sequence_length,
+        "dropout": 0.0,
+    }
+    teacher, student = (
+        models.language_model(models.student(STUDENT, **sizes, **more))
+        for more in ({"num_layers": TEACHER_LAYERS}, {})
+    )
+    chunk_size = options.chunk_size if options.one_way == "chunks" else None
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        [kdkit.Objective(kdkit.losses.LogitKLDivergence(), weight=0.4)],
+        hard_label_weight=0.6,
+        chunk_size=chunk_size,
+    )
+    optimizer = keras.optimizers.AdamW(1e-4)
+    distiller.compile(
+        optimizer,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    optimizer.build(distiller.trainable_variables)
+    tokens = np.random.default_rng(0).integers(
+        0,
+        options.vocabulary_size,
+        (options.batch_size, options.sequence_length + 1),
+    )
+    x = {
+        "token_ids": tokens[:, :-1].astype("int32"),
+        "padding_mask": np.ones_like(tokens[:, :-1], "int32"),
+    }
+    before = megabytes_now()
+    logs = distiller.train_on_batch(x, tokens[:, 1:], return_dict=True)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"megabytes": most - before, "loss": float(logs["loss"])}
+
+
+def megabytes_now():
+    """The memory that the process has."""
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Student and teachers side by side: what is read of them, and the sums."""
+
+import tensorflow as tf
+from keras import ops
+
+from kdkit.objectives.labels import check_chunk_size
+from kdkit.taps import describe
+from kdkit.taps import tapped
+
+
+class Comparison:
+    """What a `Distiller` holds that Keras must neither track nor save.
+
+    Args:
+        terms: `Terms`.
+        teachers: `Teachers`.
+        student: `keras.Model`.
+        chunk_size: int or `None`, as in `kdkit.Distiller`.
+    """
+
+    def __init__(self, terms, teachers, student, chunk_size):
+        check_chunk_size(chunk_size)
+        self.terms = terms
+        self.teachers = teachers
+        self.chunk_size = chunk_size
+        head = [] if describe(student).num_classes is None else ["logits"]
+        self.run_student = tapped(
+            student, [*head, *terms.taps], factor_logits=self.is_in_chunks
+        )
+
+    @property
+    def is_in_chunks(self) -> bool:
+        """Whether logits are taken some positions at a time."""
+        return self.chunk_size is not None
+
+    @property
+    def why_no_logits(self) -> str:
+        """Why the student's logits are not there, for an error."""
+        if self.is_in_chunks:
+            return (
+                f"chunk_size={self.chunk_size}, so that they are never all "
+                "there"
+            )
+        return "a backbone"
+
+    def attach(self, teacher) -> None:
+        """Sets the teachers' models, as `Teachers.attach`."""
+        self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
+
+    def sums(self, teachers_taps, student_taps, x, sample_weight, labels):
+        """Returns the sums of all terms, and those of the labels.
+
+        Args:
+            teachers_taps, student_taps, x, sample_weight: as in `Terms.sums`.
+            labels: `ChunkTerm` of the loss on the labels or `None`; it counts
+                where logits are in chunks.
+
+        Returns:
+            Tuple of the numerators, the denominators, and a tuple of both of
+            the labels or `None`.
+        """
+        if self.is_in_chunks:
+            return self.terms.sums_in_chunks(
+                teachers_taps,
+                student_taps,
+                x,
+                sample_weight,
+                labels,
+                self.chunk_size,
+            )
+        sums = self.terms.sums(teachers_taps, student_taps, x, sample_weight)
+        return *sums, None
+
+
+def sum_over_replicas(values):
+    """Sums scalars over the replicas of the strategy, without gradient."""
+    values = [ops.stop_gradient(value) for value in values]
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return values
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, ops.stack(values))
+    return ops.unstack(total, num=len(values))

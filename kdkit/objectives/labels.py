@@ -1,0 +1,88 @@
+"""The compiled loss on labels, for logits that are never all there."""
+
+import keras
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.losses.base import safe_divide
+from kdkit.objectives.chunks import ChunkTerm
+
+REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
+
+def check_chunk_size(chunk_size) -> None:
+    """Refuses what is no number of positions.
+
+    Raises:
+        UsageError: unless it is an integer above 0 or `None`.
+    """
+    if chunk_size is not None and not (
+        isinstance(chunk_size, int) and chunk_size > 0
+    ):
+        raise UsageError(
+            "Invalid value for argument `chunk_size`. Expected an integer "
+            f"above 0 or None. Received: chunk_size={chunk_size!r}."
+        )
+
+
+def check_labels(hard_label_weight, loss, labels) -> None:
+    """Refuses a loss on labels that has no labels or is no loss.
+
+    Raises:
+        UsageError: if one of them is missing.
+    """
+    if labels is None or loss is None:
+        raise UsageError(
+            "A `hard_label_weight` above 0 needs data with labels and a "
+            "compiled loss. Received: hard_label_weight="
+            f"{hard_label_weight}, labels: {labels is not None}, loss: "
+            f"{loss is not None}. Pass (x, y) and compile(loss=...), or set "
+            "hard_label_weight=0.0."
+        )
+
+
+def label_term(loss, labels, weights) -> ChunkTerm:
+    """Returns a compiled loss as a term for `chunked_sums`.
+
+    Args:
+        loss: `keras.losses.SparseCategoricalCrossentropy` of logits.
+        labels: tensor of shape `(batch_size, sequence_length)`.
+        weights: tensor of the same shape.
+
+    Raises:
+        UsageError: for other losses, or one that leaves labels out.
+    """
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    if (
+        not isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        or not config.get("from_logits")
+        or config.get("ignore_class") is not None
+        or config.get("reduction") not in REDUCTIONS
+    ):
+        raise UsageError(
+            "With chunk_size the compiled loss is taken apart. Expected "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True), its "
+            f"reduction one of {REDUCTIONS}. Received: {loss}, {config}."
+        )
+
+    def sums(labels, logits, weights):
+        losses = keras.losses.sparse_categorical_crossentropy(
+            labels, ops.cast(logits, "float32"), from_logits=True
+        )
+        return ops.sum(weights * losses), ops.sum(weights)
+
+    return ChunkTerm(sums, labels, weights)
+
+
+def mean_label_loss(loss, labels, sums):
+    """Returns what the compiled loss is, from the sums of its term.
+
+    Args:
+        loss: as in `label_term`.
+        labels: as in `label_term`.
+        sums: tuple of Σ weight × loss and Σ weight.
+    """
+    top, bottom = sums
+    if loss.reduction != "mean_with_sample_weight":
+        bottom = ops.cast(ops.size(labels), "float32")
+    return safe_divide(top, bottom)

@@ -1,0 +1,182 @@
+"""Logits a few positions at a time: the same numbers, in less memory."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import bert
+from helpers import spread_weights
+from helpers import to_numpy
+
+import kdkit
+from kdkit import models
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import LogitKLDivergence
+from kdkit.losses import SoftCrossEntropy
+from kdkit.objectives import Objective
+
+BATCH, LENGTH, VOCABULARY = 3, 7, 40
+
+
+def decoder(num_layers, seed, width=16):
+    backbone = models.student(
+        {
+            "family": "gpt2",
+            "num_layers": num_layers,
+            "hidden_dim": width,
+            "num_heads": 2,
+            "intermediate_dim": 24,
+            "vocabulary_size": VOCABULARY,
+            "max_sequence_length": LENGTH,
+            "dropout": 0.0,
+        }
+    )
+    model = models.language_model(backbone)
+    spread_weights(model, seed)
+    return model
+
+
+@pytest.fixture(scope="module")
+def teachers():
+    return [decoder(2, seed=1, width=8), decoder(1, seed=2)]
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, VOCABULARY, (BATCH, LENGTH + 1)).astype("int32")
+    weights = np.ones((BATCH, LENGTH), "float32")
+    weights[1, 4:] = 0.0
+    weights[2] = 0.5
+    x = {"token_ids": ids[:, :-1], "padding_mask": np.ones_like(ids[:, :-1])}
+    return x, ids[:, 1:], weights
+
+
+def on_logits():
+    return [
+        Objective(LogitKLDivergence(2.0), weight=0.4, name="kl"),
+        Objective(SoftCrossEntropy(), weight=0.3, name="soft"),
+    ]
+
+
+def step(
+    teacher,
+    objectives,
+    batch,
+    chunk_size,
+    reduction,
+    jit_compile=False,
+    **arguments,
+):
+    """The logs of a step and the weights that it leaves."""
+    keras.utils.set_random_seed(0)
+    student = decoder(2, seed=0)
+    distiller = kdkit.Distiller(
+        teacher, student, objectives, chunk_size=chunk_size, **arguments
+    )
+    distiller.compile(
+        optimizer=keras.optimizers.SGD(0.5),
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction=reduction
+        ),
+        jit_compile=jit_compile,
+    )
+    logs = distiller.train_on_batch(*batch, return_dict=True)
+    return logs, student.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("chunk_size", "reduction", "jit_compile"),
+    [
+        (4, "sum_over_batch_size", False),  # the last chunk has one position
+        (64, "mean_with_sample_weight", False),  # more than there are
+        (7, "mean_with_sample_weight", True),
+    ],
+)
+def test_a_step_in_chunks_is_the_step(
+    teachers, batch, chunk_size, reduction, jit_compile
+):
+    arguments = {"hard_label_weight": 0.6, "jit_compile": jit_compile}
+    expected = step(
+        teachers[0], on_logits(), batch, None, reduction, **arguments
+    )
+    found = step(
+        teachers[0], on_logits(), batch, chunk_size, reduction, **arguments
+    )
+    assert found[0] == pytest.approx(expected[0], rel=1e-5)
+    for ours, theirs in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+def test_several_teachers_and_other_taps_stand_beside_it(teachers, batch):
+    objectives = [
+        *on_logits(),
+        Objective(
+            HiddenStateMSE(),
+            tap="hidden_states",
+            layer_map={1: 1},
+            projection="shared",
+        ),
+    ]
+    arguments = {"hard_label_weight": 0.0, "teacher_weights": [3, 1]}
+    logs = [
+        step(teachers, objectives, batch, chunk_size, "mean", **arguments)[0]
+        for chunk_size in (None, 5)
+    ]
+    assert logs[1] == pytest.approx(logs[0], rel=1e-5)
+
+
+def test_evaluation_in_chunks_is_the_same(teachers, batch):
+    student = decoder(2, seed=0)
+    found = []
+    for chunk_size in (None, 4):
+        distiller = kdkit.Distiller(
+            teachers[0], student, on_logits(), chunk_size=chunk_size
+        )
+        distiller.compile()
+        found.append(distiller.test_on_batch(*batch, return_dict=True))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
+def test_factored_logits_are_the_logits(teachers, batch):
+    model, (x, *_) = teachers[0], batch
+    factors = taps.tapped(model, ["logits"], factor_logits=True)(x)["logits"]
+    np.testing.assert_allclose(
+        to_numpy(factors.dense()), to_numpy(model(x)), atol=1e-5
+    )
+
+
+def test_a_distiller_keeps_its_chunk_size(teachers, tmp_path):
+    distiller = kdkit.Distiller(
+        teachers[0], decoder(1, seed=0), on_logits(), chunk_size=8
+    )
+    distiller.save(tmp_path / "distiller.keras")
+    loaded = keras.saving.load_model(tmp_path / "distiller.keras")
+    assert loaded.chunk_size == 8
+
+
+def test_what_cannot_be_in_chunks_is_refused(teachers, batch):
+    student = decoder(1, seed=0)
+    for chunk_size in (0, 1.5, -1):
+        with pytest.raises(UsageError, match="integer above 0"):
+            kdkit.Distiller(
+                teachers[0], student, on_logits(), chunk_size=chunk_size
+            )
+    with pytest.raises(UsageError, match="Leave chunk_size out"):
+        kdkit.Distiller(
+            bert(num_classes=VOCABULARY), student, on_logits(), chunk_size=8
+        )
+    distiller = kdkit.Distiller(
+        teachers[0], student, on_logits(), 1.0, chunk_size=8
+    )
+    distiller.compile(loss="mse", run_eagerly=True)
+    with pytest.raises(UsageError, match="taken apart"):
+        distiller.train_on_batch(*batch)
+    distiller.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        weighted_metrics=["accuracy"],
+        run_eagerly=True,
+    )
+    with pytest.raises(UsageError, match="never all there"):
+        distiller.train_on_batch(*batch)
