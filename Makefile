@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
-.PHONY: help install demo test test-large quality style benchmarks clean
+.PHONY: help install demo test test-large quality style benchmarks results clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -40,6 +40,10 @@ style: $(READY)  ## mend what can be mended by itself
 
 benchmarks: $(READY)  ## writes docs/performance.md
 	$(BIN)/python benchmarks/run_all.py
+
+results: $(READY)  ## docs/results.md and the README's table from docs/runs
+	$(BIN)/kdkit report docs/runs/*_seed* --markdown docs/results.md \
+	    --overview README.md
 
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -33,8 +33,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--sequence-length", type=int, default=512)
-    parser.add_argument("--chunk-size", type=int, default=512)
+    parser.add_argument("--chunk-size", type=int, default=128)
     parser.add_argument("--vocabulary-size", type=int, default=50257)
+    parser.add_argument("--no-jit", action="store_true", help="without XLA")
     parser.add_argument("--one-way", choices=["whole", "chunks"])
     options = parser.parse_args()
     if options.one_way:
@@ -110,7 +111,7 @@ def measure_step(options):
     distiller.compile(
         optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,
+        jit_compile=not options.no_jit,
     )
     optimizer.build(distiller.trainable_variables)
     tokens = np.random.default_rng(0).integers(

@@ -12,6 +12,12 @@ from kinds import write_polyphone
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import make_verb_parser
 from kdkit.recipes import RECIPES
+from kdkit.reporting import group_by_seed
+from kdkit.reporting import markdown_overview
+from kdkit.reporting import markdown_results
+from kdkit.reporting import read_run
+from kdkit.reporting.results import END_MARKER
+from kdkit.reporting.results import START_MARKER
 
 ROOT = pathlib.Path(__file__).parent.parent
 MARKDOWN = [
@@ -99,3 +105,25 @@ def test_example_of_polyphones_runs_small(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_has_an_example(recipe):
     assert (ROOT / "examples" / f"{recipe}.sh").is_file()
+
+
+KEPT = [read_run(path) for path in sorted((ROOT / "docs/runs").glob("*_seed*"))]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("docs/results.md", lambda: markdown_results(KEPT)),
+        ("README.md", lambda: markdown_overview(group_by_seed(KEPT))),
+    ],
+)
+def test_results_are_what_the_kept_runs_recorded(page, expected):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    _, _, rest = text.partition(START_MARKER)
+    found, _, _ = rest.partition(END_MARKER)
+    assert found.strip() == expected().strip(), "run make results"
+
+
+def test_kept_runs_do_not_say_where_things_lay():
+    for file in (ROOT / "docs/runs").rglob("*.json*"):
+        assert not re.search(r'["\s](?:/|~|\.\./)\w', file.read_text()), file

@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.families import family_of
 from kdkit.models import PRESETS
 from kdkit.models import choose_blocks
+from kdkit.models import has_language_model
 from kdkit.models import load_encoder
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
@@ -19,6 +20,7 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import PretrainSettings
 
 
@@ -99,10 +101,18 @@ def general_distillation(options, recipe):
             )
         return student, None
     teacher = _pretrained_place(options)
+    stages = recipe.stages_on_text(options.parity)
+    learns_masks = any(stage.trains_head for stage in stages)
+    if learns_masks and not has_language_model(teacher):
+        raise UsageError(
+            f"--general: recipe {recipe.name!r} learns masked tokens there, "
+            f"and {teacher} has no head for them. Make one with: kdkit "
+            f"pretrain --model {teacher} --corpus FILE --run-dir RUN"
+        )
     return student, PretrainSettings(
         corpus=corpus,
         model=_student_on_text(options.student, recipe, teacher),
-        stages=recipe.stages_on_text(options.parity),
+        stages=stages,
         teacher=teacher,
         recipe=recipe.name,
     )
@@ -245,6 +255,9 @@ def _encoder_behind(teacher):
     if pathlib.Path(teacher, CONFIG).is_file():
         model = read_config(teacher).get("model", {})
     place = model.get("checkpoint")
+    if place == PRETRAINED:
+        # Made in the run that made the teacher.
+        return str(pathlib.Path(teacher).parent / "pretrained_run")
     if place is None:
         raise UsageError(
             f"The encoder that {teacher} was fine-tuned from is not known, and "

@@ -20,7 +20,8 @@ def add_arguments(parser):
         metavar="MODEL",
         help="in place of --teacher: fine-tune this pretrained encoder on the "
         "task first, in RUN/teacher_run; and where the recipe learns from it "
-        "on --corpus, pretrain it there before, in RUN/pretrained_run",
+        "on --corpus, pretrain it there before, in RUN/pretrained_run; both "
+        "with seed 0, and change with --set teacher.… and pretrained.…",
     )
     parser.add_argument(
         "--control",

@@ -17,6 +17,7 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.teachers import check_one_source
 from kdkit.cli.teachers import teachers_of_encoder
+from kdkit.cli.teachers import with_same_settings
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
@@ -109,6 +110,9 @@ def distill_settings(options) -> DistillSettings:
             parity=options.parity,
         )
     settings = _finish(settings, options)
+    if options.encoder is not None:
+        # What was set for the run holds for what it makes first, too.
+        settings = override(with_same_settings(settings), options.set)
     if options.cache is not None:
         cache = CacheSettings(
             located(options.cache), options.cache_precision or "fp32"

@@ -1,5 +1,7 @@
 """The teachers of a run that makes them itself, from an encoder."""
 
+import dataclasses
+
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
@@ -62,3 +64,25 @@ def teachers_of_encoder(options, data, stages, corpus):
         stages=fine_tuning.STAGES,
     )
     return teacher, pretrained
+
+
+def with_same_settings(settings):
+    """Gives the teachers that a run makes its own data, text and precision.
+
+    Args:
+        settings: `DistillSettings` with those of its teachers.
+    """
+    same = {
+        "jit_compile": settings.jit_compile,
+        "dtype_policy": settings.dtype_policy,
+    }
+    changes = {
+        "teacher": dataclasses.replace(
+            settings.teacher, data=settings.data, **same
+        )
+    }
+    if isinstance(settings.pretrained, PretrainSettings):
+        changes["pretrained"] = dataclasses.replace(
+            settings.pretrained, corpus=settings.corpus, **same
+        )
+    return dataclasses.replace(settings, **changes)

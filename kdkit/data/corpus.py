@@ -79,17 +79,13 @@ class Corpus:
     def num_words(self) -> int:
         """Counts words as perplexities of words do.
 
-        What white space separates, and one for the end of every line, empty
-        ones included: 82,430 in Penn Treebank's test part, 245,569 in that of
+        What white space separates, and one for the end of every text, which
+        is what `texts` yields. With `one_document` these are all lines, empty
+        ones too: 82,430 words in Penn Treebank's test part, 245,569 in that of
         WikiText-2.
         """
-        if self.column is not None:
-            return sum(1 + len(text.split()) for text in self.texts())
-        return sum(
-            1 + len(line.split())
-            for file in self.files
-            for _, line in _numbered_lines(pathlib.Path(file))
-        )
+        # The empty string behind the last line of a document is no line.
+        return sum(1 + len(text.split()) for text in self.texts() if text)
 
     def _texts_of(self, path):
         index = None
@@ -107,7 +103,7 @@ class Corpus:
                     )
                 line = cells[index]
             text = line.strip()
-            if text:
+            if text or self.one_document:
                 yield text
 
     def _column_index(self, path, header):

@@ -22,7 +22,7 @@ def detokenize_wikitext(line: str) -> str:
     """
     for sign in "-,.":
         line = line.replace(f" @{sign}@ ", sign)
-    return _join(_quotes(line))
+    return _with_its_end(line, lambda text: _join(_quotes(text)))
 
 
 def detokenize_ptb(line: str) -> str:
@@ -35,13 +35,19 @@ def detokenize_ptb(line: str) -> str:
     >>> detokenize_ptb("it did n't say what the bank 's $ N loan costs")
     "it didn't say what the bank's $N loan costs"
     """
-    return _join(line)
+    return _with_its_end(line, _join)
 
 
 DETOKENIZERS: dict[str, Callable[[str], str]] = {
     "wikitext": detokenize_wikitext,
     "ptb": detokenize_ptb,
 }
+
+
+def _with_its_end(line, change):
+    """Changes a line, and leaves the line break that it may end in."""
+    text = line.removesuffix("\n")
+    return change(text) + line[len(text) :]
 
 
 def _join(line):
@@ -56,4 +62,4 @@ def _quotes(line):
     for number, index in enumerate(marks[: len(marks) // 2 * 2]):
         opens = number % 2 == 0
         parts[index] = ' "' if opens else '" '
-    return "".join(parts)
+    return "".join(parts).strip()

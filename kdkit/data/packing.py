@@ -186,9 +186,9 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
                 num_rows += 1
         if not num_rows:
             raise UsageError(
-                f"The corpus has too little text for one row of {width} "
-                f"tokens. Received: {num_texts} texts. Use more text or a "
-                "smaller sequence_length."
+                "The corpus has too little text for one row of "
+                f"{width + len(frame)} tokens. Received: {num_texts} texts. "
+                "Use more text or a smaller sequence_length."
             )
     index = {
         "num_rows": num_rows,

@@ -213,10 +213,10 @@ class LogitKLDivergence(DistillationLoss):
         super().__init__(name=name)
         check_temperature(temperature)
         reject_parity(parity, "pkd")
-        if top_k is not None and not top_k > 0:
+        if top_k is not None and not (isinstance(top_k, int) and top_k > 0):
             raise UsageError(
-                "Invalid value for argument `top_k`. Expected a number of "
-                f"classes above 0, or None for all. Received: top_k={top_k}."
+                "Invalid value for argument `top_k`. Expected an integer above "
+                f"0, or None for all classes. Received: top_k={top_k!r}."
             )
         self.temperature = temperature
         self.parity = parity

@@ -110,7 +110,7 @@ def chunked_sums(
                 return (
                     number + 1,
                     to_states.write(number, to_chunk),
-                    to_embeddings + more,
+                    to_embeddings + tf.cast(more, "float32"),
                 )
 
             gathered = tf.TensorArray(
@@ -119,10 +119,10 @@ def chunked_sums(
             _, to_states, to_embeddings = tf.while_loop(
                 lambda number, *_: number < num_chunks,
                 add,
-                (0, gathered, tf.zeros_like(embeddings)),
+                (0, gathered, tf.zeros(tf.shape(embeddings))),
                 parallel_iterations=1,
             )
-            return to_states.stack(), to_embeddings
+            return to_states.stack(), tf.cast(to_embeddings, embeddings.dtype)
 
         return (tops, bottoms), gradient
 

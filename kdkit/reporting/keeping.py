@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.reporting.comparison import run_label
-from kdkit.reporting.provenance import portable
+from kdkit.reporting.provenance import portable_command
+from kdkit.reporting.provenance import portable_path
 from kdkit.reporting.records import CONFIG_FILE
 from kdkit.reporting.records import EVENTS_FILE
 from kdkit.reporting.records import OWN_TEACHER
@@ -90,9 +91,14 @@ def _began(run):
 
 def _portable(value):
     if isinstance(value, str):
-        return portable(value)
+        return portable_path(value)
     if isinstance(value, dict):
-        return {key: _portable(entry) for key, entry in value.items()}
+        return {
+            key: portable_command(entry)
+            if key == "command"
+            else _portable(entry)
+            for key, entry in value.items()
+        }
     if isinstance(value, list):
         return [_portable(entry) for entry in value]
     return value

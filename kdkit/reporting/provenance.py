@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shlex
 from collections.abc import Sequence
 
 from kdkit.reporting.curves import run_seconds
@@ -46,29 +47,37 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
         ("Machine", _join(_said(run, "machine") for run in everything)),
         ("Versions", _join(_versions(run) for run in everything)),
     ]
-    commands = [portable(_said(run, "command")) for run in everything]
+    commands = [portable_command(_said(run, "command")) for run in everything]
     return Provenance(
         commands=tuple(dict.fromkeys(filter(None, commands))),
         facts=tuple((label, text) for label, text in facts if text),
     )
 
 
-def portable(text: str) -> str:
-    """Returns a text with only the last part of paths from elsewhere.
+def portable_path(text: str) -> str:
+    """Returns only the last part of a path from elsewhere; else the text.
+
+    >>> portable_path("/mnt/my data/glue"), portable_path("runs/pkd")
+    ('glue', 'runs/pkd')
+    """
+    is_elsewhere = text.startswith(("/", "~", "../"))
+    return pathlib.PurePath(text).name if is_elsewhere else text
+
+
+def portable_command(text: str) -> str:
+    """Returns a command with only the last part of paths from elsewhere.
 
     Where data lay on the machine of a run is nothing to type again.
 
-    Args:
-        text: string, such as a command or a path.
-
-    >>> portable("kdkit evaluate runs/pkd --data-dir /mnt/data/glue")
-    'kdkit evaluate runs/pkd --data-dir glue'
+    >>> portable_command("kdkit show pkd --set data.data_dir=/mnt/data/glue")
+    'kdkit show pkd --set data.data_dir=glue'
     """
-    return " ".join(
-        pathlib.PurePath(word).name
-        if word.startswith(("/", "~", "../"))
-        else word
-        for word in text.split(" ")
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an open quotation mark
+        words = text.split(" ")
+    return shlex.join(
+        "=".join(map(portable_path, word.split("="))) for word in words
     )
 
 

@@ -87,7 +87,7 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
     # Records that were kept without the models name the one beside them.
     beside = run_dir.parent / place
-    teacher_run = _find_run(pathlib.Path(place)) or _find_run(beside)
+    teacher_run = _find_run(beside) or _find_run(pathlib.Path(place))
     if teacher_run is not None:
         remarks = records.remarks + tuple(
             f"Teacher's run: {remark}" for remark in teacher_run.remarks

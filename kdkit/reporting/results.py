@@ -215,17 +215,30 @@ def _identity(run):
 
 
 def _as_text(config, leave_out):
-    # What is not set is as if an earlier version had not known it. Outputs of
-    # the teacher that were kept exactly change nothing.
+    # Outputs of the teacher that were kept exactly change nothing.
     kept = {
-        key: value
+        key: _set(value)
         for key, value in config.items()
         if key not in leave_out
-        and value is not None
+        and _is_set(value)
         and not (key == "cache" and value.get("precision") == "fp32")
         and (key, value) != ("dtype_policy", "float32")
     }
     return json.dumps(kept, sort_keys=True)
+
+
+def _is_set(value):
+    """What is not set is as if an earlier version had not known it."""
+    return value is not None and value is not False
+
+
+def _set(value):
+    """What is set in a value, at any depth."""
+    if isinstance(value, dict):
+        return {key: _set(one) for key, one in value.items() if _is_set(one)}
+    if isinstance(value, list):
+        return [_set(one) for one in value]
+    return value
 
 
 def _merged_rows(runs):

@@ -3,14 +3,12 @@
 from typing import Any
 from typing import NamedTuple
 
-import keras_hub
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.families import DECODERS
 
 
 class FactoredLogits(NamedTuple):
-    """The two factors of a decoder's logits.
+    """The two factors of a decoder's logits: states times embeddings.
 
     Logits of all positions are the largest tensor of a language model's step,
     as wide as the vocabulary. What needs them a few at a time takes these.
@@ -25,16 +23,13 @@ class FactoredLogits(NamedTuple):
     states: Any
     embeddings: Any
 
-    def dense(self):
-        """Returns the logits: states times transposed embeddings."""
-        return ops.matmul(self.states, ops.transpose(self.embeddings))
-
 
 def output_embeddings(model):
     """Returns the weights that turn a decoder's states into logits.
 
     Args:
-        model: `keras_hub.models.CausalLM`.
+        model: `keras_hub.models.CausalLM` of a family in
+            `kdkit.families.DECODERS`, whose embeddings are tied.
 
     Returns:
         Variable of shape `(vocabulary_size, hidden_dim)`.
@@ -42,10 +37,11 @@ def output_embeddings(model):
     Raises:
         UsageError: (a `ValueError`) for other models.
     """
-    if not isinstance(model, keras_hub.models.CausalLM):
+    known = tuple(family.causal_lm for family in DECODERS.values())
+    if not isinstance(model, known):
         raise UsageError(
             "Only the logits of a decoder are taken a few positions at a time. "
-            "Expected a keras_hub.models.CausalLM. Received: "
+            f"Expected one of {[cls.__name__ for cls in known]}. Received: "
             f"{type(model).__name__}. Leave chunk_size out."
         )
     return model.backbone.token_embedding.embeddings

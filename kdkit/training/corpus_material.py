@@ -157,6 +157,20 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
     }
 
 
+def check_readable(settings: CorpusSettings, model) -> None:
+    """Refuses text in a form that a model does not read.
+
+    Raises:
+        UsageError: if an encoder is to read lines of one document.
+    """
+    if settings.one_document and not models.is_causal(model):
+        raise UsageError(
+            "Lines of one document are for decoders. Received: one_document="
+            "True, and an encoder, whose rows are texts one after the other. "
+            "Leave it out."
+        )
+
+
 def load_corpus(settings: CorpusSettings, tokenizer, directory, model):
     """Packs the text into a directory, or opens what was packed there.
 
@@ -171,15 +185,9 @@ def load_corpus(settings: CorpusSettings, tokenizer, directory, model):
         a `keras_hub.models.MaskedLM`, `PlainTextMaterial` for an encoder alone.
 
     Raises:
-        UsageError: if a file is missing or malformed, there is too little
-            text, or an encoder is to read lines of one document.
+        UsageError: if a file is missing or malformed, or there is too little
+            text.
     """
-    if settings.one_document and not models.is_causal(model):
-        raise UsageError(
-            "Lines of one document are for decoders. Received: one_document="
-            "True, and an encoder, whose rows are texts one after the other. "
-            "Leave it out."
-        )
     parts = {}
     for name in ("train", "held_out"):
         parts[name] = open_packed(directory / name) or _pack(

@@ -8,6 +8,7 @@ from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
+from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
@@ -82,6 +83,8 @@ def prepare_corpus_stages(
             with check():
                 settings.corpus.check()
             with check():
+                check_readable(settings.corpus, student)
+            with check():
                 _check_encoder(student)
                 check_length(
                     settings.corpus.sequence_length, student, CORPUS_LENGTH
@@ -125,4 +128,5 @@ def _check_fit(teacher, model, stages) -> None:
                         models.language_model(models.backbone_of(model)),
                         stage.build_objectives(),
                         stage.label_weight,
+                        chunk_size=stage.chunk_size,
                     )

@@ -34,4 +34,5 @@ def check_fit(
                         stage.build_objectives(),
                         stage.label_weight,
                         settings.teacher_weights or None,
+                        chunk_size=stage.chunk_size,
                     )

@@ -13,6 +13,7 @@ from kdkit.errors import all_mistakes
 from kdkit.files import staged
 from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
+from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import files_digest
@@ -58,6 +59,8 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         name = "decoder" if models.is_causal(loaded.model) else "encoder"
         model = models.in_policy(loaded.model, settings.dtype_policy)
         run.write_config(to_dict(settings), provenance())
+        if settings.vocabulary_size is not None:
+            _keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
         log_inputs(run, inputs)
         arm = Arm(
             name=name,
@@ -104,7 +107,7 @@ def _inputs(settings):
         place = pathlib.Path(settings.tokenizer)
         if place.suffix == ".txt":
             inputs["tokenizer"] = files_digest([place])
-        elif place.suffix == ".json":
+        elif place.suffix == ".json" and place.is_file():
             inputs["tokenizer"] = files_digest(models.byte_pair_files(place))
         else:
             inputs["tokenizer"] = model_digest(settings.tokenizer)
@@ -125,8 +128,15 @@ def _load(settings, has_head, tokenizer_directory):
             )
     sequence_length = settings.corpus.sequence_length
     check_length(sequence_length, loaded.model, CORPUS_LENGTH)
+    check_readable(settings.corpus, loaded.model)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
+        if models.is_causal(teacher) != models.is_causal(loaded.model):
+            raise UsageError(
+                "An encoder and a decoder do not predict the same tokens. "
+                f"Received: a {type(teacher).__name__} as teacher, a "
+                f"{type(loaded.model).__name__} as student. Use two of a kind."
+            )
         check_length(sequence_length, teacher, CORPUS_LENGTH)
         if not has_head:
             teacher = teacher.backbone
@@ -159,8 +169,17 @@ def _make_model(
         backbone = models.student(
             model.sizes(), vocabulary_size=tokenizer.vocabulary_size()
         )
+        # Refuses what none can read.
+        tokenizer = models.family_tokenizer(backbone, tokenizer)
     made = models.language_model(backbone) if has_head else backbone
     return LoadedModel(made, tokenizer, False)
+
+
+def _keep_tokenizer(tokenizer, directory):
+    """Writes what was trained, for when the run goes on."""
+    if not directory.is_dir():
+        with staged(directory) as partial:
+            models.save_tokenizer(tokenizer, partial)
 
 
 def _check_fit(settings, teacher, model):
@@ -183,14 +202,12 @@ def _tokenizer(settings, directory):
     if settings.tokenizer is not None:
         return models.load_tokenizer(settings.tokenizer)
     if settings.vocabulary_size is not None:
-        if not directory.is_dir():
-            settings.corpus.check()
-            tokenizer = models.train_byte_pairs(
-                settings.corpus.texts(held_out=False), settings.vocabulary_size
-            )
-            with staged(directory) as partial:
-                models.save_tokenizer(tokenizer, partial)
-        return models.load_saved_tokenizer(directory)
+        if directory.is_dir():
+            return models.load_saved_tokenizer(directory)
+        settings.corpus.check()
+        return models.train_byte_pairs(
+            settings.corpus.texts(held_out=False), settings.vocabulary_size
+        )
     if settings.corpus.files:
         raise UsageError(
             "A model with random weights needs a tokenizer. Expected the place "

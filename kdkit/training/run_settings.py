@@ -316,7 +316,11 @@ class DistillSettings:
 def without_teacher(stage: Stage) -> Stage:
     """The stage on the labels alone, or on the masked tokens."""
     return dataclasses.replace(
-        stage, objectives=(), soft_label_weight=None, hard_label_weight=1.0
+        stage,
+        objectives=(),
+        soft_label_weight=None,
+        hard_label_weight=1.0,
+        chunk_size=None,
     )
 
 

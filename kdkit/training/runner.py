@@ -46,12 +46,14 @@ from kdkit.training.task_data import load_other_dev_splits
 from kdkit.training.task_data import open_task
 
 
-def train_teacher(settings: TeacherSettings, run_dir) -> None:
+def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
     """Fine-tunes a model and leaves it in `RUN/teacher/`.
 
     Args:
         settings: `TeacherSettings`.
         run_dir: string or path of a new or a started run directory.
+        pretrained: place of the encoder that the settings call `"pretrained"`,
+            or `None`. Defaults to `None`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
@@ -67,10 +69,15 @@ def train_teacher(settings: TeacherSettings, run_dir) -> None:
             with check():
                 check_data(task, settings.data)
             with check():
-                model, tokenizer = make_model(settings.model, task)
+                start = settings.model
+                if start.checkpoint == PRETRAINED:
+                    start = dataclasses.replace(
+                        start, checkpoint=str(pretrained)
+                    )
+                model, tokenizer = make_model(start, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = data_inputs(task, settings.data)
-        place = settings.model.checkpoint or settings.model.copy_from
+        place = start.checkpoint or start.copy_from
         if place is not None:
             inputs["model"] = model_digest(place)
         check_inputs(run, inputs)
@@ -212,13 +219,8 @@ def _make_teachers(settings, run):
         pretrained = run.path / "pretrained_run"
         pretrain(settings.pretrained, pretrained)
     if isinstance(teacher, TeacherSettings):
-        if teacher.model.checkpoint == PRETRAINED:
-            model = dataclasses.replace(
-                teacher.model, checkpoint=str(pretrained)
-            )
-            teacher = dataclasses.replace(teacher, model=model)
-        train_teacher(teacher, run.path / "teacher_run")
         teacher = run.path / "teacher_run"
+        train_teacher(settings.teacher, teacher, pretrained)
     return teacher, pretrained
 
 

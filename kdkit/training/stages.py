@@ -144,6 +144,11 @@ class Stage:
             for name in ("epochs", "learning_rate", "batch_size")
             if not getattr(self, name) > 0
         ]
+        if self.chunk_size is not None and not self.objectives:
+            problems.append(
+                "chunk_size is of objectives on logits, and there are none, "
+                f"received {self.chunk_size}"
+            )
         if self.schedule not in SCHEDULES:
             problems.append(
                 f"schedule must be one of {SCHEDULES}, received "

@@ -39,7 +39,10 @@ def test_kept_records_are_two_text_files_for_run_and_teacher(
 def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
     settings = {
         "data": {"task": "sst2", "data_dir": "/mnt/somewhere/glue"},
-        "provenance": {"command": "kdkit distill pkd --teacher ~/own/teacher"},
+        "provenance": {
+            "command": "kdkit distill pkd --teacher ~/own/teacher "
+            "--data-dir=/mnt/x/glue --set corpus.column='my text'"
+        },
         "text": ["../beside/corpus.txt"],
     }
     run = make_run("run", settings)
@@ -49,7 +52,10 @@ def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
     assert config == {
         "verb": "distill",
         "data": {"task": "sst2", "data_dir": "glue"},
-        "provenance": {"command": "kdkit distill pkd --teacher teacher"},
+        "provenance": {
+            "command": "kdkit distill pkd --teacher teacher --data-dir=glue "
+            "--set 'corpus.column=my text'"
+        },
         "text": ["corpus.txt"],
     }
     assert read_run(kept).events[0]["file"] == "student.tflite"

@@ -67,6 +67,14 @@ def settings(text, **changes):
     )
 
 
+def test_nothing_is_left_of_a_run_that_was_refused(text, tmp_path):
+    made = settings(text)
+    too_long = dataclasses.replace(made.corpus, sequence_length=64)
+    with pytest.raises(UsageError, match="8 positions"):
+        pretrain(dataclasses.replace(made, corpus=too_long), tmp_path / "run")
+    assert not (tmp_path / "run" / "tokenizer").exists()
+
+
 @pytest.fixture(scope="module")
 def pretrained(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("causal") / "run"
@@ -183,6 +191,14 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         ),
         (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
         (["--model", "RUN", "--stage", "pretraining"], "need --recipe"),
+        (
+            ["--model", "RUN", "--set", "stages.0.chunk_size=8"],
+            "chunk_size is of objectives",
+        ),
+        (
+            ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],
+            "BERT does not read the tokens of a GPT2Tokenizer",
+        ),
         (
             ["--recipe", "tinybert", "--teacher", "RUN"],
             "'tinybert' is for encoders",

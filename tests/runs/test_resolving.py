@@ -206,6 +206,17 @@ def test_all_four_steps_of_lightpaff_come_from_an_encoder(
     assert made.pretrained.corpus == made.corpus
     assert made.teacher.model.checkpoint == "pretrained"
     assert made.teacher.data == made.data
+    options = ["--set", "jit_compile=false", "--mixed-precision", "bfloat16"]
+    options += ["--set", "pretrained.corpus.sequence_length=64"]
+    options += ["--set", "data.max_train_rows=100"]
+    changed = from_encoder(
+        "lightpaff", encoder, "--corpus", str(text), *options
+    )
+    assert changed.teacher.data.max_train_rows == 100
+    assert changed.pretrained.corpus.sequence_length == 64
+    for nested in (changed.teacher, changed.pretrained):
+        assert not nested.jit_compile
+        assert nested.dtype_policy == "mixed_bfloat16"
     assert [stage.data for stage in made.stages] == ["corpus", "task"]
 
 
@@ -239,6 +250,8 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
     )
     run = RunDirectory(tmp_path)
     places = runner._make_teachers(settings, run)
-    first, (teacher, path) = made
+    first, (teacher, path, pretrained) = made
     assert places == (path, first)
-    assert teacher.model.checkpoint == str(first)
+    assert pretrained == first
+    # What is kept of it does not depend on where the run is.
+    assert teacher == settings.teacher
