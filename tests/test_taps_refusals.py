@@ -28,8 +28,8 @@ def test_tapped_refuses_logits_of_a_backbone():
         taps.tapped(bert(num_classes=None), ["logits"])
 
 
-def test_tapped_refuses_blocks_that_are_no_encoders():
-    gpt2 = keras_hub.models.GPT2Backbone(
+def test_tapped_refuses_blocks_of_an_unknown_family():
+    opt = keras_hub.models.OPTBackbone(
         vocabulary_size=9,
         num_layers=1,
         num_heads=2,
@@ -37,7 +37,7 @@ def test_tapped_refuses_blocks_that_are_no_encoders():
         intermediate_dim=16,
     )
     with pytest.raises(ValueError, match="families .*'albert'.*logits need"):
-        taps.tapped(gpt2, ["hidden_states"])
+        taps.tapped(opt, ["hidden_states"])
 
 
 def test_tapped_refuses_blocks_that_run_in_another_order():
