@@ -238,14 +238,14 @@ class Distiller(keras.Model):
         what Keras' optimisers do with them.
         """
         student_taps = self._hidden.run_student(x, training=training)
-        label_term, y_pred = None, None
+        labels, y_pred = None, None
         if self.chunk_size is None:
             y_pred = student_taps.get("logits")
         elif self.hard_label_weight:
-            label_term = self._label_term(x, y, student_taps, sample_weight)
+            labels = self._label_term(x, y, student_taps, sample_weight)
         terms = self._hidden.terms
         numerators, denominators, label_sums = self._hidden.sums(
-            teachers_taps, student_taps, x, sample_weight, label_term
+            teachers_taps, student_taps, x, sample_weight, labels
         )
         extra_loss = self._extra_loss()
         if not self.hard_label_weight:

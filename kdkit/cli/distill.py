@@ -76,6 +76,7 @@ def add_distillation(parser):
         "embeddings of a BiLSTM start from; random unless set",
     )
     shared.add_corpus(parser)
+    parser.set_defaults(one_document=None, detokenizer=None)  # of decoders
     parser.add_argument(
         "--general",
         metavar="RUN",

@@ -46,7 +46,6 @@ def add_corpus(parser):
         help="text to measure on; unless set, every 100th text of --corpus, "
         "which is then not trained on",
     )
-    add_benchmark_text(parser)
 
 
 def add_benchmark_text(parser):

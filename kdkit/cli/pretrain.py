@@ -26,6 +26,7 @@ from kdkit.cli import options as shared
 
 def add_arguments(parser):
     shared.add_corpus(parser)
+    shared.add_benchmark_text(parser)
     parser.add_argument(
         "--model",
         metavar="MODEL",

@@ -58,8 +58,7 @@ def distill_settings(options) -> DistillSettings:
     recipe = get_recipe(options.recipe)
     _reject_clashes(
         options, "task", "data_dir", "teacher", "student", "num_layers",
-        "pretrained", "corpus", "column", "held_out", "one_document",
-        "detokenizer", "stages",
+        "pretrained", "corpus", "column", "held_out", "stages",
         "teacher_weights", "word_vectors", "unlabeled", "unlabeled_columns",
         "unlabeled_per_labeled", "general", "augment", "augment_model",
         "augment_vectors", "encoder",
