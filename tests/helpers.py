@@ -9,6 +9,7 @@ import keras_hub
 import numpy as np
 
 import kdkit
+from kdkit import models
 
 VOCABULARY_SIZE = 20
 LENGTH = 6
@@ -50,6 +51,26 @@ def bert(
         model = keras_hub.models.BertTextClassifier(
             backbone, num_classes=num_classes, dropout=dropout
         )
+    spread_weights(model, seed)
+    return model
+
+
+def decoder(num_layers, seed=0, **sizes):
+    """A tiny GPT-2 with a vocabulary of 40 and 12 positions."""
+    backbone = models.student(
+        {
+            "family": "gpt2",
+            "num_layers": num_layers,
+            "hidden_dim": 16,
+            "num_heads": 2,
+            "intermediate_dim": 24,
+            "vocabulary_size": 40,
+            "max_sequence_length": 12,
+            "dropout": 0.0,
+            **sizes,
+        }
+    )
+    model = models.language_model(backbone)
     spread_weights(model, seed)
     return model
 

@@ -4,11 +4,10 @@ import keras
 import numpy as np
 import pytest
 from helpers import bert
-from helpers import spread_weights
+from helpers import decoder
 from helpers import to_numpy
 
 import kdkit
-from kdkit import models
 from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.losses import HiddenStateMSE
@@ -19,27 +18,9 @@ from kdkit.objectives import Objective
 BATCH, LENGTH, VOCABULARY = 3, 7, 40
 
 
-def decoder(num_layers, seed, width=16):
-    backbone = models.student(
-        {
-            "family": "gpt2",
-            "num_layers": num_layers,
-            "hidden_dim": width,
-            "num_heads": 2,
-            "intermediate_dim": 24,
-            "vocabulary_size": VOCABULARY,
-            "max_sequence_length": LENGTH,
-            "dropout": 0.0,
-        }
-    )
-    model = models.language_model(backbone)
-    spread_weights(model, seed)
-    return model
-
-
 @pytest.fixture(scope="module")
 def teachers():
-    return [decoder(2, seed=1, width=8), decoder(1, seed=2)]
+    return [decoder(2, seed=1, hidden_dim=8), decoder(1, seed=2)]
 
 
 @pytest.fixture(scope="module")

@@ -19,22 +19,13 @@ Departures from the paper and from its code: docs/fidelity.md.
 
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.soft_labels import logit_kl_divergence
 from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 
 TEMPERATURE = 2.0
 # The weights of the authors' code, which the paper does not print.
 SOFT_LABELS, MASKED_TOKENS, COSINE = 5.0, 2.0, 1.0
-
-
-def _kl(weight):
-    return ObjectiveSettings(
-        name="logit_kl_divergence",
-        loss="logit_kl_divergence",
-        tap="logits",
-        loss_settings={"temperature": TEMPERATURE},
-        weight=weight,
-    )
 
 
 RECIPE = Recipe(
@@ -50,7 +41,7 @@ RECIPE = Recipe(
             warmup_fraction=0.05,
             hard_label_weight=MASKED_TOKENS,
             objectives=(
-                _kl(SOFT_LABELS),
+                logit_kl_divergence(TEMPERATURE, SOFT_LABELS),
                 ObjectiveSettings(
                     name="hidden_state_cosine",
                     loss="hidden_state_cosine",
@@ -66,7 +57,7 @@ RECIPE = Recipe(
             epochs=3,
             learning_rate=5e-5,
             soft_label_weight=0.5,
-            objectives=(_kl(1.0),),
+            objectives=(logit_kl_divergence(TEMPERATURE),),
         ),
     ),
     student=CopiedBlocks("pretrained", "spread"),

@@ -46,14 +46,10 @@ What the paper leaves open: docs/fidelity.md.
 """
 
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import ObjectiveSettings
+from kdkit.recipes.soft_labels import logit_kl_divergence
 from kdkit.training.stages import Stage
 
-KL = ObjectiveSettings(
-    name="logit_kl_divergence",
-    loss="logit_kl_divergence",
-    tap="logits",
-)
+KL = logit_kl_divergence()
 
 # Positions; at GPT-2's vocabulary 26 MB of logits.
 CHUNK_SIZE = 128

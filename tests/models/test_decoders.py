@@ -6,8 +6,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from helpers import decoder
 from helpers import softmax
-from helpers import spread_weights
 from helpers import to_numpy
 
 import kdkit
@@ -18,27 +18,9 @@ from kdkit.families import DECODERS
 from kdkit.families import blocks_of
 from kdkit.models.byte_pairs import read_byte_pairs
 
-BATCH, LENGTH, LAYERS, WIDTH, HEADS, VOCABULARY = 3, 7, 2, 16, 2, 40
+BATCH, LENGTH, LAYERS, WIDTH, HEADS = 3, 7, 2, 16, 2
+VOCABULARY = 40
 TEXT = ["the cast is good and the plot is superb", "a dull plot", "the end"]
-
-
-def decoder(num_layers=LAYERS, seed=0, family="gpt2", **sizes):
-    backbone = models.student(
-        {
-            "family": family,
-            "num_layers": num_layers,
-            "hidden_dim": WIDTH,
-            "num_heads": HEADS,
-            "intermediate_dim": 24,
-            "vocabulary_size": VOCABULARY,
-            "max_sequence_length": 12,
-            "dropout": 0.0,
-            **sizes,
-        }
-    )
-    model = models.language_model(backbone)
-    spread_weights(model, seed)
-    return model
 
 
 def inputs():
@@ -51,7 +33,7 @@ def inputs():
 
 @pytest.fixture(scope="module", params=DECODERS)
 def model(request):
-    return decoder(family=request.param)
+    return decoder(LAYERS, family=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +112,7 @@ def test_decoders_distil_states_attention_and_logits():
 
 def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):
     tokenizer = models.train_byte_pairs(TEXT * 9, 258)
-    small = decoder(vocabulary_size=tokenizer.vocabulary_size())
+    small = decoder(LAYERS, vocabulary_size=tokenizer.vocabulary_size())
     models.save_language_model(small, tokenizer, tmp_path / "gpt2", 12)
     loaded = models.load_language_model(tmp_path / "gpt2")
     assert loaded.has_trained_head
