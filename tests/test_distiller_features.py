@@ -239,7 +239,7 @@ def test_metrics_on_labels_need_a_head():
         terms=objectives(include_logits=False),
     )
     model.compile(metrics=["accuracy"], run_eagerly=True)
-    with pytest.raises(ValueError, match="need a student with a head"):
+    with pytest.raises(ValueError, match="logits of a student with a head"):
         model.fit(batch(4), labels(4), verbose=0)
 
 

@@ -15,11 +15,12 @@ from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.taps import select_inputs
 from kdkit.training import distill
+from kdkit.training import pretrain
 from kdkit.training import train_teacher
 
 ROWS = 64
 TEXTS = 200  # of the corpus
-EPOCHS = 3
+EPOCHS = 2
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,15 @@ def teacher_run(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def pretrained_run(tmp_path_factory):
+    """One tiny pretrained encoder for the recipes that learn from one."""
+    path = tmp_path_factory.mktemp("recipes") / "pretrained"
+    settings = override(smoke.PRETRAINING, [f"corpus.max_texts={TEXTS}"])
+    pretrain(settings, path)
+    return path
+
+
 @pytest.fixture(scope="module", params=RECIPES)
 def recipe_run(request, teacher_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""
@@ -38,11 +48,13 @@ def recipe_run(request, teacher_run, tmp_path_factory):
     changes = [f"data.max_train_rows={ROWS}"]
     if settings.corpus is not None:
         changes.append(f"corpus.max_texts={TEXTS}")
+    pretrained = None
     if settings.pretrained is not None:
-        changes.append(f"pretrained.corpus.max_texts={TEXTS}")
+        pretrained = str(request.getfixturevalue("pretrained_run"))
     settings = dataclasses.replace(
         override(settings, changes),
         teacher=str(teacher_run),
+        pretrained=pretrained,
         stages=tuple(
             dataclasses.replace(stage, epochs=EPOCHS, keep_best=False)
             for stage in settings.stages
