@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.gradients import whole
 from kdkit.losses.base import safe_divide
 from kdkit.models.tokens import check_shared_ids
 from kdkit.objectives import Comparison
@@ -210,7 +211,7 @@ class Distiller(keras.Model):
         gradients = tape.gradient(scaled_loss, variables)
         # An intermediate stage leaves the head alone: no gradient, no decay.
         trained = [
-            (gradient, variable)
+            (whole(gradient), variable)
             for gradient, variable in zip(gradients, variables, strict=True)
             if gradient is not None
         ]

@@ -9,6 +9,12 @@ import subprocess
 import sys
 
 PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
+# What changes the arithmetic of every run when it is set.
+VARIABLES = (
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_SET_ONEDNN_FPMATH_MODE",
+)
 
 
 def provenance() -> dict:
@@ -27,7 +33,12 @@ def provenance() -> dict:
 def _command():
     """The command line as typed, with the home directory as `~`."""
     home = str(pathlib.Path.home()) + os.sep
-    words = [pathlib.Path(sys.argv[0]).name]
+    words = [
+        f"{name}={shlex.quote(os.environ[name])}"
+        for name in VARIABLES
+        if name in os.environ
+    ]
+    words.append(pathlib.Path(sys.argv[0]).name)
     for word in sys.argv[1:]:
         at_home = word.startswith(home)
         rest = shlex.quote(word.removeprefix(home))

@@ -7,6 +7,7 @@ from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
+from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
@@ -63,7 +64,8 @@ class TeacherSettings:
             `"pretrained"`, the run's pretrained encoder.
         stages: tuple of `Stage`, without objectives.
         seed: int. Seed of weights, dropout and order.
-        jit_compile: bool. Whether XLA compiles the step.
+        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
+            the optimiser's update of the weights.
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
@@ -74,12 +76,13 @@ class TeacherSettings:
     model: ModelSettings
     stages: tuple[Stage, ...]
     seed: int = 0
-    jit_compile: bool = True
+    jit_compile: bool | str = True
     dtype_policy: str = "float32"
     verb: str = "train-teacher"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
+        check_jit_compile(self.jit_compile)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -104,7 +107,8 @@ class PretrainSettings:
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
         seed: int. Seed of weights, dropout, order and masks.
-        jit_compile: bool. Whether XLA compiles the step.
+        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
+            the optimiser's update of the weights.
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
@@ -119,12 +123,13 @@ class PretrainSettings:
     teacher: str | None = None
     recipe: str | None = None
     seed: int = 0
-    jit_compile: bool = True
+    jit_compile: bool | str = True
     dtype_policy: str = "float32"
     verb: str = "pretrain"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
+        check_jit_compile(self.jit_compile)
         has_objectives = any(stage.objectives for stage in self.stages)
         if has_objectives != (self.teacher is not None):
             raise UsageError(
@@ -195,7 +200,8 @@ class DistillSettings:
             ones. What counts is their ratio.
         parity: string or `None`. The variant of the recipe.
         seed: int. Seed of weights, dropout and order.
-        jit_compile: bool. Whether XLA compiles the step.
+        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
+            the optimiser's update of the weights.
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
@@ -218,12 +224,13 @@ class DistillSettings:
     teacher_weights: tuple[float, ...] = ()
     parity: str | None = None
     seed: int = 0
-    jit_compile: bool = True
+    jit_compile: bool | str = True
     dtype_policy: str = "float32"
     verb: str = "distill"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
+        check_jit_compile(self.jit_compile)
         on_corpus = [
             stage
             for stages in self.arms.values()

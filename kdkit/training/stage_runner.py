@@ -17,6 +17,7 @@ from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.evaluation import make_forward
 from kdkit.training.material import Material
+from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
 
@@ -32,7 +33,7 @@ class Arm:
             `None`.
         material: `Material`. What it trains on.
         seed: int. Seed of the order of the rows.
-        jit_compile: bool. Whether XLA compiles the step.
+        jit_compile: bool or `"update"`, as in the settings of a run.
         teacher_weights: tuple of floats, one per teacher, or `None` for equal
             ones.
         caches: `TeacherCaches` or `None`. Where the teachers' outputs are
@@ -44,7 +45,7 @@ class Arm:
     teacher: keras.Model | list[keras.Model] | None
     material: Material
     seed: int
-    jit_compile: bool
+    jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
 
@@ -206,7 +207,9 @@ class StageRun:
                 teacher_weights=arm.teacher_weights,
                 chunk_size=stage.chunk_size,
             )
-        optimizer = stage.make_optimizer(stage.epochs * steps_per_epoch)
+        optimizer = stage.make_optimizer(
+            stage.epochs * steps_per_epoch, fused=arm.jit_compile == UPDATE
+        )
         trainer.compile(
             optimizer=optimizer,
             loss=self._material.label_loss,
@@ -214,7 +217,7 @@ class StageRun:
             # others. Rows whose label does not count have weight 0.
             metrics=None if stage.objectives else [],
             weighted_metrics=self._material.training_metrics or None,
-            jit_compile=arm.jit_compile,
+            jit_compile=arm.jit_compile is True,
         )
         optimizer.build(trainer.trainable_variables)
         return trainer

@@ -2,13 +2,12 @@
 
 import dataclasses
 
-import keras
-
 from kdkit import losses
 from kdkit.errors import UsageError
 from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
+from kdkit.training.optimizers import AdamW
 from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
@@ -217,17 +216,18 @@ class Stage:
             for settings in self.objectives
         ]
 
-    def make_optimizer(self, num_steps: int):
+    def make_optimizer(self, num_steps: int, fused: bool = False):
         """Returns the AdamW optimiser of the stage, for `num_steps` updates."""
         learning_rate = self.learning_rate
         if self.schedule == "linear":
             learning_rate = LinearWarmupDecay(
                 learning_rate, num_steps, self.warmup_fraction
             )
-        optimizer = keras.optimizers.AdamW(
-            learning_rate,
+        optimizer = AdamW(
+            learning_rate=learning_rate,
             weight_decay=self.weight_decay,
             epsilon=1e-6,  # as BERT's own optimiser
+            fused=fused,
         )
         # Matches the Keras paths of biases and of layer normalisation.
         optimizer.exclude_from_weight_decay(

@@ -1,0 +1,58 @@
+"""AdamW as it is defined, and its update as one loop over each weight."""
+
+import keras
+import tensorflow as tf
+
+from kdkit.errors import UsageError
+from kdkit.gradients import whole
+
+UPDATE = "update"
+
+
+def check_jit_compile(value: bool | str) -> None:
+    """Checks the setting `jit_compile`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is not `True`, `False` or `"update"`.
+    """
+    if value not in (True, False, UPDATE):
+        raise UsageError(
+            '`jit_compile` must be true, false or "update". '
+            f"Received: {value!r}."
+        )
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class AdamW(keras.optimizers.AdamW):
+    """Keras' AdamW, which sums the gradients of a word before it squares them.
+
+    Args:
+        fused: bool. Whether XLA makes one loop of the update. Keras' own is a
+            chain of operations with a tensor of the weight's size between each
+            two, most of all for word embeddings, of which a batch reads few
+            rows and the update all. Unlike `jit_compile=True` for the step this
+            costs one compilation, not one for each length of the batches. On
+            one device only. Defaults to `False`.
+        **options: those of `keras.optimizers.AdamW`.
+    """
+
+    def __init__(self, *, fused: bool = False, **options):
+        super().__init__(**options)
+        self.fused = fused
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the weights, as Keras' optimisers do."""
+        gradients = [whole(gradient) for gradient in grads]
+        update = super().apply
+        if not self.fused:
+            update(gradients, trainable_variables)
+            return
+
+        @tf.function(jit_compile=True, autograph=False)
+        def fused(gradients):
+            update(gradients, trainable_variables)
+
+        fused(gradients)
+
+    def get_config(self):
+        return {**super().get_config(), "fused": self.fused}

@@ -1,0 +1,18 @@
+"""A run says how it was made."""
+
+import sys
+
+from kdkit.training.provenance import VARIABLES
+from kdkit.training.provenance import provenance
+
+
+def test_the_command_has_the_variables_that_change_arithmetic(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/bin/kdkit", "show", "a run"])
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert provenance()["command"] == "kdkit show 'a run'"
+    monkeypatch.setenv("TF_SET_ONEDNN_FPMATH_MODE", "BF16")
+    assert (
+        provenance()["command"]
+        == "TF_SET_ONEDNN_FPMATH_MODE=BF16 kdkit show 'a run'"
+    )
