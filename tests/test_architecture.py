@@ -26,7 +26,7 @@ FLOORS = (
         "taps",
     ),
     ("families",),
-    ("errors", "files", "policies", "settings", "version"),
+    ("errors", "files", "gradients", "policies", "settings", "version"),
 )
 LEAVES = FLOORS[-1]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
