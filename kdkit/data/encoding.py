@@ -179,6 +179,8 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
         truncate="round_robin",
     )
 
+    # keras-hub's layers are graphs already, and converting them takes seconds.
+    @tf.autograph.experimental.do_not_convert
     def encode_rows(*texts):
         segments = tuple(tokenizer(column) for column in texts)
         token_ids, segment_ids = packer(segments)
@@ -215,6 +217,7 @@ def make_tokenize(tokenizer):
     split = tf.function(
         lambda texts: tokenizer(texts),
         input_signature=[tf.TensorSpec((None,), "string")],
+        autograph=False,
     )
 
     def tokenize(texts):
