@@ -19,57 +19,16 @@ from kdkit.cli import options as shared
 
 def add_arguments(parser):
     parser.add_argument("model", metavar="MODEL")
-    shared.add_task(parser)
-    shared.add_model_choice(parser)
-    parser.add_argument("--split", help="dev unless set")
-    shared.add_texts(parser)
-    shared.add_benchmark_text(parser)
-    parser.add_argument(
-        "--stride",
-        type=int,
-        metavar="N",
-        help="of a decoder: begin each row so many tokens after the last one, "
-        "so that more stands before what is predicted; a whole row unless set",
-    )
+    shared.add_measured(parser)
 
 
 def run(options):
     import json
 
-    from kdkit.cli.text_evaluation import evaluate_on_text
-    from kdkit.cli.text_evaluation import is_about_text
+    from kdkit.cli.evaluating import open_measurable
 
-    result = (
-        evaluate_on_text(options)
-        if is_about_text(options)
-        else _evaluate_on_task(options)
-    )
+    with open_measurable(options) as model:
+        result = {**model.about, "metrics": model.measure()}
     for name, value in result["metrics"].items():
         print(f"{name}: {value:.4f}")
     print(json.dumps(result))
-
-
-def _evaluate_on_task(options):
-    from kdkit.cli.locating import locate
-    from kdkit.cli.opening import open_model
-    from kdkit.errors import UsageError
-    from kdkit.training.evaluation import predict_logits
-
-    given = shared.given_flags(
-        options, ("column", "one_document", "detokenizer", "stride")
-    )
-    if given:
-        raise UsageError(
-            f"{' and '.join(given)} needs --corpus. Received: none."
-        )
-    opened = open_model(locate(options.model, options.arm), options)
-    split = options.split or "dev"
-    encoded = opened.encode(split)
-    shared.require_labels(encoded, split)
-    logits = predict_logits(opened.predict, encoded)
-    return {
-        "task": opened.task.name,
-        "split": split,
-        "examples": len(encoded),
-        "metrics": opened.task.compute_metrics(encoded.targets, logits),
-    }

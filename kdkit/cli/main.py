@@ -26,6 +26,7 @@ VERBS = {
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
+    "perturb": ("perturb", "a model's metrics under noise on its weights"),
     "export": ("export", "write verified LiteRT or SavedModel files"),
     "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
     "report": ("report", "one page and one table about a run"),

@@ -182,6 +182,22 @@ def add_model_choice(parser):
     )
 
 
+def add_measured(parser):
+    """Adds what models are measured on: a split of a task, or text."""
+    add_task(parser)
+    add_model_choice(parser)
+    parser.add_argument("--split", help="dev unless set")
+    add_texts(parser)
+    add_benchmark_text(parser)
+    parser.add_argument(
+        "--stride",
+        type=int,
+        metavar="N",
+        help="of a decoder: begin each row so many tokens after the last one, "
+        "so that more stands before what is predicted; a whole row unless set",
+    )
+
+
 def require_labels(encoded, split):
     """Refuses a split without labels, such as GLUE's test sets."""
     if encoded.labels is None:

@@ -1,9 +1,11 @@
-"""The work of `kdkit evaluate` on running text."""
+"""Language models that can be measured on running text."""
 
+import contextlib
 import pathlib
 import tempfile
 
 from kdkit import models
+from kdkit.cli.measurable import Measurable
 from kdkit.cli.options import given_flags
 from kdkit.data import Masker
 from kdkit.data import Masking
@@ -29,8 +31,9 @@ def is_about_text(options) -> bool:
     return options.corpus is not None or _verb(options.model) == "pretrain"
 
 
-def evaluate_on_text(options) -> dict:
-    """Measures a language model on text.
+@contextlib.contextmanager
+def open_on_text(options):
+    """Opens a language model with the text that it is measured on.
 
     An encoder by masking it, a decoder by the tokens that follow.
 
@@ -38,8 +41,8 @@ def evaluate_on_text(options) -> dict:
         options: the parsed options of `kdkit evaluate`. Without `corpus` the
             text is what the run of the model held out.
 
-    Returns:
-        A dict with `corpus`, `examples` (rows of text) and `metrics`.
+    Yields:
+        A `Measurable` about `corpus` and `examples` (rows of text).
 
     Raises:
         UsageError: if a task is named too, the model has no trained head, or a
@@ -80,19 +83,18 @@ def evaluate_on_text(options) -> dict:
                     "more. Pass --corpus FILE."
                 )
         forward = make_forward(loaded.model)
-        if models.is_causal(loaded.model):
-            metrics = next_token_metrics(
-                forward, rows, loaded.model.output_shape[-1]
-            )
-        else:
-            metrics = masked_metrics(
+
+        def measure():
+            if models.is_causal(loaded.model):
+                return next_token_metrics(
+                    forward, rows, loaded.model.output_shape[-1]
+                )
+            return masked_metrics(
                 forward, rows, Masker(masking, loaded.tokenizer)
             )
-        return {
-            "corpus": options.corpus or "held_out",
-            "examples": len(rows),
-            "metrics": metrics,
-        }
+
+        about = {"corpus": options.corpus or "held_out", "examples": len(rows)}
+        yield Measurable(about, measure, loaded.model)
 
 
 def _pack(text, loaded, length, folder, stride):

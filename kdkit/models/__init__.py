@@ -28,6 +28,7 @@ from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
+from kdkit.models.noise import perturbed
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
@@ -75,6 +76,7 @@ __all__ = [
     "load_tokenizer",
     "model_files",
     "num_positions",
+    "perturbed",
     "save_encoder",
     "save_labels",
     "save_language_model",

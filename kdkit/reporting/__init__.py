@@ -11,6 +11,7 @@ from kdkit.reporting.html import render_report
 from kdkit.reporting.html import write_report
 from kdkit.reporting.keeping import keep_records
 from kdkit.reporting.latency_plot import plot_latency
+from kdkit.reporting.noise_plot import plot_noise
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
 from kdkit.reporting.results import group_by_seed
@@ -32,6 +33,7 @@ __all__ = [
     "plot_learning_curves",
     "plot_losses",
     "plot_metric",
+    "plot_noise",
     "print_report",
     "read_run",
     "render_report",

@@ -2,8 +2,10 @@
 
 import html
 import io
+import math
 import re
 from collections.abc import Callable
+from collections.abc import Iterable
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -60,6 +62,7 @@ _LEFT, _BOTTOM = 46, 40
 _LEAST_SPAN = 0.02  # of the largest value on the y axis
 LABEL_FONT = FontProperties(family="DejaVu Sans", size=10.5)
 _LABEL_GAP = 14
+_LABEL_DISTANCE = 9
 _MOST_MARKERS = 12  # on one line
 
 
@@ -164,7 +167,7 @@ def label_ends(axes: Axes, ends: dict[str, tuple[float, str]]) -> None:
         axes.annotate(
             text,
             (axes.get_xlim()[1], place),
-            xytext=(9, 0),
+            xytext=(_LABEL_DISTANCE, 0),
             textcoords="offset points",
             verticalalignment="center",
             annotation_clip=False,
@@ -173,9 +176,19 @@ def label_ends(axes: Axes, ends: dict[str, tuple[float, str]]) -> None:
         )
 
 
-def text_size(axes: Axes, text: str) -> tuple[float, float]:
+def room_for(labels: Iterable[str]) -> int:
+    """Returns how wide the room right of the axes must be for `label_ends`."""
+    figure = Figure(dpi=72)
+    return math.ceil(
+        _LABEL_DISTANCE
+        + max(text_size(figure, label)[0] for label in labels)
+        + _LABEL_DISTANCE
+    )
+
+
+def text_size(figure: Figure, text: str) -> tuple[float, float]:
     """Returns width and height of a label in SVG units."""
-    renderer = FigureCanvasAgg(axes.figure).get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()
     width, height, _ = renderer.get_text_width_height_descent(
         text, LABEL_FONT, ismath=False
     )

@@ -12,6 +12,7 @@ from kdkit.reporting.canvas import epoch_axis
 from kdkit.reporting.canvas import label_ends
 from kdkit.reporting.canvas import plain_axis
 from kdkit.reporting.canvas import plot_line
+from kdkit.reporting.canvas import room_for
 from kdkit.reporting.curves import metric_curve
 from kdkit.reporting.curves import training_curve
 from kdkit.reporting.formatting import DOES_NOT_APPLY
@@ -26,8 +27,7 @@ from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
 
 _SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
-_LARGE = (430, 310)
-_LABEL_WIDTH = 110  # right of the axes
+_AXES_WIDTH, _HEIGHT = 320, 310
 
 
 def run_name(records: RunRecords) -> str:
@@ -147,9 +147,14 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
         epoch_axis(axes)
         label_ends(axes, ends)
 
-    title = shown.heading(", training solid, dev dashed")
+    room = room_for(name for name, _, _ in curves)
     return draw(
-        _LARGE, "learning curves", title, paint, top=44, right=_LABEL_WIDTH
+        (_AXES_WIDTH + room, _HEIGHT),
+        "learning curves",
+        shown.heading(", training solid, dev dashed"),
+        paint,
+        top=44,
+        right=room,
     )
 
 

@@ -181,7 +181,7 @@ def _mark_stages(axes, curves):
         axes.axvline(edge, color=COLORS["rule"], linewidth=0.8)
     pixels = [axes.transData.transform((edge, 0))[0] for edge in edges]
     rooms = [end - start for start, end in itertools.pairwise(pixels)]
-    widths = [text_size(axes, name)[0] for name in names]
+    widths = [text_size(axes.figure, name)[0] for name in names]
     if any(width > room for width, room in zip(widths, rooms, strict=True)):
         return
     for name, (start, end) in zip(

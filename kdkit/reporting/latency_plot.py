@@ -92,7 +92,7 @@ def _label_points(axes, points):
     """Writes a label at each (label, x, y), with a line where it is far."""
     axes.autoscale(False)
     anchors = [axes.transData.transform((x, y)) for _, x, y in points]
-    sizes = [text_size(axes, label) for label, _, _ in points]
+    sizes = [text_size(axes.figure, label) for label, _, _ in points]
     boxes = place_labels(anchors, sizes, axes.get_window_extent().extents)
     to_data = axes.transData.inverted()
     for (label, x, y), anchor, box in zip(points, anchors, boxes, strict=True):

@@ -12,6 +12,7 @@ from kdkit.reporting.labels import place_labels
 from kdkit.reporting.labels import stack_labels
 from kdkit.reporting.latency_plot import latency_setting
 from kdkit.reporting.latency_plot import plot_latency
+from kdkit.reporting.noise_plot import plot_noise
 from kdkit.reporting.records import read_run
 
 
@@ -193,3 +194,21 @@ def test_stages_without_room_are_not_named_in_the_picture(make_run):
 )
 def test_log_ticks_are_round_and_few(low, high, ticks):
     assert log_ticks(low, high) == pytest.approx(ticks)
+
+
+def test_noise_is_drawn_with_a_line_and_a_label_for_each_model():
+    curves = {
+        "distilled": [(0, [0.9]), (1, [0.88, 0.86])],
+        "a control with a long name": [(0, [0.9]), (1, [0.6, 0.5])],
+        "diverged": [],
+    }
+    svg = plot_noise(curves, "accuracy", "mean_magnitude")
+    assert "σ × mean magnitude" in svg
+    assert "distilled" in svg
+    assert "a control with a long name" in svg
+    assert "diverged" not in svg
+    wider = {f"{name}, and more": curve for name, curve in curves.items()}
+    width = r'viewBox="0 0 ([0-9.]+) '
+    assert float(re.search(width, plot_noise(wider, "accuracy", "mean"))[1]) > (
+        float(re.search(width, svg)[1])
+    )

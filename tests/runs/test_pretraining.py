@@ -119,6 +119,16 @@ def test_evaluate_on_text_tells_mistakes(
     assert message in capsys.readouterr().err
 
 
+def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
+    words = ["--scale", "mean_magnitude", "--sigmas", "0", "3", "--seeds", "0"]
+    assert main(["perturb", str(pretrained), *words]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    without, under = (
+        point["metrics"]["perplexity"] for point in answer["points"]
+    )
+    assert without < under
+
+
 def test_report_says_what_there_is_for_a_run_on_text(pretrained, capsys):
     assert main(["report", str(pretrained)]) == 2
     assert "Use kdkit evaluate" in capsys.readouterr().err

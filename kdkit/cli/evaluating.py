@@ -1,0 +1,58 @@
+"""Opening what `kdkit evaluate` and `kdkit perturb` measure."""
+
+import contextlib
+
+from kdkit.cli.locating import locate
+from kdkit.cli.measurable import Measurable
+from kdkit.cli.opening import open_model
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import require_labels
+from kdkit.cli.text_evaluation import is_about_text
+from kdkit.cli.text_evaluation import open_on_text
+from kdkit.errors import UsageError
+from kdkit.training.evaluation import predict_logits
+
+
+@contextlib.contextmanager
+def open_measurable(options):
+    """Opens a model with a split of its task, or with running text.
+
+    Args:
+        options: the parsed options of `kdkit evaluate`.
+
+    Yields:
+        A `Measurable`.
+
+    Raises:
+        UsageError: for a model, a split, a file or an option that does not fit.
+    """
+    if is_about_text(options):
+        with open_on_text(options) as measurable:
+            yield measurable
+    else:
+        yield _open_on_task(options)
+
+
+def _open_on_task(options):
+    given = given_flags(
+        options, ("column", "one_document", "detokenizer", "stride")
+    )
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs --corpus. Received: none."
+        )
+    opened = open_model(locate(options.model, options.arm), options)
+    split = options.split or "dev"
+    encoded = opened.encode(split)
+    require_labels(encoded, split)
+
+    def measure():
+        logits = predict_logits(opened.predict, encoded)
+        return opened.task.compute_metrics(encoded.targets, logits)
+
+    about = {
+        "task": opened.task.name,
+        "split": split,
+        "examples": len(encoded),
+    }
+    return Measurable(about, measure, opened.model)

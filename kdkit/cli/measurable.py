@@ -1,0 +1,20 @@
+"""A model together with what measures it."""
+
+import dataclasses
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurable:
+    """A model that can be measured, more than once.
+
+    Args:
+        about: dict. What it is measured on, as JSON data.
+        measure: callable without arguments. Returns the metrics of the weights
+            that the model has then, the main one first.
+        model: `keras.Model`, or `None` for a LiteRT file.
+    """
+
+    about: dict
+    measure: Callable[[], dict]
+    model: object

@@ -1,0 +1,156 @@
+"""The work of `kdkit perturb`: metrics under noise, a table, a picture."""
+
+import argparse
+import json
+import pathlib
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from kdkit.cli.evaluating import open_measurable
+from kdkit.cli.locating import locate
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.files import write_text
+from kdkit.models import perturbed
+from kdkit.reporting import plot_noise
+
+EVENT = "perturbation"
+
+
+def perturb_models(options, sigmas) -> None:
+    """Measures models under noise and prints, last, one line of JSON.
+
+    Args:
+        options: the parsed options of `kdkit perturb`.
+        sigmas: sequence of floats.
+
+    Raises:
+        UsageError: if a model, its data or a number does not fit, before any
+            is measured.
+    """
+    sigmas = sorted(set(sigmas))
+    if sigmas[0] < 0 or not sigmas[-1] < float("inf"):
+        raise UsageError(
+            "--sigmas must be finite numbers of 0 or more. "
+            f"Received: {' '.join(f'{sigma:g}' for sigma in sigmas)}."
+        )
+    files = [model for model in options.models if model.endswith(".tflite")]
+    if files:
+        raise UsageError(
+            "Noise is added to the weights of Keras models. Received: "
+            f"{', '.join(files)}. Pass the run that they were exported from."
+        )
+    names = _names(options.models)
+    points = []
+    for name, model in zip(names, options.models, strict=True):
+        for point in _points(model, options, sigmas):
+            points.append({"model": name, **point})
+    metric = options.metric or next(
+        (key for point in points for key in point["metrics"]), None
+    )
+    measured = sorted({key for point in points for key in point["metrics"]})
+    if metric not in measured:
+        raise UsageError(
+            f"--metric must be one of {', '.join(measured) or 'none'}. "
+            f"Received: {metric}."
+        )
+    curves = _curves(points, names, sigmas, metric)
+    Console().print(_table(curves, sigmas, metric, options))
+    if options.curves:
+        write_text(
+            pathlib.Path(options.curves),
+            plot_noise(curves, metric, options.scale),
+        )
+        print(f"Written: {options.curves}")
+    print(json.dumps({"scale": options.scale, "points": points}))
+
+
+def _points(model, options, sigmas):
+    """The measurements of one model, those of its run among them."""
+    place = locate(model, options.arm)
+    own = argparse.Namespace(**vars(options), model=model)
+    known = place.run.events(EVENT) if place.run is not None else []
+    with open_measurable(own) as opened:
+        for sigma in sigmas:
+            # Without noise every seed is the same.
+            for seed in options.seeds if sigma else options.seeds[:1]:
+                point = {"sigma": sigma, "seed": seed}
+                fields = {
+                    **opened.about,
+                    "arm": place.arm,
+                    "scale": options.scale,
+                    **point,
+                }
+                metrics = _known(known, fields)
+                if metrics is None:
+                    metrics = _measure(opened, sigma, seed, options.scale)
+                    if place.run is not None:
+                        place.run.log(EVENT, **fields, metrics=metrics)
+                yield {**point, "metrics": metrics}
+
+
+def _known(events, fields):
+    """The metrics of a point that its run has noted."""
+    for event in events:
+        if fields.items() <= event.items():
+            return event["metrics"]
+    return None
+
+
+def _measure(opened, sigma, seed, scale):
+    with perturbed(opened.model, sigma, seed, scale):
+        try:
+            return opened.measure()
+        except RunError:  # a loss that is not finite
+            return {}
+
+
+def _curves(points, names, sigmas, metric):
+    """By model a list of (σ, values of the seeds), without what diverged."""
+    curves = {name: [] for name in names}
+    for name in names:
+        for sigma in sigmas:
+            values = [
+                point["metrics"][metric]
+                for point in points
+                if (point["model"], point["sigma"]) == (name, sigma)
+                and metric in point["metrics"]
+            ]
+            if values:
+                curves[name].append((sigma, values))
+    return curves
+
+
+def _table(curves, sigmas, metric, options):
+    table = Table("σ", title=f"{metric}, noise of σ × {options.scale}")
+    for name in curves:
+        table.add_column(name, justify="right")
+    for sigma in sigmas:
+        cells = [_cell(dict(curve).get(sigma, ())) for curve in curves.values()]
+        table.add_row(f"{sigma:g}", *cells)
+    return table
+
+
+def _cell(values):
+    if not values:
+        return "not finite"
+    text = f"{statistics.fmean(values):.4f}"
+    if len(values) > 1:
+        text += f" ± {statistics.stdev(values):.4f}"
+    return text
+
+
+def _names(models):
+    """Names that tell the models apart, the shortest that do."""
+    for parts in range(1, 9):
+        names = [
+            "/".join(pathlib.Path(model).resolve().parts[-parts:])
+            for model in models
+        ]
+        if len(set(names)) == len(models):
+            return names
+    raise UsageError(
+        "Expected models that differ. Received: " + ", ".join(models) + "."
+    )

@@ -1,0 +1,82 @@
+"""How a metric falls as noise on the weights grows: LightPAFF's figure 2."""
+
+import statistics
+
+from kdkit.reporting.canvas import RUN_COLORS
+from kdkit.reporting.canvas import draw
+from kdkit.reporting.canvas import label_ends
+from kdkit.reporting.canvas import plain_axis
+from kdkit.reporting.canvas import plot_line
+from kdkit.reporting.canvas import room_for
+from kdkit.reporting.canvas import widen
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import words
+
+_AXES_WIDTH, _HEIGHT = 320, 310
+_LOGARITHMIC_FROM = 10  # largest over smallest value
+
+
+def plot_noise(curves: dict, metric: str, scale: str) -> str:
+    """Draws a metric over σ, a colour for each model.
+
+    Points are means over the seeds, bands reach from the least value to the
+    greatest. The y axis is logarithmic where positive means span a decade, as
+    perplexities do.
+
+    Args:
+        curves: dict from the name of a model to a list of (σ, values of the
+            seeds), by σ; empty for one that is not drawn.
+        metric: string.
+        scale: string. What σ is a multiple of.
+
+    Returns:
+        SVG text.
+    """
+    curves = {name: curve for name, curve in curves.items() if curve}
+    shown = metric_format(metric)
+    factor = 100 if shown.unit == "%" else 1
+    means = [
+        factor * statistics.fmean(values)
+        for curve in curves.values()
+        for _, values in curve
+    ]
+    low, high = min(means), max(means)
+    logarithmic = low > 0 and high / low >= _LOGARITHMIC_FROM
+
+    def paint(axes):
+        if logarithmic:
+            axes.set_yscale("log")
+        ends = {}
+        for number, (name, curve) in enumerate(curves.items()):
+            color = RUN_COLORS[number % len(RUN_COLORS)]
+            sigmas = [sigma for sigma, _ in curve]
+            values = [
+                [factor * value for value in values] for _, values in curve
+            ]
+            center = list(map(statistics.fmean, values))
+            axes.fill_between(
+                sigmas,
+                list(map(min, values)),
+                list(map(max, values)),
+                color=color,
+                alpha=0.15,
+                linewidth=0,
+            )
+            plot_line(axes, sigmas, center, color=color)
+            ends[name] = (center[-1], color)
+        if not logarithmic:
+            widen(axes)
+        plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=logarithmic)
+        plain_axis(axes.xaxis, *axes.get_xlim(), logarithmic=False)
+        axes.set_xlabel(f"σ, noise of σ × {words(scale)} of each matrix")
+        label_ends(axes, ends)
+
+    room = room_for(curves)
+    return draw(
+        (_AXES_WIDTH + room, _HEIGHT),
+        f"noise {metric}",
+        shown.heading(" under noise on the weights"),
+        paint,
+        top=44,
+        right=room,
+    )

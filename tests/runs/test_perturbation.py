@@ -1,0 +1,80 @@
+"""`kdkit perturb`: noise, what is noted, what is measured again."""
+
+import json
+import shutil
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.training.run_directory import RunDirectory
+
+SIGMAS = ("0", "2")
+
+
+@pytest.fixture(scope="module")
+def run_dir(finished_run, tmp_path_factory):
+    path = tmp_path_factory.mktemp("noise") / "run"
+    shutil.copytree(finished_run, path)
+    return path
+
+
+def perturb(capsys, *words):
+    assert main(["perturb", *map(str, words)]) == 0
+    output = capsys.readouterr().out
+    return json.loads(output.splitlines()[-1]), output
+
+
+def test_noise_is_measured_once_for_each_model_seed_and_sigma(
+    run_dir, tmp_path, capsys
+):
+    picture = tmp_path / "noise.svg"
+    words = (
+        run_dir / "student", run_dir / "control", "--scale", "mean_magnitude",
+        "--sigmas", *SIGMAS, "--seeds", 0, 1, "--curves", picture,
+    )  # fmt: skip
+    answer, output = perturb(capsys, *words)
+    assert answer["scale"] == "mean_magnitude"
+    measured = [
+        (point["model"], point["sigma"], point["seed"])
+        for point in answer["points"]
+    ]
+    assert measured == [
+        (arm, sigma, seed)
+        for arm in ("student", "control")
+        for sigma, seed in ((0, 0), (2, 0), (2, 1))
+    ]
+    finished = RunDirectory(run_dir).events("run_finished")[0]["best"]
+    for point in answer["points"]:
+        if point["sigma"] == 0:
+            best = finished[point["model"]]["metrics"]
+            assert point["metrics"] == pytest.approx(best)
+    assert "student" in picture.read_text()
+    assert "±" in output
+    noted = RunDirectory(run_dir).events("perturbation")
+    assert len(noted) == len(measured)
+    again, _ = perturb(capsys, *words)
+    assert again == answer
+    assert RunDirectory(run_dir).events("perturbation") == noted
+    # Noise of another scale is another measurement.
+    perturb(capsys, run_dir, "--sigmas", "2", "--seeds", "0")
+    assert len(RunDirectory(run_dir).events("perturbation")) == len(noted) + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sigmas", "-1", "0"], "finite numbers of 0 or more. Received: -1"),
+        (["--metric", "bleu", "--sigmas", "0"], "must be one of accuracy"),
+        (["--scale", "median"], "invalid choice: 'median'"),
+        (["RUN"], "Expected models that differ"),
+        (["x.tflite"], "Pass the run that they were exported from"),
+    ],
+)
+def test_mistakes_are_told(run_dir, words, message, capsys):
+    words = [str(run_dir) if word == "RUN" else word for word in words]
+    try:
+        status = main(["perturb", str(run_dir), *words])
+    except SystemExit as stop:  # argparse
+        status = stop.code
+    assert status == 2
+    assert message in capsys.readouterr().err
