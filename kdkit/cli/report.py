@@ -11,6 +11,7 @@ example:
   kdkit report runs/tinybert
   kdkit report runs/tinybert_seed* runs/pkd_seed* --markdown docs/results.md
   kdkit report runs/pkd runs/vanilla_kd --curves curves.svg
+  kdkit report runs/small runs/large --overview README.md --trade-off sizes.svg
   kdkit report runs/pkd_seed* --keep docs/runs
 """
 
@@ -34,6 +35,12 @@ def add_arguments(parser):
         "and dev",
     )
     parser.add_argument(
+        "--trade-off",
+        metavar="FILE.svg",
+        help="also draw the students' and teachers' metric against parameters "
+        "and, where files were timed, against latency",
+    )
+    parser.add_argument(
         "--keep",
         metavar="DIR",
         help="also write what the runs and their teachers recorded into DIR, "
@@ -51,6 +58,7 @@ def run(options):
     from kdkit.reporting import markdown_overview
     from kdkit.reporting import markdown_results
     from kdkit.reporting import plot_learning_curves
+    from kdkit.reporting import plot_trade_off
     from kdkit.reporting import print_report
     from kdkit.reporting import read_run
     from kdkit.reporting import replace_results
@@ -83,6 +91,12 @@ def run(options):
             pathlib.Path(options.curves), plot_learning_curves(all_records)
         )
         print(f"Written: {options.curves}")
+    if options.trade_off:
+        write_text(
+            pathlib.Path(options.trade_off),
+            plot_trade_off(group_by_seed(all_records)),
+        )
+        print(f"Written: {options.trade_off}")
     if options.keep:
         for place in keep_records(all_records, options.keep):
             print(f"Written: {place}")

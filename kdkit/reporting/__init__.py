@@ -21,6 +21,7 @@ from kdkit.reporting.results import replace_results
 from kdkit.reporting.summary import verdict
 from kdkit.reporting.terminal import print_report
 from kdkit.reporting.terminal import terminal_table
+from kdkit.reporting.trade_off import plot_trade_off
 
 __all__ = [
     "RunRecords",
@@ -34,6 +35,7 @@ __all__ = [
     "plot_losses",
     "plot_metric",
     "plot_noise",
+    "plot_trade_off",
     "print_report",
     "read_run",
     "render_report",

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -63,6 +64,7 @@ _LEAST_SPAN = 0.02  # of the largest value on the y axis
 LABEL_FONT = FontProperties(family="DejaVu Sans", size=10.5)
 _LABEL_GAP = 14
 _LABEL_DISTANCE = 9
+_VIEW_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 _MOST_MARKERS = 12  # on one line
 
 
@@ -234,6 +236,32 @@ def log_ticks(low: float, high: float) -> list[float]:
             break
     every = -(-len(ticks) // 6) or 1
     return [int(tick) if tick >= 1 else tick for tick in ticks[::every]]
+
+
+def beside(pictures: Sequence[str]) -> str:
+    """Returns pictures side by side as one, at the same height.
+
+    Args:
+        pictures: sequence of what `draw` returned.
+    """
+    if len(pictures) == 1:
+        return pictures[0]
+    sizes = [
+        tuple(map(float, _VIEW_BOX.search(picture).groups()))
+        for picture in pictures
+    ]
+    height = max(size[1] for size in sizes)
+    parts, left = [], 0.0
+    for picture, size in zip(pictures, sizes, strict=True):
+        # Within another picture a length is in units of that, not in points.
+        inner = re.sub(r'(width|height)="([0-9.]+)pt"', r'\1="\2"', picture)
+        parts.append(f'<g transform="translate({left:g})">{inner}</g>')
+        left += size[0]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left:g}pt" '
+        f'height="{height:g}pt" viewBox="0 0 {left:g} {height:g}">'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def _as_inline_svg(text, title):

@@ -174,8 +174,8 @@ def _task_order(group, groups):
     return tasks.index(task_name(group[0]))
 
 
-def _values(group, arm):
-    """The main metric of an arm in each run that has it."""
+def metric_values(group, arm):
+    """Returns the main metric of an arm in each run that has it."""
     metric = metric_names(group[0])[0]
     evaluations = [best_evaluation(run, arm) for run in group]
     return [
@@ -188,7 +188,7 @@ def _values(group, arm):
 def _metric(group, arm):
     metric = metric_names(group[0])[0]
     shown = metric_format(metric)
-    values = _values(group, arm)
+    values = metric_values(group, arm)
     if not values:
         return DOES_NOT_APPLY
     text = shown.number(statistics.fmean(values))
@@ -198,7 +198,8 @@ def _metric(group, arm):
 
 
 def _kept(group):
-    teacher, student = _values(group, "teacher"), _values(group, "student")
+    teacher = metric_values(group, "teacher")
+    student = metric_values(group, "student")
     if not teacher or not student or not statistics.fmean(teacher) > 0:
         return DOES_NOT_APPLY
     share = statistics.fmean(student) / statistics.fmean(teacher)

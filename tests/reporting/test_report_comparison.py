@@ -12,6 +12,7 @@ from kdkit.reporting import group_by_seed
 from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
 from kdkit.reporting import plot_learning_curves
+from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_run
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.comparison import run_name
@@ -140,3 +141,24 @@ def test_report_writes_overview_and_curves(runs, tmp_path):
     curves = tmp_path / "curves.svg"
     assert main([*command[:-1], "--curves", str(curves)]) == 0
     assert curves.read_text().startswith("<svg")
+
+
+def test_a_trade_off_has_a_point_for_each_student_and_teacher(runs):
+    svg = plot_trade_off(group_by_seed(runs[:2]))
+    (teacher,) = {run_name(run.teacher_run) for run in runs[:2]}
+    named = texts(svg)
+    # Once against parameters, and once against latency by its fastest file.
+    assert {"skip", teacher, "skip int8", f"{teacher} fp32"} <= named
+    assert "million parameters" in named
+    assert "ms, 1 thread, batch 1, length 128" in named
+
+
+def test_a_trade_off_without_timed_files_is_against_parameters(runs):
+    svg = plot_trade_off(group_by_seed(runs[2:]))
+    assert "last" in texts(svg)
+    assert not any(text.startswith("ms, ") for text in texts(svg))
+
+
+def test_a_trade_off_between_tasks_is_refused(runs):
+    with pytest.raises(UsageError, match=r"on one task.*\['mrpc', 'sst2'\]"):
+        plot_trade_off(group_by_seed(runs))

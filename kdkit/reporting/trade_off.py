@@ -1,0 +1,146 @@
+"""What size and speed cost in accuracy: LightPAFF's table 10, as a picture."""
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+
+from kdkit.errors import UsageError
+from kdkit.reporting.canvas import COLORS
+from kdkit.reporting.canvas import RUN_COLORS
+from kdkit.reporting.canvas import beside
+from kdkit.reporting.comparison import metric_values
+from kdkit.reporting.comparison import run_name
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.point_plot import Point
+from kdkit.reporting.point_plot import plot_points
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import task_name
+from kdkit.reporting.tables import metric_names
+
+
+@dataclasses.dataclass(frozen=True)
+class _Model:
+    """A model of several seeds: what it does and what it costs."""
+
+    name: str
+    value: float
+    millions: float | None
+    latencies: dict  # from setting to (milliseconds, precision), the fastest
+    color: str
+
+
+def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
+    """Draws the main metric on dev against parameters and against latency.
+
+    One point for each group's student, the mean of its seeds, and one for each
+    of their teachers. Latency is that of a model's fastest file, in the setting
+    in which most models were timed; where no two were, the picture has
+    parameters alone.
+
+    Args:
+        groups: sequence of groups of runs that differ only in their seed, as
+            `kdkit.reporting.group_by_seed` makes them, on one task.
+
+    Returns:
+        SVG text.
+
+    Raises:
+        UsageError: (a `ValueError`) if tasks differ or nothing was evaluated.
+    """
+    groups = [
+        group
+        for group in groups
+        if group[0].config.get("verb") == "distill" and metric_names(group[0])
+    ]
+    tasks = sorted({task_name(group[0]) for group in groups})
+    if len(tasks) != 1:
+        raise UsageError(
+            "A trade-off is between runs of kdkit distill on one task, with an "
+            f"epoch behind them. Received: tasks {tasks}."
+        )
+    metric = metric_names(groups[0][0])[0]
+    shown = metric_format(metric)
+    scale = 100 if shown.unit == "%" else 1
+    models = _models(groups)
+    pictures = []
+    sized = [model for model in models if model.millions]
+    if sized:
+        points = [
+            Point(model.name, model.millions, scale * model.value, model.color)
+            for model in sized
+        ]
+        pictures.append(
+            plot_points(
+                points,
+                "trade-off parameters",
+                f"{shown.heading(' on dev')} against size",
+                "million parameters",
+            )
+        )
+    setting = _setting(models)
+    if setting is not None:
+        points = [
+            Point(
+                f"{model.name} {model.latencies[setting][1]}",
+                model.latencies[setting][0],
+                scale * model.value,
+                model.color,
+            )
+            for model in models
+            if setting in model.latencies
+        ]
+        pictures.append(
+            plot_points(
+                points,
+                "trade-off latency",
+                f"{shown.heading(' on dev')} against latency",
+                f"ms, {setting}",
+            )
+        )
+    return beside(pictures)
+
+
+def _models(groups):
+    """The students, and each teacher once."""
+    models, teachers = [], {}
+    for number, group in enumerate(groups):
+        color = RUN_COLORS[number % len(RUN_COLORS)]
+        models.append(_model(group, "student", run_name(group[0]), color))
+        if metric_values(group, "teacher"):
+            run = group[0].teacher_run
+            name = "teacher" if run is None else run_name(run)
+            teachers.setdefault(
+                name, _model(group, "teacher", name, COLORS["teacher"])
+            )
+    return [*teachers.values(), *models]
+
+
+def _model(group, arm, name, color):
+    count = model_description(group[0], arm).get("parameters")
+    latencies = {}
+    for file in exported_files(group[0], arm):
+        for setting, latency in file.latencies.items():
+            found = (latency.median_ms, file.precision)
+            latencies[setting] = min(latencies.get(setting, found), found)
+    return _Model(
+        name,
+        statistics.fmean(metric_values(group, arm)),
+        None if count is None else count / 1e6,
+        latencies,
+        color,
+    )
+
+
+def _setting(models):
+    """The setting in which most models were timed, `None` if no two were."""
+    counts = {}
+    for model in models:
+        for setting in model.latencies:
+            counts[setting] = counts.get(setting, 0) + 1
+    return max(
+        (setting for setting, count in counts.items() if count > 1),
+        key=lambda setting: (counts[setting], setting),
+        default=None,
+    )
