@@ -41,7 +41,8 @@ def _open_on_task(options):
         raise UsageError(
             f"{' and '.join(given)} needs --corpus. Received: none."
         )
-    opened = open_model(locate(options.model, options.arm), options)
+    place = locate(options.model, options.arm)
+    opened = open_model(place, options)
     split = options.split or "dev"
     encoded = opened.encode(split)
     require_labels(encoded, split)
@@ -55,4 +56,4 @@ def _open_on_task(options):
         "split": split,
         "examples": len(encoded),
     }
-    return Measurable(about, measure, opened.model)
+    return Measurable(about, measure, opened.model, place.run, place.arm)

@@ -13,8 +13,13 @@ class Measurable:
         measure: callable without arguments. Returns the metrics of the weights
             that the model has then, the main one first.
         model: `keras.Model`, or `None` for a LiteRT file.
+        run: `kdkit.training.run_directory.RunDirectory` that the model is of,
+            or `None`.
+        arm: string or `None`. Which model of the run it is.
     """
 
     about: dict
     measure: Callable[[], dict]
     model: object
+    run: object = None
+    arm: str | None = None

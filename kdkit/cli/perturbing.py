@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit.cli.evaluating import open_measurable
-from kdkit.cli.locating import locate
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import write_text
@@ -69,25 +68,25 @@ def perturb_models(options, sigmas) -> None:
 
 def _points(model, options, sigmas):
     """The measurements of one model, those of its run among them."""
-    place = locate(model, options.arm)
     own = argparse.Namespace(**vars(options), model=model)
-    known = place.run.events(EVENT) if place.run is not None else []
     with open_measurable(own) as opened:
+        run = opened.run
+        known = [] if run is None else run.events(EVENT)
         for sigma in sigmas:
             # Without noise every seed is the same.
             for seed in options.seeds if sigma else options.seeds[:1]:
                 point = {"sigma": sigma, "seed": seed}
                 fields = {
                     **opened.about,
-                    "arm": place.arm,
+                    "arm": opened.arm,
                     "scale": options.scale,
                     **point,
                 }
                 metrics = _known(known, fields)
                 if metrics is None:
                     metrics = _measure(opened, sigma, seed, options.scale)
-                    if place.run is not None:
-                        place.run.log(EVENT, **fields, metrics=metrics)
+                    if run is not None:
+                        run.log(EVENT, **fields, metrics=metrics)
                 yield {**point, "metrics": metrics}
 
 

@@ -6,11 +6,17 @@ is named as --set does, or by the end of its path. tensorboard --logdir
 DIR/tensorboard shows the choices in its hparams view. The last line is a JSON
 object. Nothing is ever chosen on a test split.
 
+With --corpus and without --task the runs are those of kdkit pretrain: the
+recipe's stages on running text, compared by the perplexity of what is held out.
+
 example:
   kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
       --over temperature=5,10,20 learning_rate=5e-5,2e-5 --run-dir runs/sweep
   kdkit sweep pkd --paper --task mrpc --data-dir glue \\
       --teacher runs/teacher --run-dir runs/pkd_search
+  kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \\
+      --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \\
+      --curves lambda.svg --run-dir runs/lambda
 """
 
 from kdkit.cli import distill as distill_verb
@@ -35,6 +41,12 @@ def add_arguments(parser):
         type=int,
         metavar="N",
         help="try N choices drawn at random, not all of them",
+    )
+    shared.add_benchmark_text(parser)
+    parser.add_argument(
+        "--curves",
+        metavar="FILE.svg",
+        help="also draw the metric over the values of the one setting",
     )
     shared.add_run(parser)
     parser.set_defaults(control=False, encoder=None)

@@ -7,16 +7,31 @@ import pathlib
 from rich.console import Console
 from rich.table import Table
 
+from kdkit.cli.options import given_flags
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.resolving import get_recipe
+from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
+from kdkit.files import write_text
+from kdkit.models import PRESETS
 from kdkit.recipes.searches import SearchStep
 from kdkit.recipes.searches import get_search
+from kdkit.reporting import plot_values
+from kdkit.reporting.formatting import metric_format
 from kdkit.settings import override
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
 from kdkit.training.sweep import find_field
 from kdkit.training.sweep import run_sweep
+from kdkit.training.trials import yardstick
+
+# Options of kdkit distill that a run on text alone does not have.
+FOR_TASKS = (
+    "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
+    "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
+    "augment", "augment_model", "augment_vectors", "cache", "cache_precision",
+    "stages",
+)  # fmt: skip
 
 
 def sweep(options) -> None:
@@ -30,7 +45,11 @@ def sweep(options) -> None:
     """
     steps = _steps(options)
     for step in steps:
-        check_axes(*_resolved(options, step, {}))
+        settings, axes = _resolved(options, step, {})
+        check_axes(settings, axes)
+        yardstick(settings)
+        if options.curves:
+            _check_drawable(axes)
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):
@@ -45,7 +64,10 @@ def sweep(options) -> None:
             max_trials=options.random,
             announce=lambda line: print(f"\n{line}", flush=True),
         )
-        _print_table(step, axes, trials, settings.data.task)
+        measure = yardstick(settings)
+        _print_table(step, axes, trials, measure)
+        if options.curves:
+            _draw(options.curves, step, axes[0], trials, measure)
         best = trials[0]
         for name in step.fixes:
             fixed[name] = best.values[find_field(settings, name)]
@@ -63,8 +85,11 @@ def sweep(options) -> None:
 
 def _resolved(options, step, fixed):
     """The settings of a step and its axes, with what earlier steps fixed."""
-    settings = distill_settings(
-        argparse.Namespace(**{**vars(options), "recipe": step.recipe})
+    options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
+    settings = (
+        _settings_on_text(options)
+        if options.task is None and options.corpus is not None
+        else _settings_on_task(options)
     )
     settings = override(
         settings,
@@ -78,6 +103,76 @@ def _resolved(options, step, fixed):
         for name, values in step.over.items()
     )
     return settings, axes
+
+
+def _settings_on_task(options):
+    given = given_flags(options, ("one_document", "detokenizer"))
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} is for decoders on running text. Received: "
+            "--task. Leave one of them out."
+        )
+    return distill_settings(options)
+
+
+def _settings_on_text(options):
+    given = given_flags(options, FOR_TASKS)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} needs --task, without which the runs are on "
+            "running text alone. Received: none."
+        )
+    teachers = options.teacher or ()
+    if len(teachers) != 1:
+        raise UsageError(
+            "Runs on running text have one --teacher. "
+            f"Received: {' '.join(teachers) or 'none'}."
+        )
+    # kdkit distill has one option for presets and checkpoints, pretrain two.
+    student = options.student
+    is_preset = student is None or student in PRESETS
+    return pretrain_settings(
+        argparse.Namespace(
+            **{
+                **vars(options),
+                "teacher": teachers[0],
+                "student": student if is_preset else None,
+                "model": None if is_preset else student,
+                "stage": None,
+                "tokenizer": None,
+                "vocabulary_size": None,
+            }
+        )
+    )
+
+
+def _check_drawable(axes):
+    """Refuses what has no x axis."""
+    fields = [axis.field for axis in axes]
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for axis in axes
+        for value in axis.values
+    )
+    if len(axes) != 1 or not numbers:
+        raise UsageError(
+            "--curves draws a metric over the numbers of one setting. "
+            f"Received: {', '.join(fields)}."
+        )
+
+
+def _draw(file, step, axis, trials, measure):
+    curve = sorted(
+        (trial.values[axis.field], [trial.metric]) for trial in trials
+    )
+    picture = plot_values(
+        {step.recipe: curve},
+        measure.metric,
+        f" on {measure.split}, {measure.what}",
+        axis.field,
+    )
+    write_text(pathlib.Path(file), picture)
+    print(f"Written: {file}")
 
 
 def _steps(options):
@@ -113,17 +208,18 @@ def _parse(text):
         return text
 
 
-def _print_table(step, axes, trials, task):
+def _print_table(step, axes, trials, measure):
+    shown = metric_format(measure.metric)
     table = Table(
         *(axis.field for axis in axes),
-        "dev, %",
+        shown.heading(f" on {measure.split}"),
         "run",
-        title=f"{step.recipe} on {task}, best first",
+        title=f"{step.recipe} on {measure.what}, best first",
     )
     for trial in trials:
         table.add_row(
             *(json.dumps(trial.values[axis.field]) for axis in axes),
-            f"{100 * trial.metric:.2f}",
+            shown.number(trial.metric),
             trial.path.name,
         )
     Console().print(table)

@@ -20,6 +20,7 @@ from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.evaluation import make_forward
 from kdkit.training.making import check_length
 from kdkit.training.run_directory import CONFIG
+from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
 # Options of how text is read, which a run's own text has been read by.
@@ -94,7 +95,8 @@ def open_on_text(options):
             )
 
         about = {"corpus": options.corpus or "held_out", "examples": len(rows)}
-        yield Measurable(about, measure, loaded.model)
+        run = RunDirectory(pathlib.Path(options.model)) if settings else None
+        yield Measurable(about, measure, loaded.model, run)
 
 
 def _pack(text, loaded, length, folder, stride):

@@ -17,7 +17,13 @@ Or all four in one run:
     kdkit distill lightpaff --task sst2 --data-dir GLUE --encoder ENCODER \\
         --corpus TEXT --run-dir runs/lightpaff
 
-λ is 1.0 in pretraining; in fine-tuning the paper chooses it on dev, which
+λ is 1.0 in pretraining, as the paper found; the study of it (section 6.3) is
+
+    kdkit sweep lightpaff --corpus TEXT --teacher runs/pretrained \\
+        --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \\
+        --curves lambda.svg --run-dir runs/lambda
+
+In fine-tuning the paper chooses λ on dev, which
 `kdkit sweep lightpaff --paper` does. With `--unlabeled FILE` it is table 11's
 row "with"; the control of its appendix 4, a teacher that teaches itself, is
 that with `--student ENCODER --stages fine_tuning`.

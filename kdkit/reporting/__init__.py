@@ -11,7 +11,6 @@ from kdkit.reporting.html import render_report
 from kdkit.reporting.html import write_report
 from kdkit.reporting.keeping import keep_records
 from kdkit.reporting.latency_plot import plot_latency
-from kdkit.reporting.noise_plot import plot_noise
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
 from kdkit.reporting.results import group_by_seed
@@ -22,6 +21,8 @@ from kdkit.reporting.summary import verdict
 from kdkit.reporting.terminal import print_report
 from kdkit.reporting.terminal import terminal_table
 from kdkit.reporting.trade_off import plot_trade_off
+from kdkit.reporting.value_plot import plot_noise
+from kdkit.reporting.value_plot import plot_values
 
 __all__ = [
     "RunRecords",
@@ -36,6 +37,7 @@ __all__ = [
     "plot_metric",
     "plot_noise",
     "plot_trade_off",
+    "plot_values",
     "print_report",
     "read_run",
     "render_report",

@@ -12,14 +12,15 @@ from tensorboard.plugins.hparams import api as hparams
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.models import student_config
-from kdkit.settings import override
 from kdkit.settings import to_dict
-from kdkit.tasks import get_task
-from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_settings import DistillSettings
-from kdkit.training.runner import distill
+from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.trials import Trial
+from kdkit.training.trials import Yardstick
+from kdkit.training.trials import run_trial
+from kdkit.training.trials import with_values
+from kdkit.training.trials import yardstick
 
-TRIALS = "trials"
 # What runs share, or have before them: no trial has its own.
 OTHER_MODELS = (
     "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
@@ -47,21 +48,6 @@ class Axis:
             )
         if not self.values:
             raise UsageError(f"{self.field} needs values to be tried with.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """A finished run of a sweep.
-
-    Args:
-        values: dict from field to value.
-        path: `pathlib.Path` of its run directory.
-        metric: float. The task's main metric on dev.
-    """
-
-    values: dict
-    path: pathlib.Path
-    metric: float
 
 
 def find_field(settings, name: str) -> str:
@@ -96,7 +82,7 @@ def find_field(settings, name: str) -> str:
 
 
 def run_sweep(
-    settings: DistillSettings,
+    settings: DistillSettings | PretrainSettings,
     axes: tuple[Axis, ...],
     directory,
     max_trials: int | None = None,
@@ -105,10 +91,12 @@ def run_sweep(
     """Runs a recipe for each choice of values, best first.
 
     A choice is a run directory in `DIR/trials/`, so a sweep that was stopped
-    goes on where it was. Runs are compared on dev alone.
+    goes on where it was. Runs on a task are compared on dev alone, runs on
+    text by the perplexity of what they hold out.
 
     Args:
-        settings: `DistillSettings`, the same for all but the axes.
+        settings: `DistillSettings` or `PretrainSettings`, the same for all but
+            the axes.
         axes: tuple of `Axis`.
         directory: path of the sweep.
         max_trials: int or `None`. So many choices drawn at random, from the
@@ -116,28 +104,29 @@ def run_sweep(
         announce: callable of a line about the trial that begins.
 
     Returns:
-        List of `Trial`, the best on dev first.
+        List of `Trial`, the best first.
 
     Raises:
         UsageError: if a choice of values is impossible, before any run.
     """
     directory = pathlib.Path(directory)
     check_axes(settings, axes)
-    metric = get_task(settings.data.task).primary_metric
+    measure = yardstick(settings)
     trials = []
 
     class Search(_tuner_class(max_trials)):
         def run_trial(self, trial, **unused):  # what `search` was given
             try:
-                found = _run_trial(
-                    settings, trial.hyperparameters.values, directory, metric,
-                    announce,
-                )  # fmt: skip
+                texts = trial.hyperparameters.values
+                values = {
+                    field: json.loads(text) for field, text in texts.items()
+                }
+                found = run_trial(settings, values, directory, announce)
             except Exception as error:
                 # Anything else would be counted as a bad choice of values.
                 raise _Stop from error
             trials.append(found)
-            return {metric: found.metric}
+            return {measure.metric: found.metric}
 
     space = keras_tuner.HyperParameters()
     for axis in axes:
@@ -145,7 +134,7 @@ def run_sweep(
     count = _count(axes) if max_trials is None else max_trials
     search = Search(
         hyperparameters=space,
-        objective=keras_tuner.Objective(metric, "max"),
+        objective=keras_tuner.Objective(measure.metric, measure.direction),
         max_trials=count,
         directory=str(directory),
         project_name="tuner",
@@ -158,30 +147,35 @@ def run_sweep(
         search.search(verbose=0)
     except _Stop as stop:
         raise stop.__cause__ from None
-    trials.sort(key=lambda trial: -trial.metric)
-    _write_hparams(directory, axes, trials, metric)
-    _write_results(directory, trials, metric)
+    trials.sort(key=measure.rank)
+    _write_hparams(directory, axes, trials, measure.metric)
+    _write_results(directory, trials, measure)
     return trials
 
 
-def check_axes(settings: DistillSettings, axes: tuple[Axis, ...]) -> None:
+def check_axes(
+    settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
+) -> None:
     """Tries each value on its own, so that mistakes are told before any run.
 
     Raises:
         UsageError: if a value is impossible.
     """
+    on_task = isinstance(settings, DistillSettings)
+    has_cache = on_task and settings.cache is not None
     for axis in axes:
         if axis.field.startswith(SHARED) or (
-            axis.field.startswith("teacher") and settings.cache is not None
+            axis.field.startswith("teacher") and has_cache
         ):
             raise UsageError(
                 f"{axis.field} is of what the trials share. Expected a setting "
                 "of the distillation itself. Make a sweep for each value."
             )
         for value in axis.values:
-            chosen = override(settings, [_assignment(axis.field, value)])
-            if chosen.student.num_layers is not None:
-                student_config(chosen.student.sizes())
+            chosen = with_values(settings, {axis.field: value})
+            model = chosen.student if on_task else chosen.model
+            if model.num_layers is not None:
+                student_config(model.sizes())
 
 
 class _Stop(keras_tuner.errors.FatalError):
@@ -192,30 +186,6 @@ def _tuner_class(max_trials):
     if max_trials is None:
         return keras_tuner.GridSearch
     return keras_tuner.RandomSearch
-
-
-def _run_trial(settings, texts, directory, metric, announce):
-    values = {field: json.loads(text) for field, text in texts.items()}
-    chosen = override(
-        settings, [_assignment(field, value) for field, value in values.items()]
-    )
-    path = directory / TRIALS / trial_name(values)
-    announce(f"{path}")
-    distill(chosen, path)
-    (finished,) = RunDirectory(path).events("run_finished")
-    return Trial(values, path, finished["best"]["student"]["metrics"][metric])
-
-
-def trial_name(values: dict) -> str:
-    """The directory of a choice of values, such as `temperature=5`."""
-    return ",".join(
-        f"{field.rsplit('.', 1)[-1]}={json.dumps(value)}".replace("/", "_")
-        for field, value in values.items()
-    )
-
-
-def _assignment(field, value):
-    return f"{field}={json.dumps(value)}"
 
 
 def _count(axes):
@@ -259,18 +229,18 @@ def _scalar(value):
     return value if plain else json.dumps(value)
 
 
-def _write_results(directory, trials, metric):
+def _write_results(directory, trials: list[Trial], measure: Yardstick):
     write_text(
         directory / "sweep.json",
         json.dumps(
             {
-                "metric": metric,
-                "split": "dev",
+                "metric": measure.metric,
+                "split": measure.split,
                 "trials": [
                     {
                         "values": trial.values,
                         "run": str(trial.path.relative_to(directory)),
-                        metric: trial.metric,
+                        measure.metric: trial.metric,
                     }
                     for trial in trials
                 ],

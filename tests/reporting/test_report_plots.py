@@ -12,8 +12,8 @@ from kdkit.reporting.labels import place_labels
 from kdkit.reporting.labels import stack_labels
 from kdkit.reporting.latency_plot import latency_setting
 from kdkit.reporting.latency_plot import plot_latency
-from kdkit.reporting.noise_plot import plot_noise
 from kdkit.reporting.records import read_run
+from kdkit.reporting.value_plot import plot_noise
 
 
 def texts(svg):

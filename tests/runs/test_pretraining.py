@@ -119,6 +119,72 @@ def test_evaluate_on_text_tells_mistakes(
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture
+def sweep(pretrained, tmp_path):
+    """The words of a sweep on text, and its directory."""
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(CORPUS.texts(held_out=True)))
+    words = [
+        "sweep", "lightpaff", "--corpus", str(file), "--held-out", str(file),
+        "--teacher", str(pretrained), "--student", str(pretrained),
+        "--set", "stages.0.epochs=1", "--set", "jit_compile=false",
+        "--set", "corpus.sequence_length=32",
+        "--run-dir", str(tmp_path / "sweep"),
+    ]  # fmt: skip
+    return words, tmp_path / "sweep"
+
+
+def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
+    words, directory = sweep
+    curves = directory.with_suffix(".svg")
+    words += ["--over", "soft_label_weight=0.0,1.0", "--curves", str(curves)]
+    assert main(words) == 0
+    (step,) = json.loads(capsys.readouterr().out.splitlines()[-1])["steps"]
+    results = json.loads((directory / "sweep.json").read_text())
+    assert (results["metric"], results["split"]) == ("perplexity", "held_out")
+    values = [trial["perplexity"] for trial in results["trials"]]
+    assert values == sorted(values)
+    assert step["metric"] == values[0]
+    for trial in results["trials"]:
+        config = json.loads(
+            (directory / trial["run"] / "config.json").read_text()
+        )
+        (stage,) = config["stages"]
+        (value,) = trial["values"].values()
+        assert (stage["soft_label_weight"], config["verb"]) == (
+            value,
+            "pretrain",
+        )
+        (finished,) = read_events(directory / trial["run"], "run_finished")
+        best = finished["best"]["encoder"]["metrics"]
+        assert best["perplexity"] == trial["perplexity"]
+    assert "soft_label_weight" in curves.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--general", "x"], "--general needs --task"),
+        (["--teacher", "a", "b"], "have one --teacher. Received: a b"),
+        (["--curves", "x.svg"], "over the numbers of one setting"),
+        (["--task", "sentiment", "--one-document"], "--one-document is for"),
+    ],
+)
+def test_a_sweep_on_text_tells_mistakes(sweep, more, message, capsys):
+    words, directory = sweep
+    axes = ["soft_label_weight=0.0,1.0", "learning_rate=1e-3,1e-4"]
+    assert main([*words, "--over", *axes, *more]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(directory.glob("trials/*"))
+
+
+def test_a_sweep_on_text_needs_predictions_of_tokens(sweep, capsys):
+    words, _ = sweep
+    words[1] = "tinybert"
+    assert main([*words, "--over", "learning_rate=1e-3,1e-4"]) == 2
+    assert "no perplexity to compare by" in capsys.readouterr().err
+
+
 def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
     words = ["--scale", "mean_magnitude", "--sigmas", "0", "3", "--seeds", "0"]
     assert main(["perturb", str(pretrained), *words]) == 0

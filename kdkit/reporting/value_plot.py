@@ -1,4 +1,4 @@
-"""How a metric falls as noise on the weights grows: LightPAFF's figure 2."""
+"""A metric over numbers: noise on the weights, values of a setting."""
 
 import statistics
 
@@ -17,17 +17,37 @@ _LOGARITHMIC_FROM = 10  # largest over smallest value
 
 
 def plot_noise(curves: dict, metric: str, scale: str) -> str:
-    """Draws a metric over σ, a colour for each model.
+    """Draws a metric over σ, LightPAFF's figure 2.
+
+    Args:
+        curves: as in `plot_values`, by σ.
+        metric: string.
+        scale: string. What σ is a multiple of.
+
+    Returns:
+        SVG text.
+    """
+    return plot_values(
+        curves,
+        metric,
+        " under noise on the weights",
+        f"σ, noise of σ × {words(scale)} of each matrix",
+    )
+
+
+def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
+    """Draws a metric over numbers, a colour for each model.
 
     Points are means over the seeds, bands reach from the least value to the
     greatest. The y axis is logarithmic where positive means span a decade, as
     perplexities do.
 
     Args:
-        curves: dict from the name of a model to a list of (σ, values of the
-            seeds), by σ; empty for one that is not drawn.
+        curves: dict from the name of a model to a list of (number, values of
+            the seeds), by number; empty for one that is not drawn.
         metric: string.
-        scale: string. What σ is a multiple of.
+        remark: string. Follows the metric's name in the title.
+        axis: string. What the x axis is.
 
     Returns:
         SVG text.
@@ -47,35 +67,35 @@ def plot_noise(curves: dict, metric: str, scale: str) -> str:
         if logarithmic:
             axes.set_yscale("log")
         ends = {}
-        for number, (name, curve) in enumerate(curves.items()):
-            color = RUN_COLORS[number % len(RUN_COLORS)]
-            sigmas = [sigma for sigma, _ in curve]
+        for position, (name, curve) in enumerate(curves.items()):
+            color = RUN_COLORS[position % len(RUN_COLORS)]
+            numbers = [number for number, _ in curve]
             values = [
                 [factor * value for value in values] for _, values in curve
             ]
             center = list(map(statistics.fmean, values))
             axes.fill_between(
-                sigmas,
+                numbers,
                 list(map(min, values)),
                 list(map(max, values)),
                 color=color,
                 alpha=0.15,
                 linewidth=0,
             )
-            plot_line(axes, sigmas, center, color=color)
+            plot_line(axes, numbers, center, color=color)
             ends[name] = (center[-1], color)
         if not logarithmic:
             widen(axes)
         plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=logarithmic)
         plain_axis(axes.xaxis, *axes.get_xlim(), logarithmic=False)
-        axes.set_xlabel(f"σ, noise of σ × {words(scale)} of each matrix")
+        axes.set_xlabel(axis)
         label_ends(axes, ends)
 
     room = room_for(curves)
     return draw(
         (_AXES_WIDTH + room, _HEIGHT),
-        f"noise {metric}",
-        shown.heading(" under noise on the weights"),
+        f"{metric} over {axis}",
+        shown.heading(remark),
         paint,
         top=44,
         right=room,
