@@ -21,13 +21,13 @@ from kdkit.training.stages import Stage
 TASK = "sentiment"
 
 
-def _data(max_train_rows):
+def _data(max_train_rows, num_buckets):
     return DataSettings(
         task=TASK,
         data_dir=None,
         sequence_length=32,
         max_train_rows=max_train_rows,
-        num_buckets=2,
+        num_buckets=num_buckets,
     )
 
 
@@ -59,7 +59,8 @@ def _teacher(model, data, epochs, learning_rate):
     )
 
 
-TEACHER = _teacher(_model(3, 32), _data(256), 1, 1e-3)
+# One length of batches: a step is traced once, which takes most of the time.
+TEACHER = _teacher(_model(3, 32), _data(256, 1), 1, 1e-3)
 PRETRAINING = PretrainSettings(
     corpus=CorpusSettings(sequence_length=32, held_out_every=20, max_texts=800),
     model=_model(3, 32),
@@ -132,8 +133,8 @@ def _demo_stages():
 
 DEMO = DistillSettings(
     recipe=tinybert.RECIPE.name,
-    data=_data(None),
-    teacher=_teacher(_model(4, 96), _data(None), 4, 5e-4),
+    data=_data(None, 2),
+    teacher=_teacher(_model(4, 96), _data(None, 2), 4, 5e-4),
     student=_model(2, 32),
     stages=_demo_stages(),
     control=same_number_of_updates(_demo_stages()),

@@ -20,7 +20,8 @@ def smoke_settings():
     settings = dataclasses.replace(
         settings, control=same_number_of_updates(settings.stages)
     )
-    return override(settings, ["data.max_train_rows=64"])
+    # Batches of different lengths, as runs have them.
+    return override(settings, ["data.max_train_rows=64", "data.num_buckets=2"])
 
 
 @pytest.fixture(scope="session")

@@ -45,8 +45,7 @@ def pretrained_run(tmp_path_factory):
 def recipe_run(request, teacher_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""
     settings = smoke.distillation(RECIPES[request.param])
-    # One length of batches, so that a step is traced once.
-    changes = [f"data.max_train_rows={ROWS}", "data.num_buckets=1"]
+    changes = [f"data.max_train_rows={ROWS}"]
     if settings.corpus is not None:
         changes.append(f"corpus.max_texts={TEXTS}")
     pretrained = None
