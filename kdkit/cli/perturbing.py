@@ -1,6 +1,7 @@
 """The work of `kdkit perturb`: metrics under noise, a table, a picture."""
 
 import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -27,7 +28,7 @@ def perturb_models(options, sigmas) -> None:
 
     Raises:
         UsageError: if a model, its data or a number does not fit, before any
-            is measured.
+            is measured; for an unknown metric, after the first measurement.
     """
     sigmas = sorted(set(sigmas))
     if sigmas[0] < 0 or not sigmas[-1] < float("inf"):
@@ -42,19 +43,25 @@ def perturb_models(options, sigmas) -> None:
             f"{', '.join(files)}. Pass the run that they were exported from."
         )
     names = _names(options.models)
-    points = []
-    for name, model in zip(names, options.models, strict=True):
-        for point in _points(model, options, sigmas):
-            points.append({"model": name, **point})
-    metric = options.metric or next(
-        (key for point in points for key in point["metrics"]), None
-    )
-    measured = sorted({key for point in points for key in point["metrics"]})
-    if metric not in measured:
-        raise UsageError(
-            f"--metric must be one of {', '.join(measured) or 'none'}. "
-            f"Received: {metric}."
-        )
+    metric, points = options.metric, []
+    with contextlib.ExitStack() as stack:
+        # All of them first, so that a mistake in one is told at once.
+        opened = [
+            stack.enter_context(
+                open_measurable(
+                    argparse.Namespace(**vars(options), model=model)
+                )
+            )
+            for model in options.models
+        ]
+        _check_same_data(options.models, opened)
+        for name, model in zip(names, opened, strict=True):
+            for point in _points(model, options, sigmas):
+                metric = metric or next(iter(point["metrics"]), None)
+                _check_metric(metric, point["metrics"])
+                points.append({"model": name, **point})
+    if metric is None:
+        raise RunError("No measurement was finite. Begin with --sigmas 0.")
     curves = _curves(points, names, sigmas, metric)
     Console().print(_table(curves, sigmas, metric, options))
     if options.curves:
@@ -66,28 +73,52 @@ def perturb_models(options, sigmas) -> None:
     print(json.dumps({"scale": options.scale, "points": points}))
 
 
-def _points(model, options, sigmas):
+def _check_same_data(models, opened):
+    """Refuses models whose numbers would not be of one thing."""
+    data = [
+        {
+            name: value
+            for name, value in model.about.items()
+            if name != "examples"
+        }
+        for model in opened
+    ]
+    for model, about in zip(models, data, strict=True):
+        if about != data[0]:
+            raise UsageError(
+                "Models are compared on the same data. Received: "
+                f"{models[0]} on {data[0]}, {model} on {about}."
+            )
+
+
+def _check_metric(metric, metrics):
+    """Refuses a metric that is not measured, unless nothing was finite."""
+    if metrics and metric not in metrics:
+        raise UsageError(
+            f"--metric must be one of {', '.join(sorted(metrics))}. "
+            f"Received: {metric}."
+        )
+
+
+def _points(opened, options, sigmas):
     """The measurements of one model, those of its run among them."""
-    own = argparse.Namespace(**vars(options), model=model)
-    with open_measurable(own) as opened:
-        run = opened.run
-        known = [] if run is None else run.events(EVENT)
-        for sigma in sigmas:
-            # Without noise every seed is the same.
-            for seed in options.seeds if sigma else options.seeds[:1]:
-                point = {"sigma": sigma, "seed": seed}
-                fields = {
-                    **opened.about,
-                    "arm": opened.arm,
-                    "scale": options.scale,
-                    **point,
-                }
-                metrics = _known(known, fields)
-                if metrics is None:
-                    metrics = _measure(opened, sigma, seed, options.scale)
-                    if run is not None:
-                        run.log(EVENT, **fields, metrics=metrics)
-                yield {**point, "metrics": metrics}
+    known = [] if opened.run is None else opened.run.events(EVENT)
+    for sigma in sigmas:
+        # Without noise every seed is the same.
+        for seed in options.seeds if sigma else options.seeds[:1]:
+            point = {"sigma": sigma, "seed": seed}
+            fields = {
+                **opened.about,
+                "arm": opened.arm,
+                "scale": options.scale,
+                **point,
+            }
+            metrics = _known(known, fields)
+            if metrics is None:
+                metrics = _measure(opened, sigma, seed, options.scale)
+                if opened.run is not None:
+                    opened.run.log(EVENT, **fields, metrics=metrics)
+            yield {**point, "metrics": metrics}
 
 
 def _known(events, fields):

@@ -8,6 +8,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import most_timed
 from kdkit.reporting.tables import metric_names
 
 _MARKERS = {"fp32": "o", "fp16": "s", "int8": "D"}
@@ -15,15 +16,13 @@ _MARKERS = {"fp32": "o", "fp16": "s", "int8": "D"}
 
 def latency_setting(records: RunRecords) -> Setting | None:
     """Returns the setting in which most files were timed, or `None`."""
-    counts = {}
-    for arm in ARMS:
-        for file in exported_files(records, arm):
-            if file.metrics:
-                for setting in file.latencies:
-                    counts[setting] = counts.get(setting, 0) + 1
-    if not counts:
-        return None
-    return max(counts, key=lambda setting: (counts[setting], setting))
+    return most_timed(
+        setting
+        for arm in ARMS
+        for file in exported_files(records, arm)
+        if file.metrics
+        for setting in file.latencies
+    )
 
 
 def plot_latency(records: RunRecords) -> str:

@@ -1,7 +1,9 @@
 """Which of a run's events a report shows: the best and the latest."""
 
+import collections
 import dataclasses
 import os
+from collections.abc import Iterable
 
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
@@ -236,6 +238,24 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         for path, event in exports.items()
     ]
     return sorted(files, key=_file_order)
+
+
+def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:
+    """Returns the setting that occurs most often.
+
+    Args:
+        settings: iterable of `Setting`, one for each file or model timed in it.
+        least: int. How often it must occur. Defaults to `1`.
+
+    Returns:
+        A `Setting`, or `None` if none occurs so often.
+    """
+    counts = collections.Counter(settings)
+    return max(
+        (setting for setting, count in counts.items() if count >= least),
+        key=lambda setting: (counts[setting], setting),
+        default=None,
+    )
 
 
 def model_description(records: RunRecords, arm: str) -> dict:

@@ -16,6 +16,7 @@ from kdkit.reporting.point_plot import plot_points
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
+from kdkit.reporting.selection import most_timed
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
 
@@ -79,7 +80,8 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
                 "million parameters",
             )
         )
-    setting = _setting(models)
+    timed = [setting for model in models for setting in model.latencies]
+    setting = most_timed(timed, least=2)
     if setting is not None:
         points = [
             Point(
@@ -130,17 +132,4 @@ def _model(group, arm, name, color):
         None if count is None else count / 1e6,
         latencies,
         color,
-    )
-
-
-def _setting(models):
-    """The setting in which most models were timed, `None` if no two were."""
-    counts = {}
-    for model in models:
-        for setting in model.latencies:
-            counts[setting] = counts.get(setting, 0) + 1
-    return max(
-        (setting for setting, count in counts.items() if count > 1),
-        key=lambda setting: (counts[setting], setting),
-        default=None,
     )
