@@ -18,6 +18,7 @@ INSTALL_REQUIRES = [
     "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
+    "flatbuffers>=24",  # the format of its files
     "safetensors>=0.4",  # Hugging Face checkpoints as teachers
     "numpy>=1.26",
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation

@@ -1,11 +1,14 @@
-"""Runs the benchmarks and writes what they print into docs/performance.md.
+"""Runs benchmarks and writes what they print into docs/performance.md.
 
     python benchmarks/run_all.py
+    python benchmarks/run_all.py decoding.py latency.py
 
 Each benchmark is a script beside this one that prints one JSON object on its
-last line. The exit status is 1 where a goal is missed.
+last line. Given names, only these are run; of the others the page keeps what it
+says. The exit status is 1 where a goal is missed.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -22,12 +25,26 @@ SCRIPTS = (
     "augmentation.py",
     "cached_step.py",
     "lm_memory.py",
+    "decoding.py",
 )
+HEADER = """# Performance
+
+Written by `python benchmarks/run_all.py`. Times differ from machine to machine
+and hour to hour; the ratios within one run are what counts.
+"""
 
 
 def main():
-    sections, failed = [], []
-    for script in SCRIPTS:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "scripts", nargs="*", metavar="SCRIPT", help=f"of {', '.join(SCRIPTS)}"
+    )
+    wanted = parser.parse_args().scripts or SCRIPTS
+    unknown = sorted(set(wanted) - set(SCRIPTS))
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)}")
+    sections, failed = kept_sections(), []
+    for script in wanted:
         print(f"$ python benchmarks/{script}", flush=True)
         result = subprocess.run(
             [sys.executable, str(HERE / script)],
@@ -37,18 +54,36 @@ def main():
         print(result.stdout, flush=True)
         if result.returncode:
             failed.append(script)
-        sections.append(section(script, result.stdout))
-    text = "\n".join([header(), *sections])
-    temporary = PAGE.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, PAGE)
+        sections[script] = section(script, result.stdout)
+        write_page(sections)
     print(f"Written: {PAGE.relative_to(HERE.parent)}")
     if failed:
         print(f"Goals missed: {', '.join(failed)}")
     return 1 if failed else 0
 
 
-def header():
+def kept_sections():
+    """What the page says of each script."""
+    if not PAGE.is_file():
+        return {}
+    text = PAGE.read_text(encoding="utf-8")
+    found = {}
+    for part in text.split("\n## ")[1:]:
+        for script in SCRIPTS:
+            if f"`python benchmarks/{script}`" in part:
+                found[script] = f"## {part.rstrip()}\n"
+    return found
+
+
+def write_page(sections):
+    ordered = [sections[name] for name in SCRIPTS if name in sections]
+    temporary = PAGE.with_suffix(".tmp")
+    temporary.write_text("\n".join([HEADER, *ordered]), encoding="utf-8")
+    os.replace(temporary, PAGE)
+
+
+def machine():
+    """The commit and the machine of a measurement, in words."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"],
         cwd=HERE,
@@ -57,12 +92,8 @@ def header():
         check=True,
     ).stdout.strip()
     return (
-        "# Performance\n\n"
-        "Written by `python benchmarks/run_all.py` "
-        f"(commit {commit}; {platform.machine()}, {os.cpu_count()} cores, "
-        f"{processor()}; Python {platform.python_version()}). Times differ "
-        "from machine to machine and hour to hour; the ratios within one run "
-        "are what counts.\n"
+        f"commit {commit}; {platform.machine()}, {os.cpu_count()} cores, "
+        f"{processor()}; Python {platform.python_version()}"
     )
 
 
@@ -84,7 +115,7 @@ def section(script, output):
     printed = "\n".join(line.rstrip() for line in table)
     return (
         f"## {docstring.splitlines()[0].rstrip('.')}\n\n"
-        f"`python benchmarks/{script}`\n\n"
+        f"`python benchmarks/{script}` ({machine()})\n\n"
         f"```\n{printed}\n```\n\n"
         f"```json\n{numbers}\n```\n"
     )

@@ -13,6 +13,7 @@ __all__ = [
     "Objective",
     "__version__",
     "data",
+    "decoding",
     "export",
     "layer_map",
     "losses",

@@ -14,7 +14,7 @@ FLOORS = (
     ("recipes",),
     ("training",),
     ("distiller",),
-    ("augmentation", "objectives", "tasks", "teacher_cache"),
+    ("augmentation", "decoding", "objectives", "tasks", "teacher_cache"),
     (
         "data",
         "export",

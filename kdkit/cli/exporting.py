@@ -7,14 +7,18 @@ import pathlib
 import tensorflow as tf
 
 from kdkit import data
+from kdkit import decoding
 from kdkit import export
+from kdkit import models
 from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
+from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
 
 VERIFICATION_ROWS = 256
+DECODER_ROWS = 4  # read token by token
 SPLIT = "dev"
 
 
@@ -33,9 +37,11 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is exported already. Expected a Keras model."
         )
+    if models.has_decoder(place.path):
+        _export_decoder(place, options)
+        return
     opened = open_model(place, options)
-    directory = _output_directory(place, options)
-    targets = _targets(place, options, directory)
+    targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
     encoded = batches = None
     if has_data and opened.tokenizer is not None:
@@ -50,12 +56,58 @@ def export_model(options) -> None:
         )
     for precision, path in targets.items():
         report = _export(opened, path, precision, batches, options)
-        event = dataclasses.asdict(report)
-        event["metrics"] = _metrics(opened, path, encoded, options)
-        _print(event)
-        if place.run is not None:
-            event["file"] = os.path.relpath(path.resolve(), place.run.path)
-            place.run.log("export", arm=place.arm, **event)
+        _note(place, report, _metrics(opened, path, encoded, options))
+
+
+def _export_decoder(place, options):
+    """Writes the step of a decoder, compared on what its run held out."""
+    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    if options.format != "litert":
+        clashing.append(f"--format {options.format}")
+    if options.dynamic_length:
+        clashing.append("--dynamic-length")
+    if clashing:
+        raise UsageError(
+            f"{', '.join(clashing)}: a decoder is exported as one step of a "
+            "text, to LiteRT, with room for --sequence-length tokens. Leave "
+            "it out."
+        )
+    targets = _targets(place, options)
+    model = models.load_language_model(place.path).model
+    length = options.sequence_length or model.backbone.max_sequence_length
+    texts = None
+    if place.run is not None:
+        texts = _held_out(place.run.path / "corpus" / "held_out", length)
+    for precision, path in targets.items():
+        report = decoding.to_litert(
+            model,
+            path,
+            precision=precision,
+            sequence_length=length,
+            verification_texts=texts,
+            overwrite=options.overwrite,
+        )
+        _note(place, report, None)
+
+
+def _held_out(directory, length):
+    """Some rows of the text that a run held out, `None` without any."""
+    rows = data.open_packed(directory)
+    if rows is None:
+        return None
+    return [
+        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
+    ]
+
+
+def _note(place, report, metrics):
+    """Prints what came of a file, and notes it in the run."""
+    event = {**dataclasses.asdict(report), "metrics": metrics}
+    _print(event)
+    if place.run is not None:
+        path = pathlib.Path(report.file).resolve()
+        event["file"] = os.path.relpath(path, place.run.path)
+        place.run.log("export", arm=place.arm, **event)
 
 
 def _output_directory(place, options):
@@ -64,8 +116,9 @@ def _output_directory(place, options):
     return (place.run.path if place.run else pathlib.Path()) / "exports"
 
 
-def _targets(place, options, directory):
+def _targets(place, options):
     """Path by precision; refuses existing ones before any work."""
+    directory = _output_directory(place, options)
     if options.format == "saved_model":
         targets = {"fp32": directory / f"{place.label}-saved_model"}
     else:

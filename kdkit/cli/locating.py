@@ -9,7 +9,7 @@ from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
-ARMS = ("student", "teacher", "control")
+ARMS = ("student", "teacher", "control", "encoder", "decoder")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,7 @@ VERBS = {
     "perturb": ("perturb", "a model's metrics under noise on its weights"),
     "export": ("export", "write verified LiteRT or SavedModel files"),
     "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
+    "generate": ("generate", "text from a decoder or its exported file"),
     "report": ("report", "one page and one table about a run"),
 }
 

@@ -21,7 +21,9 @@ JSON_FIELDS = (
     "sequence_length",
     "size_bytes",
     "parameters",
+    "reads_tokens",
 )
+TEXT = 512  # tokens of a text, as LightPAFF's table 4 has them
 
 
 def benchmark_files(options) -> None:
@@ -75,16 +77,24 @@ def _table(results):
         title=f"{first['threads']} thread(s), batch {first['batch_size']}, "
         f"{first['warmup']} + {first['runs']} runs",
     )
-    for column in ("median ms", "p95 ms", "speed-up", "length", "MB"):
+    columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
+    decoders = any(result["reads_tokens"] for result in results)
+    if decoders:
+        columns.append(f"{TEXT} tokens, s")
+    for column in columns:
         table.add_column(column, justify="right")
     slowest = max(result["median_ms"] for result in results)
     for result in results:
-        table.add_row(
+        cells = [
             result["file"],
             f"{result['median_ms']:.2f}",
             f"{result['p95_ms']:.2f}",
             f"{slowest / result['median_ms']:.1f}×",
             str(result["sequence_length"]),
             f"{result['size_bytes'] / 1e6:.2f}",
-        )
+        ]
+        if decoders:  # every token costs a step, wherever it stands
+            seconds = TEXT * result["median_ms"] / 1000
+            cells.append(f"{seconds:.2f}" if result["reads_tokens"] else "–")
+        table.add_row(*cells)
     return table

@@ -74,7 +74,7 @@ def open_model(place, options) -> Opened:
     if place.path.suffix == ".tflite":
         file = export.LiteRTModel(place.path)
         return Opened(
-            task, file, None, _tokenizer(place, options), data_dir,
+            task, file, None, tokenizer_for(place, options), data_dir,
             length or task.sequence_length,
         )  # fmt: skip
     loaded = models.load_classifier(place.path, task.head)
@@ -87,13 +87,13 @@ def open_model(place, options) -> Opened:
         task,
         make_forward(loaded.model),
         loaded.model,
-        loaded.tokenizer or _tokenizer(place, options),
+        loaded.tokenizer or tokenizer_for(place, options),
         data_dir,
         length or task.sequence_length,
     )
 
 
-def _tokenizer(place, options):
+def tokenizer_for(place, options):
     """The tokenizer of --tokenizer, or of the run that a file belongs to."""
     source = options.tokenizer
     if source is None and place.run is not None:

@@ -26,6 +26,7 @@ from kdkit.data.packed_batches import next_token_evaluation_batches
 from kdkit.data.packed_batches import next_token_training_batches
 from kdkit.data.packed_batches import plain_evaluation_batches
 from kdkit.data.packed_batches import plain_training_batches
+from kdkit.data.packing import PADDING
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
@@ -49,6 +50,7 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.data.word_vectors import words_of_pieces
 
 __all__ = [
+    "PADDING",
     "DETOKENIZERS",
     "AugmentedExamples",
     "ConllLayout",

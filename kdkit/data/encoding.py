@@ -1,6 +1,7 @@
 """Texts to token ids, kept in memory without padding."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -159,8 +160,12 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
         raise failures[0]
 
 
+@functools.lru_cache(maxsize=4)
 def _row_encoder(tokenizer, sequence_length, num_texts):
-    """A function of columns of text for `tf.data`, see `encoded_steps`."""
+    """A function of columns of text for `tf.data`, see `encoded_steps`.
+
+    The splits of a task share one: tracing it takes a second.
+    """
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
     num_special = 2 + num_separators * (num_texts - 1)
@@ -180,7 +185,10 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
     )
 
     # keras-hub's layers are graphs already, and converting them takes seconds.
-    @tf.autograph.experimental.do_not_convert
+    @tf.function(
+        input_signature=[tf.TensorSpec((None,), "string")] * num_texts,
+        autograph=False,
+    )
     def encode_rows(*texts):
         segments = tuple(tokenizer(column) for column in texts)
         token_ids, segment_ids = packer(segments)

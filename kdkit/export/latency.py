@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.errors import UsageError
+from kdkit.export import metadata
 from kdkit.export.inputs import random_batch
+from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_model import LiteRTModel
 
 SEQUENCE_LENGTH = 128  # tokens, where a file takes any
@@ -31,7 +33,9 @@ class LatencyReport:
         runs: int. Timed runs.
         size_bytes: int. Size of the file.
         parameters: int or `None`. Parameters of the model in the file; `None`
-            for a file that `to_litert` did not write.
+            for a file that kdkit did not write.
+        reads_tokens: bool. Whether a time is that of one token, read by a
+            decoder with room for `sequence_length`.
     """
 
     file: str
@@ -44,6 +48,7 @@ class LatencyReport:
     runs: int
     size_bytes: int
     parameters: int | None
+    reads_tokens: bool = False
 
 
 def measure_latency(
@@ -58,7 +63,9 @@ def measure_latency(
     """Times a `.tflite` file in the LiteRT interpreter.
 
     Only the interpreter's run is timed: no tokeniser, no copying of inputs
-    and outputs. Rows are random tokens.
+    and outputs. Rows are random tokens. Of the file of a decoder one step is
+    timed, with what it takes to keep the new keys and values; it costs the
+    same at every position.
 
     Args:
         path: string or path. The file.
@@ -116,13 +123,16 @@ def measure_latencies(
         UsageError: as in `measure_latency`.
     """
     _check_counts(paths, sequence_length, batch_size, warmup=warmup, runs=runs)
-    models = [LiteRTModel(path, threads) for path in paths]
+    models = [_open(path, threads) for path in paths]
     lengths = _lengths(models, sequence_length, batch_size)
-    for model, length in zip(models, lengths, strict=True):
-        model.set_inputs(_full_rows(model, batch_size, length, seed))
+    calls = [
+        _call(model, batch_size, length, seed)
+        for model, length in zip(models, lengths, strict=True)
+    ]
+    for call in calls:
         for _ in range(warmup):
-            model.invoke()
-    seconds = _time_in_turns(models, runs)
+            call()
+    seconds = _time_in_turns(calls, runs)
     return [
         LatencyReport(
             file=str(model.path),
@@ -135,20 +145,44 @@ def measure_latencies(
             runs=runs,
             size_bytes=model.path.stat().st_size,
             parameters=model.metadata and model.metadata.parameters,
+            reads_tokens=isinstance(model, LiteRTDecoder),
         )
         for model, length, times in zip(models, lengths, seconds, strict=True)
     ]
 
 
-def _time_in_turns(models, runs):
-    """Seconds of each timed run, one list per model."""
-    seconds = [[] for _ in models]
+def _open(path, threads):
+    path = pathlib.Path(path)
+    known = metadata.read(path) if path.is_file() else None
+    reads_tokens = known is not None and known.reads_tokens
+    return (LiteRTDecoder if reads_tokens else LiteRTModel)(path, threads)
+
+
+def _call(model, batch_size, sequence_length, seed):
+    """What is timed: a function without arguments."""
+    if isinstance(model, LiteRTModel):
+        model.set_inputs(_full_rows(model, batch_size, sequence_length, seed))
+        return model.invoke
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(model.vocabulary_size, size=sequence_length)
+
+    def step():
+        if model.position == sequence_length:
+            model.reset()
+        model.step(tokens[model.position])
+
+    return step
+
+
+def _time_in_turns(calls, runs):
+    """Seconds of each timed run, one list per file."""
+    seconds = [[] for _ in calls]
     while len(seconds[-1]) < runs:
-        for model, times in zip(models, seconds, strict=True):
-            model.invoke()
+        for call, times in zip(calls, seconds, strict=True):
+            call()
             for _ in range(min(TURN, runs - len(times))):
                 start = time.perf_counter()
-                model.invoke()
+                call()
                 times.append(time.perf_counter() - start)
     return seconds
 

@@ -4,22 +4,19 @@ import pathlib
 
 import tensorflow as tf
 
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.interface import interface
-from kdkit.export.litert_model import SUFFIX
 from kdkit.export.litert_model import LiteRTModel
+from kdkit.export.options import check_arguments
+from kdkit.export.options import converter_options
 from kdkit.export.report import ExportReport
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import compare
+from kdkit.export.verification import compare_file
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
 from kdkit.files import staged
 from kdkit.policies import as_float32
 from kdkit.version import __version__
-
-PRECISIONS = ("fp32", "fp16", "int8")
 
 
 def to_litert(
@@ -77,7 +74,7 @@ def to_litert(
     ```
     """
     path = pathlib.Path(path)
-    _check_arguments(path, precision, overwrite)
+    check_arguments(path, precision, overwrite)
     model_interface = interface(model)
     length = model_interface.export_length(sequence_length)
     _check_length(length, model_interface.family)
@@ -96,7 +93,7 @@ def to_litert(
                     for name in model_interface.input_names
                 }
             ],
-            **_converter_options(precision),
+            **converter_options(precision),
         )
         metadata.attach(
             partial,
@@ -108,7 +105,9 @@ def to_litert(
                 rows_per_output=model_interface.rows_per_output,
             ),
         )
-        comparison = _compare(expected, partial, batches, path, precision)
+        comparison = compare_file(
+            expected, LiteRTModel, partial, batches, path, precision
+        )
         size_bytes = partial.stat().st_size
     return ExportReport(
         file=str(path),
@@ -122,31 +121,6 @@ def to_litert(
     )
 
 
-def _compare(expected, partial, batches, path, precision):
-    try:
-        return compare(
-            expected,
-            LiteRTModel(partial),
-            batches,
-            file=str(path),
-            tolerance=FP32_TOLERANCE if precision == "fp32" else None,
-        )
-    except UsageError as error:
-        raise RunError(f"{path} was not written. {error}") from error
-
-
-def _converter_options(precision):
-    # Keras would fall back on TensorFlow's operations, which the interpreter
-    # of the ai-edge-litert package does not have.
-    target_spec = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
-    if precision == "fp16":
-        target_spec["supported_types"] = [tf.float16]
-    options = {"target_spec": target_spec}
-    if precision != "fp32":
-        options["optimizations"] = [tf.lite.Optimize.DEFAULT]
-    return options
-
-
 def _check_length(length, family):
     """Refuses an open length where LiteRT needs a fixed one."""
     if length is None and family is not None and family.needs_fixed_length:
@@ -155,21 +129,3 @@ def _check_length(length, family):
             f"{family.needs_fixed_length}. Expected a fixed one. Received: "
             "sequence_length=None. Pass for example sequence_length=128."
         )
-
-
-def _check_arguments(path, precision, overwrite):
-    problems = []
-    if path.suffix != SUFFIX:
-        problems.append(f"the path must end in {SUFFIX!r}, received {path}")
-    if precision not in PRECISIONS:
-        problems.append(
-            f"precision must be one of {PRECISIONS}, received {precision!r}"
-        )
-    if path.is_dir():
-        problems.append(f"the path is a folder, received {path}")
-    elif path.exists() and not overwrite:
-        problems.append(
-            f"the file exists: {path}; remove it or pass overwrite=True"
-        )
-    if problems:
-        raise UsageError(f"Cannot export: {'; '.join(problems)}.")

@@ -55,14 +55,16 @@ class LiteRTModel:
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        _check_path(self.path)
-        if threads < 1:
+        check_path(self.path, threads)
+        self.metadata = metadata.read(self.path)
+        if self.metadata and self.metadata.reads_tokens:
             raise UsageError(
-                "Invalid value for argument `threads`. Expected an integer "
-                f"above 0. Received: threads={threads}."
+                f"{self.path} is the step of a decoder. Expected a file that "
+                "reads whole sequences. Open it with "
+                "kdkit.export.LiteRTDecoder."
             )
         self.threads = threads
-        with _usage_errors(self.path):
+        with usage_errors(self.path):
             self._interpreter = Interpreter(str(path), num_threads=threads)
             self._interpreter.allocate_tensors()
         self._inputs = {
@@ -77,7 +79,6 @@ class LiteRTModel:
         self.batch_size = None if rows == ANY else int(rows)
         self.sequence_length = None if columns == ANY else int(columns)
         self._shape = tuple(self._inputs["token_ids"]["shape"])
-        self.metadata = metadata.read(self.path)
 
     def __call__(self, batch):
         batch = pad(to_int32(batch, self.input_names), self.sequence_length)
@@ -102,7 +103,7 @@ class LiteRTModel:
         if shape != self._shape:
             for detail in self._inputs.values():
                 self._interpreter.resize_tensor_input(detail["index"], shape)
-            with _usage_errors(self.path):
+            with usage_errors(self.path):
                 self._interpreter.allocate_tensors()
             self._shape = shape
         for name, detail in self._inputs.items():
@@ -110,7 +111,7 @@ class LiteRTModel:
 
     def invoke(self):
         """Runs the file on the inputs that are set: the part to time."""
-        with _usage_errors(self.path):
+        with usage_errors(self.path):
             self._interpreter.invoke()
 
     def _run(self, batch):
@@ -150,7 +151,7 @@ class LiteRTModel:
 
 
 @contextlib.contextmanager
-def _usage_errors(path):
+def usage_errors(path):
     """Names the file in what the interpreter raises."""
     try:
         yield
@@ -161,7 +162,17 @@ def _usage_errors(path):
         ) from error
 
 
-def _check_path(path):
+def check_path(path, threads):
+    """Checks what an interpreter is opened with, before it is.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no such file, or no thread.
+    """
+    if threads < 1:
+        raise UsageError(
+            "Invalid value for argument `threads`. Expected an integer above "
+            f"0. Received: threads={threads}."
+        )
     problem = None
     if path.suffix != SUFFIX:
         problem = f"expected a name that ends in {SUFFIX!r}"

@@ -17,7 +17,7 @@ ENTRY = "kdkit.json"
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """The entry that `to_litert` adds to a file.
+    """The entry that kdkit adds to a file.
 
     Args:
         precision: string. `"fp32"`, `"fp16"` or `"int8"`.
@@ -26,6 +26,8 @@ class Metadata:
         kdkit_version: string. The version that wrote the file.
         rows_per_output: int. How many rows of the inputs make a row of the
             logits: the options of a question. Defaults to 1.
+        reads_tokens: bool. Whether it is the step of a decoder, which reads
+            one token at a time. Defaults to `False`.
     """
 
     precision: str
@@ -33,6 +35,7 @@ class Metadata:
     vocabulary_size: int | None
     kdkit_version: str
     rows_per_output: int = 1
+    reads_tokens: bool = False
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:

@@ -164,6 +164,33 @@ def compare(
     )
 
 
+def compare_file(
+    expected, open_file: Callable, partial, batches, path, precision: str
+) -> Comparison:
+    """Compares a LiteRT file, which has not got its name yet, with the model.
+
+    Args:
+        expected, batches: as in `compare`.
+        open_file: callable from a path to the callable of `compare`.
+        partial: path of the file.
+        path: path that it is to have.
+        precision: string. In fp32 differences are bounded.
+
+    Raises:
+        RunError: as in `compare`, or if the interpreter cannot run it.
+    """
+    try:
+        return compare(
+            expected,
+            open_file(partial),
+            batches,
+            file=str(path),
+            tolerance=FP32_TOLERANCE if precision == "fp32" else None,
+        )
+    except UsageError as error:
+        raise RunError(f"{path} was not written. {error}") from error
+
+
 def _require_finite(output, who, number):
     wrong = np.count_nonzero(~np.isfinite(output))
     if wrong:

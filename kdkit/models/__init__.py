@@ -16,6 +16,7 @@ from kdkit.models.heads import has_encoder
 from kdkit.models.heads import in_policy
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.language_models import frozen_pooler
+from kdkit.models.language_models import has_decoder
 from kdkit.models.language_models import has_language_model
 from kdkit.models.language_models import is_causal
 from kdkit.models.language_models import language_model
@@ -62,6 +63,7 @@ __all__ = [
     "choose_blocks",
     "family_tokenizer",
     "frozen_pooler",
+    "has_decoder",
     "has_encoder",
     "has_language_model",
     "in_policy",

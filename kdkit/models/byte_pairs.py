@@ -119,4 +119,9 @@ def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
         merge if isinstance(merge, str) else " ".join(merge)
         for merge in model["merges"]
     ]
-    return keras_hub.tokenizers.GPT2Tokenizer(model["vocab"], merges)
+    # The last, as in GPT-2's own: keras-hub pads with the first, and its
+    # `generate` would take that for the end of the text.
+    tokens = sorted(model["vocab"], key=model["vocab"].get)
+    tokens.remove(END_OF_TEXT)
+    vocabulary = {token: id for id, token in enumerate([*tokens, END_OF_TEXT])}
+    return keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)

@@ -92,6 +92,11 @@ def has_language_model(source) -> bool:
     return bool(_keras_hub_class(pathlib.Path(source)))
 
 
+def has_decoder(source) -> bool:
+    """As `has_language_model`, for decoders alone."""
+    return _keras_hub_class(pathlib.Path(source)) is keras_hub.models.CausalLM
+
+
 def load_language_model(source) -> LoadedModel:
     """Loads a language model, or puts a head on a backbone.
 

@@ -1,11 +1,12 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py` and `shape.py` say which. tests/test_taps.py and
-tests/models/test_families.py pin what is assumed of them.
+`attention.py`, `cached_block.py` and `shape.py` say which. tests/test_taps.py,
+tests/models/test_families.py and tests/decoding/ pin what is assumed of them.
 """
 
 from kdkit.families import find_backbone
+from kdkit.taps.cached_block import block_step
 from kdkit.taps.entries import LENGTH
 from kdkit.taps.entries import Entry
 from kdkit.taps.entries import sizes
@@ -41,6 +42,7 @@ __all__ = [
     "FactoredLogits",
     "ModelShape",
     "TappedModel",
+    "block_step",
     "check_taps",
     "describe",
     "find_backbone",

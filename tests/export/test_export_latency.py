@@ -24,6 +24,7 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
         "warmup": 1,
         "runs": 6,
         "size_bytes": os.path.getsize(file),
+        "reads_tokens": False,
     }
 
 

@@ -1,0 +1,114 @@
+"""The work of `kdkit generate`: a sampler, a decoder, a text."""
+
+import keras_hub
+
+from kdkit import decoding
+from kdkit import export
+from kdkit import models
+from kdkit.cli.locating import locate
+from kdkit.cli.opening import tokenizer_for
+from kdkit.cli.options import given_flags
+from kdkit.errors import UsageError
+
+# Option to the argument of the sampler's class.
+ARGUMENTS = {
+    "temperature": "temperature",
+    "top_k": "k",
+    "top_p": "p",
+    "num_beams": "num_beams",
+    "seed": "seed",
+}
+SAMPLERS = {
+    "greedy": (keras_hub.samplers.GreedySampler, ()),
+    "random": (keras_hub.samplers.RandomSampler, ("temperature", "seed")),
+    "top_k": (
+        keras_hub.samplers.TopKSampler,
+        ("top_k", "temperature", "seed"),
+    ),
+    "top_p": (
+        keras_hub.samplers.TopPSampler,
+        ("top_p", "temperature", "seed"),
+    ),
+    "beam": (keras_hub.samplers.BeamSampler, ("num_beams",)),
+}
+
+
+def print_text(options) -> None:
+    """Prints the prompt and what a decoder adds to it.
+
+    Args:
+        options: the parsed options of `kdkit generate`.
+
+    Raises:
+        UsageError: if there is no decoder, no tokenizer, or no room, or an
+            option is not the sampler's.
+    """
+    sampler = _sampler(options)
+    decoder, tokenizer = _open(options)
+    end = tokenizer.end_token_id
+    given = list(map(int, tokenizer(options.prompt)))
+    new = decoding.generate(
+        decoder, [end, *given], options.max_tokens, sampler, [end]
+    )
+    print(tokenizer.detokenize([*given, *map(int, new)]))
+
+
+def _sampler(options):
+    cls, names = SAMPLERS[options.sampler]
+    foreign = given_flags(
+        options, [name for name in ARGUMENTS if name not in names]
+    )
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of the sampler {options.sampler!r}. "
+            "Leave it out, or choose another --sampler."
+        )
+    arguments = {
+        ARGUMENTS[name]: getattr(options, name)
+        for name in names
+        if getattr(options, name) is not None
+    }
+    if "seed" in names:
+        arguments.setdefault("seed", 0)
+    _check(arguments)
+    return cls(**arguments)
+
+
+def _check(arguments):
+    wrong = [
+        f"{name} must be {expected}, received {arguments[name]}"
+        for name, is_right, expected in (
+            ("temperature", lambda value: value > 0, "above 0"),
+            ("k", lambda value: value >= 1, "1 or more"),
+            ("p", lambda value: 0 < value <= 1, "above 0 and at most 1"),
+            ("num_beams", lambda value: value >= 1, "1 or more"),
+        )
+        if name in arguments and not is_right(arguments[name])
+    ]
+    if wrong:
+        raise UsageError(f"Wrong setting of the sampler: {'; '.join(wrong)}.")
+
+
+def _open(options):
+    place = locate(options.model)
+    if place.path.suffix == ".tflite":
+        decoder = export.LiteRTDecoder(place.path)
+        tokenizer = tokenizer_for(place, options)
+        if tokenizer is None:
+            raise UsageError(
+                f"The tokenizer of {place.path} is not known, since it is not "
+                "in a run directory. Pass --tokenizer MODEL."
+            )
+        return decoder, tokenizer
+    if options.tokenizer is not None:
+        raise UsageError(
+            "--tokenizer is for exported files. Received: "
+            f"{place.path}, which has its own. Leave it out."
+        )
+    if not models.has_decoder(place.path):
+        raise UsageError(
+            f"{options.model} is no decoder. Expected a run of kdkit pretrain "
+            "with a GPT-2, its preset directory, or a .tflite file of it."
+        )
+    loaded = models.load_language_model(place.path)
+    return loaded.model, loaded.tokenizer

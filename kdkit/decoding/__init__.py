@@ -1,0 +1,11 @@
+"""Decoders at work: one step, files of it, text.
+
+`to_litert` writes a decoder as a file that reads one token at a time, checked
+against the Keras model; `generate` continues a text with such a file.
+"""
+
+from kdkit.decoding.litert import to_litert
+from kdkit.decoding.step import DecoderStep
+from kdkit.decoding.text import generate
+
+__all__ = ["DecoderStep", "generate", "to_litert"]

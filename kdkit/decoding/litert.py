@@ -1,0 +1,177 @@
+"""Decoders to LiteRT files that read one token at a time."""
+
+import pathlib
+import tempfile
+from collections.abc import Iterable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kdkit.decoding.step import DecoderStep
+from kdkit.errors import UsageError
+from kdkit.export import ExportReport
+from kdkit.export import LiteRTDecoder
+from kdkit.export import metadata
+from kdkit.export.litert_decoder import SIGNATURE
+from kdkit.export.options import check_arguments
+from kdkit.export.options import converter_options
+from kdkit.export.shared_table import share_table
+from kdkit.export.verification import compare_file
+from kdkit.export.verification import reference_outputs
+from kdkit.files import staged
+from kdkit.policies import as_float32
+from kdkit.version import __version__
+
+GENERATED_TEXTS, GENERATED_LENGTH, SEED = 4, 32, 0
+
+
+def to_litert(
+    model,
+    path: str | pathlib.Path,
+    precision: str = "fp32",
+    sequence_length: int | None = None,
+    verification_texts: Iterable | None = None,
+    overwrite: bool = False,
+) -> ExportReport:
+    """Writes a decoder as a LiteRT file of one step, checked against Keras.
+
+    The file's signature `step` takes the int32 inputs `token_ids`, of shape
+    `(1,)`, and `position`, of shape `()`, and for each block the float32
+    inputs `keys_0`, `values_0` and so on, of shape `(1, num_heads,
+    sequence_length, head_dim)`: what the positions before left behind. It
+    returns `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and
+    `new_values`, of shape `(num_layers, 1, num_heads, head_dim)`, which belong
+    at `position`. So a token costs one step, and no step copies the cache.
+    `kdkit.export.LiteRTDecoder` runs such a file.
+
+    Args:
+        model: `keras_hub.models.GPT2CausalLM`. A preprocessor is not exported.
+        path: string or path. Ends in `.tflite`.
+        precision: string. As in `kdkit.export.to_litert`. Defaults to
+            `"fp32"`.
+        sequence_length: int or `None`. Tokens that there is room for, `None`
+            for the model's positions. Defaults to `None`.
+        verification_texts: iterable of int arrays of shape `(num_tokens,)`.
+            Defaults to random tokens.
+        overwrite: bool. Whether to replace a file. Defaults to `False`.
+
+    Returns:
+        An `ExportReport`; its examples are positions of texts.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is wrong, or the file
+            exists. Nothing is written.
+        RunError: (a `RuntimeError`) if logits are not finite or, in fp32,
+            differ by more than 1e-4 from those of the Keras model, which reads
+            the texts as a whole. No file is left.
+
+    Example:
+
+    ```python
+    report = kdkit.decoding.to_litert(student, "student-int8.tflite", "int8")
+    ```
+    """
+    path = pathlib.Path(path)
+    check_arguments(path, precision, overwrite)
+    if sequence_length is None:
+        sequence_length = model.backbone.max_sequence_length
+    step = DecoderStep(as_float32(model), sequence_length)
+    texts = _texts(verification_texts, step)
+    # Row by row, since texts may have different lengths.
+    batches = [
+        {"token_ids": text, "padding_mask": np.ones_like(text)}
+        for text in texts
+    ]
+    expected = reference_outputs(step.model, batches)
+    with staged(path) as partial:
+        partial.write_bytes(_convert(step, precision))
+        if precision == "int8":
+            share_table(partial)
+        metadata.attach(
+            partial,
+            metadata.Metadata(
+                precision=precision,
+                parameters=model.count_params(),
+                vocabulary_size=model.backbone.vocabulary_size,
+                kdkit_version=__version__,
+                reads_tokens=True,
+            ),
+        )
+        comparison = compare_file(
+            expected, _whole_texts, partial, batches, path, precision
+        )
+        size_bytes = partial.stat().st_size
+    return ExportReport(
+        file=str(path),
+        format="litert",
+        precision=precision,
+        size_bytes=size_bytes,
+        sequence_length=sequence_length,
+        max_abs_difference=comparison.max_abs_difference,
+        same_top_class=comparison.same_top_class,
+        examples=sum(text.shape[1] for text in texts),
+    )
+
+
+def _convert(step, precision):
+    """The bytes of the file."""
+    cache = (1, *step.cache_shape)
+    signature = {
+        "token_ids": tf.TensorSpec((1,), "int32", "token_ids"),
+        "position": tf.TensorSpec((), "int32", "position"),
+        **{
+            name: tf.TensorSpec(cache, "float32", name)
+            for names in step.cache_names
+            for name in names
+        },
+    }
+
+    def run(inputs):
+        inputs = dict(inputs)
+        token_ids, position = inputs.pop("token_ids"), inputs.pop("position")
+        return step(token_ids, position, inputs)
+
+    archive = keras.export.ExportArchive()
+    archive.track(step.model.backbone)  # not a tokenizer that it came with
+    archive.add_endpoint(SIGNATURE, run, input_signature=[signature])
+    with tempfile.TemporaryDirectory() as folder:
+        archive.write_out(folder, verbose=False)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=[SIGNATURE]
+        )
+        options = converter_options(precision)
+        for name, value in options.pop("target_spec").items():
+            setattr(converter.target_spec, name, value)
+        for name, value in options.items():
+            setattr(converter, name, value)
+        return converter.convert()
+
+
+def _texts(given, step):
+    """Rows of one text each, checked."""
+    vocabulary_size = step.model.backbone.vocabulary_size
+    if given is None:
+        length = min(GENERATED_LENGTH, step.sequence_length)
+        given = np.random.default_rng(SEED).integers(
+            0, vocabulary_size, (GENERATED_TEXTS, length)
+        )
+    texts = [np.asarray(text, "int32")[np.newaxis] for text in given]
+    wrong = [
+        text.shape[1:]
+        for text in texts
+        if text.ndim != 2 or not 1 <= text.shape[1] <= step.sequence_length
+    ]
+    if not texts or wrong:
+        raise UsageError(
+            "`verification_texts` must be arrays of 1 to "
+            f"{step.sequence_length} tokens. Received: "
+            f"{f'shapes {wrong}' if wrong else 'none'}."
+        )
+    return texts
+
+
+def _whole_texts(path):
+    """The file at a path as `compare` calls what was exported."""
+    decoder = LiteRTDecoder(path)
+    return lambda batch: decoder(batch["token_ids"][0])[np.newaxis]

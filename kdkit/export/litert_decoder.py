@@ -1,0 +1,147 @@
+"""Running `.tflite` files of a decoder's step."""
+
+import pathlib
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.export.litert_model import check_path
+from kdkit.export.litert_model import usage_errors
+
+SIGNATURE = "step"
+INPUTS = ("token_ids", "position")  # beside the keys and values
+NEW = {"keys_": "new_keys", "values_": "new_values"}  # of inputs, the outputs
+
+
+class LiteRTDecoder:
+    """A `.tflite` file that reads a text token by token.
+
+    It keeps the keys and values of what it has read, so that every token costs
+    one run of the file. `sequence_length` is how many tokens there is room
+    for, `batch_size` is 1, `metadata` is what `kdkit.decoding.to_litert` wrote
+    about the model.
+
+    Args:
+        path: string or path. A `.tflite` file as `kdkit.decoding.to_litert`
+            writes it.
+        threads: int. The number of CPU threads. Defaults to `1`.
+
+    Call arguments:
+        token_ids: int array of shape `(num_tokens,)`. A text from its
+            beginning; what was read before is forgotten.
+
+    Returns:
+        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits of
+        what follows each of the tokens.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is missing or not such a
+            file, or there is no room for a token.
+
+    Example:
+
+    ```python
+    student = kdkit.export.LiteRTDecoder("student-int8.tflite")
+    logits = student([50256, 464])[-1]
+    logits = student.step(int(logits.argmax()))
+    ```
+    """
+
+    batch_size = 1
+
+    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+        self.path = pathlib.Path(path)
+        check_path(self.path, threads)
+        self.threads = threads
+        with usage_errors(self.path):
+            self._interpreter = Interpreter(str(path), num_threads=threads)
+            self._inputs, self._outputs = self._find_tensors()
+            self._interpreter.allocate_tensors()
+        shape = self._inputs["keys_0"]["shape"]
+        self.sequence_length = int(shape[2])
+        self.vocabulary_size = int(self._outputs["logits"]["shape"][-1])
+        self.metadata = metadata.read(self.path)
+        self.position = 0
+        for name, detail in self._inputs.items():
+            if name not in INPUTS:  # as it comes, it may hold NaN
+                self._interpreter.tensor(detail["index"])()[:] = 0
+
+    def __call__(self, token_ids):
+        self.reset()
+        return np.stack([self.step(token) for token in token_ids])
+
+    def reset(self) -> None:
+        """Forgets the text that was read."""
+        self.position = 0
+
+    def step(self, token_id: int) -> np.ndarray:
+        """Reads the next token.
+
+        Args:
+            token_id: int. The token.
+
+        Returns:
+            A float32 array of shape `(vocabulary_size,)`: the logits of what
+            follows.
+        """
+        self._check_room(token_id)
+        self._set("token_ids", token_id)
+        self._set("position", self.position)
+        with usage_errors(self.path):
+            self._interpreter.invoke()
+        logits, *new = (
+            self._interpreter.get_tensor(self._outputs[name]["index"])
+            for name in ("logits", *NEW.values())
+        )
+        # Written where the interpreter reads it: a copy of all of the keys
+        # and values would cost more than the step.
+        for prefix, blocks in zip(NEW, new, strict=True):
+            for index, block in enumerate(blocks):
+                detail = self._inputs[f"{prefix}{index}"]
+                cache = self._interpreter.tensor(detail["index"])()
+                cache[:, :, self.position] = block
+                del cache  # or the interpreter refuses to run
+        self.position += 1
+        return logits[0]
+
+    def _set(self, name, value):
+        detail = self._inputs[name]
+        self._interpreter.set_tensor(
+            detail["index"], np.full(detail["shape"], value, "int32")
+        )
+
+    def _check_room(self, token_id):
+        if self.position >= self.sequence_length:
+            raise UsageError(
+                f"{self.path} has room for {self.sequence_length} tokens, "
+                "which are read. Call reset(), or export it with a larger "
+                "sequence length."
+            )
+        if not 0 <= token_id < self.vocabulary_size:
+            raise UsageError(
+                f"Expected a token of 0 to {self.vocabulary_size - 1}. "
+                f"Received: {token_id}."
+            )
+
+    def _find_tensors(self):
+        """Inputs and outputs by name.
+
+        The object that tells them must be gone before anything is run.
+        """
+        signatures = self._interpreter.get_signature_list()
+        if SIGNATURE in signatures:
+            runner = self._interpreter.get_signature_runner(SIGNATURE)
+            inputs, outputs = (
+                runner.get_input_details(),
+                runner.get_output_details(),
+            )
+            expected = {*INPUTS, "keys_0", "values_0"}
+            if expected <= set(inputs):
+                return inputs, outputs
+        raise UsageError(
+            f"Not the step of a decoder: {self.path}. Expected a file of "
+            f"kdkit.decoding.to_litert, with the signature {SIGNATURE!r}. "
+            f"Received: signatures {signatures}."
+        )

@@ -1,0 +1,134 @@
+"""One table of token embeddings in a file of 8-bit weights, not two.
+
+A language model looks tokens up in the matrix that it multiplies its states
+with. LiteRT's converter quantises the two uses apart, the one by table and the
+other by row, and writes both; in a model with GPT-2's vocabulary that is more
+than a third of the file. LiteRT can look up rows with a scale each too
+(`EMBEDDING_LOOKUP`), which is also the more exact of the two.
+
+Files are flat buffers; `ai_edge_litert.schema_py_generated` is their schema.
+"""
+
+import pathlib
+
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+
+IDENTIFIER = b"TFL3"  # of a LiteRT file
+Operator = schema.BuiltinOperator
+
+
+def share_table(path: pathlib.Path) -> bool:
+    """Lets a file's embedding look up the rows of its output matrix.
+
+    Only where both are the same matrix, quantised to 8 bits; the caller checks
+    the file that comes out.
+
+    Args:
+        path: `pathlib.Path` of a `.tflite` file without anything after its
+            flat buffer, which has not got its final name yet.
+
+    Returns:
+        Whether there was such a table. If not, the file is as it was.
+    """
+    model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
+    found = [
+        place
+        for graph in model.subgraphs
+        for place in _lookups(model, graph)
+    ]  # fmt: skip
+    if not found:
+        return False
+    for graph, gather, dequantize, table in found:
+        _look_up_rows(model, graph, gather, dequantize, table)
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), IDENTIFIER)
+    path.write_bytes(builder.Output())
+    return True
+
+
+def _lookups(model, graph):
+    """Yields each lookup in a table that a matrix product has by rows too.
+
+    As the graph, the lookup, what makes floats of its result, and the number
+    of the other table.
+    """
+    matrices = {
+        _shape(graph, operator.inputs[1]): operator.inputs[1]
+        for operator in graph.operators
+        if _code(model, operator) == Operator.FULLY_CONNECTED
+        and _is_quantized(graph, operator.inputs[1], by_row=True)
+    }
+    for operator in graph.operators:
+        if _code(model, operator) != Operator.GATHER:
+            continue
+        table, ids = operator.inputs
+        twin = matrices.get(_shape(graph, table))
+        users = [
+            user
+            for user in graph.operators
+            if operator.outputs[0] in user.inputs
+        ]
+        if (
+            twin is not None
+            and _is_quantized(graph, table, by_row=False)
+            and len(_shape(graph, ids)) == 1
+            and [_code(model, user) for user in users] == [Operator.DEQUANTIZE]
+            and _are_one_matrix(model, graph, table, twin)
+        ):
+            yield graph, operator, users[0], twin
+
+
+def _are_one_matrix(model, graph, table, twin):
+    """Whether two quantised tables stand for the same numbers.
+
+    To within half a step of each.
+    """
+    by_table, by_row = (
+        (graph.tensors[number], _values(model, graph, number))
+        for number in (table, twin)
+    )
+    step = by_table[0].quantization.scale[0]
+    steps = by_row[0].quantization.scale[:, None]
+    difference = abs(by_table[1] * step - by_row[1] * steps)
+    return bool((difference <= 0.51 * (step + steps)).all())
+
+
+def _look_up_rows(model, graph, gather, dequantize, table):
+    old = gather.inputs[0]
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = Operator.EMBEDDING_LOOKUP
+    code.version = 1
+    model.operatorCodes.append(code)
+    gather.opcodeIndex = len(model.operatorCodes) - 1
+    gather.builtinOptions, gather.builtinOptionsType = None, 0
+    gather.inputs = [int(gather.inputs[1]), int(table)]
+    gather.outputs = [int(dequantize.outputs[0])]
+    graph.operators.remove(dequantize)
+    # Tensors are known by their numbers, so the old one stays, without data.
+    model.buffers[graph.tensors[old].buffer].data = None
+
+
+def _code(model, operator):
+    code = model.operatorCodes[operator.opcodeIndex]
+    return max(code.builtinCode, code.deprecatedBuiltinCode)
+
+
+def _shape(graph, tensor):
+    shape = graph.tensors[tensor].shape
+    return () if shape is None else tuple(map(int, shape))
+
+
+def _is_quantized(graph, number, *, by_row):
+    tensor = graph.tensors[number]
+    scale = getattr(tensor.quantization, "scale", None)
+    if tensor.type != schema.TensorType.INT8 or scale is None:
+        return False
+    rows = _shape(graph, number)[0]
+    return len(scale) == (rows if by_row else 1)
+
+
+def _values(model, graph, number):
+    tensor = graph.tensors[number]
+    data = model.buffers[tensor.buffer].data.view("int8")
+    return data.reshape(_shape(graph, number)).astype("float32")

@@ -1,0 +1,208 @@
+"""Files of a decoder's step: the same text as from Keras, and no half file."""
+
+import pathlib
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from helpers import decoder
+
+from kdkit import decoding
+from kdkit import export
+from kdkit.decoding import litert
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.export.shared_table import share_table
+
+VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
+PROMPT = [7, 3, 11]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return decoder(2, vocabulary_size=VOCABULARY, hidden_dim=WIDTH)
+
+
+@pytest.fixture(scope="module")
+def reports(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoders")
+    return {
+        precision: decoding.to_litert(
+            model, folder / f"{precision}.tflite", precision
+        )
+        for precision in export.PRECISIONS
+    }
+
+
+def greedy_text(model, prompt, length):
+    """What keras-hub's own generation adds to a prompt."""
+    model.compile(sampler="greedy")
+    tokens = np.zeros((1, length), "int32")
+    tokens[0, : len(prompt)] = prompt
+    generated = model.generate(
+        {
+            "token_ids": tokens,
+            "padding_mask": np.arange(length)[None] < len(prompt),
+        },
+        stop_token_ids=None,
+    )
+    return np.asarray(generated["token_ids"])[0, len(prompt) :]
+
+
+def test_the_file_is_the_model(reports):
+    assert reports["fp32"].max_abs_difference < 1e-4
+    assert reports["fp32"].same_top_class == 1
+    assert reports["fp16"].max_abs_difference < 0.05
+    assert reports["int8"].same_top_class > 0.8
+    assert reports["fp32"].examples == 4 * ROOM
+
+
+def test_greedy_text_is_that_of_keras(model, reports):
+    file = export.LiteRTDecoder(reports["fp32"].file)
+    expected = greedy_text(model, PROMPT, ROOM)
+    for _ in range(2):  # a second text knows nothing of the first
+        text = decoding.generate(file, PROMPT, ROOM - len(PROMPT))
+        np.testing.assert_array_equal(text, expected)
+
+
+def test_a_stop_token_ends_the_text(model, reports):
+    file = export.LiteRTDecoder(reports["fp32"].file)
+    text = list(greedy_text(model, PROMPT, ROOM))
+    stop = text[4]
+    text = text[: text.index(stop)]
+    got = decoding.generate(file, PROMPT, 9, stop_token_ids=[stop])
+    assert list(got) == text
+
+
+def test_samplers_draw_by_their_seed(reports):
+    file = export.LiteRTDecoder(reports["fp32"].file)
+    drawn = [
+        decoding.generate(
+            file, PROMPT, 9, keras_hub.samplers.RandomSampler(seed=seed)
+        ).tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def tables(path):
+    """How many tables of token embeddings have data in a file."""
+    content = pathlib.Path(path).read_bytes()
+    model = schema.ModelT.InitFromPackedBuf(bytearray(content), 0)
+    return sum(
+        tuple(tensor.shape if tensor.shape is not None else ())
+        == (VOCABULARY, WIDTH)
+        and model.buffers[tensor.buffer].data is not None
+        for tensor in model.subgraphs[0].tensors
+    )
+
+
+@pytest.mark.parametrize("precision", export.PRECISIONS)
+def test_the_table_of_tokens_is_there_once(reports, precision):
+    assert tables(reports[precision].file) == 1
+
+
+def test_rows_are_looked_up_in_the_output_matrix(model, tmp_path, monkeypatch):
+    """The file as converted has the table twice, and a coarser lookup."""
+    monkeypatch.setattr(litert, "share_table", lambda path: False)
+    twice = decoding.to_litert(model, tmp_path / "twice.tflite", "int8")
+    monkeypatch.undo()
+    once = decoding.to_litert(model, tmp_path / "once.tflite", "int8")
+    assert (tables(twice.file), tables(once.file)) == (2, 1)
+    assert once.size_bytes < twice.size_bytes
+    text = np.arange(ROOM)
+    whole = model({"token_ids": text[None], "padding_mask": text[None] >= 0})
+    errors = [
+        np.square(export.LiteRTDecoder(report.file)(text) - whole[0]).mean()
+        for report in (once, twice)
+    ]
+    assert errors[0] < errors[1]
+
+
+def test_a_file_without_such_a_table_stays_as_it_is(reports, tmp_path):
+    path = tmp_path / "fp32.tflite"
+    content = pathlib.Path(reports["fp32"].file).read_bytes()
+    path.write_bytes(content)
+    assert not share_table(path)
+    assert path.read_bytes() == content
+
+
+def test_a_text_as_long_as_the_room_can_be_read(model, reports):
+    file = export.LiteRTDecoder(reports["fp32"].file)
+    text = np.arange(ROOM)
+    whole = model(
+        {"token_ids": text[None], "padding_mask": np.ones((1, ROOM), "int32")}
+    )
+    np.testing.assert_allclose(file(text), whole[0], atol=1e-4)
+    with pytest.raises(UsageError, match="room for 12 tokens"):
+        file.step(0)
+    with pytest.raises(UsageError, match="room for 12.*max_tokens=11"):
+        decoding.generate(file, PROMPT, 11)
+    file.reset()
+    with pytest.raises(UsageError, match=r"0 to 119\. Received: 120"):
+        file.step(VOCABULARY)
+
+
+def test_a_shorter_cache_can_be_chosen(model, tmp_path):
+    report = decoding.to_litert(
+        model, tmp_path / "short.tflite", sequence_length=5
+    )
+    assert export.LiteRTDecoder(report.file).sequence_length == 5
+
+
+def test_a_model_in_half_precision_is_exported_in_float32(tmp_path):
+    with keras.device("cpu"):
+        keras.config.set_dtype_policy("mixed_bfloat16")
+        try:
+            half = decoder(1)
+        finally:
+            keras.config.set_dtype_policy("float32")
+    report = decoding.to_litert(half, tmp_path / "half.tflite")
+    assert report.max_abs_difference < 1e-4
+
+
+def test_users_texts_are_what_it_is_compared_on(model, tmp_path):
+    report = decoding.to_litert(
+        model,
+        tmp_path / "texts.tflite",
+        verification_texts=[np.arange(5), np.arange(3)],
+    )
+    assert report.examples == 8
+    with pytest.raises(UsageError, match="arrays of 1 to 12 tokens"):
+        decoding.to_litert(
+            model, tmp_path / "no.tflite", verification_texts=[np.arange(13)]
+        )
+
+
+def test_a_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
+    honest = litert.reference_outputs
+    monkeypatch.setattr(
+        litert,
+        "reference_outputs",
+        lambda *arguments: [x + 1 for x in honest(*arguments)],
+    )
+    with pytest.raises(RunError, match="differ from the Keras model's by 1"):
+        decoding.to_litert(model, tmp_path / "wrong.tflite")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_exists_is_not_replaced(model, reports):
+    with pytest.raises(UsageError, match="the file exists"):
+        decoding.to_litert(model, reports["fp32"].file)
+
+
+def test_files_of_the_other_kind_are_refused_by_name(reports, encoder_file):
+    with pytest.raises(UsageError, match="Open it with.*LiteRTDecoder"):
+        export.LiteRTModel(reports["fp32"].file)
+    with pytest.raises(UsageError, match="Not the step of a decoder"):
+        export.LiteRTDecoder(encoder_file)
+
+
+def test_samplers_of_several_texts_are_refused(reports):
+    file = export.LiteRTDecoder(reports["fp32"].file)
+    with pytest.raises(UsageError, match="BeamSampler compares several"):
+        decoding.generate(file, PROMPT, 3, "beam")
+    with pytest.raises(UsageError, match="Received: 0 tokens"):
+        decoding.generate(file, [], 3)

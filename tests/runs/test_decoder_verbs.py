@@ -1,0 +1,178 @@
+"""export, benchmark and generate with a decoder: files, times, text."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import decoder
+from helpers import read_events
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit.cli.main import main
+
+PROMPT = "black monday"
+ROOM = 24
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    """A decoder with a tokenizer, outside of a run."""
+    folder = tmp_path_factory.mktemp("presets")
+    text = ["black monday hit the new york stock exchange", "it was black"] * 9
+    tokenizer = models.train_byte_pairs(text, 270)
+    model = decoder(1, vocabulary_size=270, max_sequence_length=ROOM)
+    models.save_language_model(model, tokenizer, folder / "decoder", ROOM)
+    return folder / "decoder"
+
+
+@pytest.fixture(scope="module")
+def run(preset, tmp_path_factory):
+    """A run with that decoder, and rows that it held out."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    loaded = models.load_language_model(preset)
+    models.save_language_model(
+        loaded.model, loaded.tokenizer, path / "decoder", ROOM
+    )
+    data.pack_stream(
+        ["it was black monday"] * 9,
+        loaded.tokenizer,
+        8,
+        path / "corpus" / "held_out",
+    )
+    (path / "config.json").write_text(json.dumps({"verb": "pretrain"}))
+    (path / "metrics.jsonl").write_text("")
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(run):
+    assert main(["export", str(run), "--precision", "fp32", "int8"]) == 0
+    return {
+        precision: run / "exports" / f"decoder-{precision}.tflite"
+        for precision in ("fp32", "int8")
+    }
+
+
+def words(output):
+    return output.strip().splitlines()[-1]
+
+
+def test_a_runs_files_are_compared_on_what_it_held_out(run, files):
+    events = read_events(run, "export")[:2]
+    assert [event["precision"] for event in events] == ["fp32", "int8"]
+    held_out = data.open_packed(run / "corpus" / "held_out").rows[:4]
+    for event in events:
+        assert (run / event["file"]).is_file()
+        assert event["arm"] == "decoder"
+        assert event["examples"] == np.count_nonzero(held_out != data.PADDING)
+        assert event["sequence_length"] == ROOM
+
+
+def test_a_preset_is_exported_with_the_room_that_is_asked_for(preset, tmp_path):
+    folder = str(tmp_path / "files")
+    arguments = ["--precision", "fp16", "--sequence-length", "5"]
+    assert main(["export", str(preset), "--output", folder, *arguments]) == 0
+    (file,) = (tmp_path / "files").iterdir()
+    assert file.name == "decoder-fp16.tflite"
+    assert export.LiteRTDecoder(file).sequence_length == 5
+
+
+def test_a_step_is_timed(run, files, capsys):
+    names = list(map(str, files.values()))
+    assert main(["benchmark", *names, "--runs", "6", "--warmup", "1"]) == 0
+    output = capsys.readouterr().out
+    assert "512" in output.split("━┩")[0]  # the heading of a column
+    results = json.loads(words(output))["results"]
+    assert [result["file"] for result in results] == names
+    assert all(result["reads_tokens"] for result in results)
+    assert len(read_events(run, "latency")) == 2
+
+
+@pytest.mark.parametrize("length", [3, 200])
+def test_more_steps_than_there_is_room_for_can_be_timed(files, length):
+    report = export.measure_latency(files["fp32"], runs=length, warmup=0)
+    assert report.runs == length
+    assert report.sequence_length == ROOM
+
+
+def test_the_file_says_what_the_model_says(run, preset, files, capsys):
+    texts = []
+    for model in (run, preset, files["fp32"]):
+        arguments = ["--prompt", PROMPT, "--max-tokens", "9"]
+        assert main(["generate", str(model), *arguments]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert texts[0].startswith(PROMPT)
+    assert len(texts[0]) > len(PROMPT) + 1
+
+
+def test_a_seed_draws_the_same_text_again(files, capsys):
+    texts = []
+    for seed in "112":
+        arguments = ["--sampler", "top_k", "--top-k", "40", "--seed", seed]
+        arguments += ["--max-tokens", "12", "--temperature", "2"]
+        assert main(["generate", str(files["int8"]), *arguments]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_beams_are_for_keras_models(run, files, capsys):
+    arguments = ["--sampler", "beam", "--num-beams", "2", "--max-tokens", "4"]
+    assert main(["generate", str(run), *arguments]) == 0
+    capsys.readouterr()
+    assert main(["generate", str(files["fp32"]), *arguments]) == 2
+    assert "compares several texts" in capsys.readouterr().err
+
+
+def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
+    file = tmp_path / "moved.tflite"
+    file.write_bytes(files["fp32"].read_bytes())
+    arguments = ["generate", str(file), "--max-tokens", "4"]
+    assert main(arguments) == 2
+    assert "Pass --tokenizer MODEL" in capsys.readouterr().err
+    assert main([*arguments, "--tokenizer", str(preset)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["generate", "RUN", "--top-k", "3"], "--top-k: not of the sampler"),
+        (["generate", "RUN", "--max-tokens", "99"], "room for 24 tokens"),
+        (["generate", "RUN", "--max-tokens", "0"], "to add one or more"),
+        (
+            ["generate", "RUN", "--sampler", "top_p", "--top-p", "1.5"],
+            "p must be above 0 and at most 1, received 1.5",
+        ),
+        (
+            ["generate", "RUN", "--tokenizer", "x"],
+            "--tokenizer is for exported",
+        ),
+        (["generate", "ENCODER"], "is no decoder"),
+        (["export", "RUN", "--format", "saved_model"], "--format saved_model"),
+        (["export", "RUN", "--dynamic-length"], "--dynamic-length"),
+        (["export", "RUN", "--task", "sst2"], "--task: a decoder"),
+        (["export", "RUN", "--sequence-length", "99"], "1 to 24"),
+        (["benchmark", "FILE", "--batch-size", "2"], "batch_size=1 only"),
+        (["benchmark", "FILE", "--sequence-length", "9"], "length=24 only"),
+        (["evaluate", "FILE", "--task", "sst2"], "Open it with"),
+    ],
+)
+def test_mistakes_are_one_plain_line(
+    arguments, said, run, files, tmp_path, capsys
+):
+    places = {"RUN": run, "FILE": files["fp32"], "ENCODER": tmp_path / "bert"}
+    if "ENCODER" in arguments:
+        backbone = keras_hub.models.BertBackbone(40, 1, 2, 8, 16)
+        backbone.save_to_preset(str(places["ENCODER"]))
+    arguments = [str(places.get(word, word)) for word in arguments]
+    if arguments[0] == "export":
+        arguments += ["--output", str(tmp_path / "files")]
+    capsys.readouterr()
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.glob("files/*"))
