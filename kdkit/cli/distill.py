@@ -8,6 +8,10 @@ example:
       --teacher runs/teacher --control --run-dir runs/tinybert
   kdkit distill lightpaff --task sst2 --data-dir glue --corpus wiki.txt \\
       --encoder bert_base_en_uncased --run-dir runs/lightpaff
+  kdkit distill lightpaff --model gpt2 --decoder gpt2_medium_en \\
+      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
+      --task-held-out ptb.valid.txt --one-document --detokenizer ptb \\
+      --run-dir runs/lightpaff_gpt2
 """
 
 from kdkit.cli import options as shared
@@ -29,7 +33,55 @@ def add_arguments(parser):
         help="also train the same student on the labels alone, for the same "
         "number of updates",
     )
+    add_decoder(parser)
     shared.add_run(parser)
+
+
+def add_decoder(parser):
+    """Adds what a recipe for a decoder is told."""
+    group = parser.add_argument_group(
+        "decoders",
+        "Each step is a run of kdkit pretrain:\n"
+        "  RUN/pretrained_run  the teacher on --corpus\n"
+        "  RUN/teacher_run     the teacher on --task-text\n"
+        "  RUN/general_run     the student on --corpus\n"
+        "  RUN                 the student on --task-text\n"
+        "--pretrained, --teacher and --general give what a step would make.\n"
+        "--set pretrained.…, teacher.… and general.… are of these steps,\n"
+        "other fields of the last.",
+    )
+    group.add_argument(
+        "--model",
+        choices=["bert", "gpt2"],
+        default="bert",
+        help="the family that a recipe is for; bert unless set",
+    )
+    group.add_argument(
+        "--decoder",
+        metavar="MODEL",
+        help="the teacher to pretrain: a preset with random weights (see kdkit "
+        "list), or a decoder to go on with",
+    )
+    group.add_argument(
+        "--vocabulary-size",
+        type=int,
+        metavar="N",
+        help="for a --decoder with random weights: train a byte-pair tokenizer "
+        "of so many tokens on --corpus",
+    )
+    group.add_argument(
+        "--task-text",
+        nargs="+",
+        metavar="FILE",
+        help="the text that the student is to be good at",
+    )
+    group.add_argument(
+        "--task-held-out",
+        nargs="+",
+        metavar="FILE",
+        help="text to measure that on; unless set, every 100th of --task-text",
+    )
+    shared.add_benchmark_text(group)
 
 
 def add_distillation(parser):
@@ -114,7 +166,13 @@ def add_distillation(parser):
 
 
 def run(options):
+    from kdkit.cli import decoder_steps
     from kdkit.cli import resolving
     from kdkit.training import distill
 
+    if options.model == "gpt2":
+        recipe = resolving.get_recipe(options.recipe)
+        decoder_steps.distill_decoder(recipe, options)
+        return
+    decoder_steps.reject_for_encoders(options)
     distill(resolving.distill_settings(options), options.run_dir)

@@ -44,6 +44,13 @@ from the student that the first one left. The paper's λ in pretraining is 0.4.
         --corpus ptb.train.txt --held-out ptb.valid.txt --one-document \\
         --detokenizer ptb --run-dir runs/lightpaff_ptb
 
+Or all four steps in one run:
+
+    kdkit distill lightpaff --model gpt2 --decoder gpt2_medium_en \\
+        --vocabulary-size 50257 --corpus TEXT --task-text ptb.train.txt \\
+        --task-held-out ptb.valid.txt --one-document --detokenizer ptb \\
+        --run-dir runs/lightpaff_ptb
+
 Expected: perplexity over words of 22.8 on Penn Treebank and 18.8 on WikiText-2
 with 4 blocks of 768, from a teacher of 17.0 and 15.5 (table 3). Not measured on
 real data yet.

@@ -72,6 +72,11 @@ class RunDirectory:
         return sum(event["seconds"] for event in self.events("epoch"))
 
 
+def _was_made_for(path):
+    """Whether a path is a run that a later one beside it begins with."""
+    return path.name.endswith("_run") and (path / CONFIG).exists()
+
+
 @contextlib.contextmanager
 def open_run(path, settings: dict, kind=None):
     """Opens a new or a started run directory and locks it.
@@ -96,7 +101,9 @@ def open_run(path, settings: dict, kind=None):
         raise UsageError(f"The run directory {path} is a file.")
     if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
         strangers = sorted(
-            item.name for item in path.iterdir() if item.name != ".lock"
+            item.name
+            for item in path.iterdir()
+            if item.name != ".lock" and not _was_made_for(item)
         )
         if strangers:
             raise UsageError(

@@ -100,3 +100,16 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(
         process.join()
     with open_run(tmp_path, SETTINGS):
         pass
+
+
+def test_a_run_may_begin_beside_those_that_were_made_for_it(tmp_path):
+    with open_run(tmp_path / "run" / "teacher_run", {"seed": 1}) as run:
+        run.write_config({"seed": 1}, {})
+    with open_run(tmp_path / "run", {"seed": 2}) as run:
+        run.write_config({"seed": 2}, {})
+    (tmp_path / "other" / "teacher_run").mkdir(parents=True)
+    with (
+        pytest.raises(UsageError, match=r"not empty.*teacher_run"),
+        open_run(tmp_path / "other", {"seed": 2}),
+    ):
+        pass

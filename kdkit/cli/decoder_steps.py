@@ -1,0 +1,327 @@
+"""LightPAFF's four steps for a decoder: runs of pretraining, one in another.
+
+Text is all that a decoder learns from, so each step is a run of `kdkit
+pretrain`: the teacher on general text, the teacher on the task's, the student
+from the one on general text, the student from the other on the task's.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+
+from kdkit.cli.corpora import corpus_settings
+from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import PRESETS
+from kdkit.models import check_same_ids
+from kdkit.models import has_decoder
+from kdkit.models import load_tokenizer
+from kdkit.recipes import pretraining
+from kdkit.settings import override
+from kdkit.training import pretrain
+from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import model_settings
+from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.run_settings import without_teacher
+
+# The options of this family, and of no other.
+OPTIONS = (
+    "decoder",
+    "vocabulary_size",
+    "task_text",
+    "task_held_out",
+    "one_document",
+    "detokenizer",
+)
+OF_TASKS = (
+    "task", "data_dir", "encoder", "teacher_weights", "num_layers",
+    "word_vectors", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
+    "augment", "augment_model", "augment_vectors", "cache", "cache_precision",
+    "stages", "parity", "config",
+)  # fmt: skip
+
+
+TITLES = {
+    "pretrained": "the teacher on --corpus",
+    "teacher": "the teacher on --task-text",
+    "general": "the student on --corpus, with the first teacher",
+    "student": "the student on --task-text, with the second teacher",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """The runs in their order; `None` where there is a checkpoint.
+
+    Args:
+        pretrained: `PretrainSettings` or `None`. The teacher on general text.
+        teacher: `PretrainSettings` or `None`. It goes on with the task's.
+        general: `PretrainSettings` or `None`. The student on general text.
+        student: `PretrainSettings`. It goes on with the task's.
+    """
+
+    pretrained: PretrainSettings | None
+    teacher: PretrainSettings | None
+    general: PretrainSettings | None
+    student: PretrainSettings
+
+    def runs(self) -> dict[str, PretrainSettings]:
+        """What is to be run, in order, by the name of the step."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) is not None
+        }
+
+
+def distill_decoder(recipe, options) -> None:
+    """Runs the steps of a recipe for a decoder, those that are not done yet.
+
+    Args:
+        recipe: `kdkit.recipes.Recipe` with stages for decoders.
+        options: the parsed options of `kdkit distill`.
+
+    Raises:
+        UsageError: for the user's mistakes, before anything is trained.
+        RunError: if a loss is not finite.
+    """
+    steps = decoder_steps(recipe, options)
+    _check(steps, options)
+    runs = steps.runs()
+    for number, (name, settings) in enumerate(runs.items(), start=1):
+        print(f"Step {number} of {len(runs)}: {TITLES[name]}.", flush=True)
+        place = pathlib.Path(options.run_dir)
+        pretrain(settings, place if name == "student" else _made(place, name))
+
+
+def decoder_steps(recipe, options) -> Steps:
+    """What the options ask for, with `--set` applied.
+
+    Raises:
+        UsageError: if an option is missing, or of another family.
+    """
+    _reject(recipe, options)
+    run_dir = located(options.run_dir)
+    places = {
+        "pretrained": absolute(options.pretrained),
+        "teacher": options.teacher and absolute(options.teacher[0]),
+        "general": options.general and located(options.general),
+    }
+    on_general, on_task = recipe.for_decoders.stages
+    _require(options, places)
+    found = {
+        name: place or str(_made(run_dir, name))
+        for name, place in places.items()
+    }
+    text = CorpusSettings(
+        files=tuple(map(absolute, options.task_text)),
+        held_out=tuple(map(absolute, options.task_held_out or ())),
+        one_document=bool(options.one_document),
+        detokenizer=options.detokenizer,
+    )
+    corpus = None
+    if options.corpus is not None:
+        # How lines are read is said of the task's text.
+        plain = {"one_document": None, "detokenizer": None}
+        corpus = corpus_settings(
+            argparse.Namespace(**{**vars(options), **plain})
+        )
+    made = {name: places[name] is None for name in places}
+    made["pretrained"] &= made["teacher"] or made["general"]
+    steps = Steps(
+        pretrained=PretrainSettings(
+            corpus=corpus,
+            model=_decoder(options.decoder),
+            stages=pretraining.STAGES,
+            vocabulary_size=options.vocabulary_size,
+        )
+        if made["pretrained"]
+        else None,
+        teacher=PretrainSettings(
+            corpus=text,
+            model=ModelSettings(checkpoint=found["pretrained"]),
+            stages=(without_teacher(on_task),),
+        )
+        if made["teacher"]
+        else None,
+        general=PretrainSettings(
+            corpus=corpus,
+            model=model_settings(
+                options.student or recipe.for_decoders.student
+            ),
+            stages=(on_general,),
+            teacher=found["pretrained"],
+            recipe=recipe.name,
+        )
+        if made["general"]
+        else None,
+        student=PretrainSettings(
+            corpus=text,
+            model=ModelSettings(checkpoint=found["general"]),
+            stages=(on_task,),
+            teacher=found["teacher"],
+            recipe=recipe.name,
+        ),
+    )
+    return _with_settings(steps, options)
+
+
+def reject_for_encoders(options) -> None:
+    """Refuses what only decoders are told.
+
+    Raises:
+        UsageError: with the flags.
+    """
+    given = given_flags(options, OPTIONS)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: for decoders. Pass --model gpt2 too, or "
+            "leave it out."
+        )
+
+
+def _made(run_dir, name):
+    """Where a step's run is that this command makes."""
+    return pathlib.Path(run_dir) / f"{name}_run"
+
+
+def _decoder(place):
+    """The teacher before anything: a preset's sizes, or a checkpoint."""
+    if place in PRESETS:
+        return model_settings(place)
+    return ModelSettings(checkpoint=absolute(place))
+
+
+def _with_settings(steps, options):
+    """Applies `--set`, `--seed` and `--mixed-precision`.
+
+    Fields that begin with the name of a step are of that step, others of the
+    student's last one. Its length of rows, precision and compilation hold for
+    all steps, and its seed for those of the student, unless they are set too.
+    """
+    names = [field.name for field in dataclasses.fields(steps)]
+    fields = [
+        field if field.split(".")[0] in names else f"student.{field}"
+        for field in options.set
+    ]
+    missing = sorted(
+        {field.split(".")[0] for field in fields} - set(steps.runs())
+    )
+    if missing:
+        raise UsageError(
+            f"--set: {', '.join(missing)} is a checkpoint here, and not made. "
+            "Leave it out."
+        )
+    last = steps.student
+    if options.seed is not None:
+        last = dataclasses.replace(last, seed=options.seed)
+    if options.mixed_precision is not None:
+        last = dataclasses.replace(
+            last, dtype_policy=f"mixed_{options.mixed_precision}"
+        )
+    steps = override(dataclasses.replace(steps, student=last), fields)
+    last = steps.student
+    same = {
+        name: dataclasses.replace(
+            settings,
+            corpus=dataclasses.replace(
+                settings.corpus, sequence_length=last.corpus.sequence_length
+            ),
+            dtype_policy=last.dtype_policy,
+            jit_compile=last.jit_compile,
+            seed=last.seed if name == "general" else settings.seed,
+        )
+        for name, settings in steps.runs().items()
+    }
+    return override(dataclasses.replace(steps, **same), fields)
+
+
+def _reject(recipe, options):
+    if recipe.for_decoders is None:
+        raise UsageError(
+            f"--model gpt2: recipe {recipe.name!r} is for encoders. Leave it "
+            "out, or use lightpaff."
+        )
+    wrong = given_flags(options, OF_TASKS)
+    wrong += [
+        f"--{name}" for name in ("smoke", "control") if getattr(options, name)
+    ]
+    if options.teacher is not None and len(options.teacher) > 1:
+        wrong.append("a second --teacher")
+    if wrong:
+        raise UsageError(
+            f"{', '.join(wrong)}: not of --model gpt2, which learns from text "
+            "alone. Leave it out."
+        )
+
+
+def _require(options, places):
+    """Refuses a command that lacks what its steps need."""
+    needs_pretrained = places["pretrained"] is None and (
+        places["teacher"] is None or places["general"] is None
+    )
+    missing = []
+    if options.task_text is None:
+        missing.append("--task-text, the text to be good at")
+    if needs_pretrained and options.decoder is None:
+        missing.append(
+            "--decoder, the teacher to pretrain, or --pretrained, one that is"
+        )
+    needs_corpus = needs_pretrained or places["general"] is None
+    if needs_corpus and options.corpus is None:
+        missing.append("--corpus, the text of pretraining")
+    if missing:
+        raise UsageError(f"Missing: {'; '.join(missing)}.")
+    unused = []
+    if not needs_pretrained:
+        unused += given_flags(options, ("decoder", "vocabulary_size"))
+    if not needs_corpus:
+        unused += given_flags(options, ("corpus", "column", "held_out"))
+    if places["general"] is not None:
+        unused += given_flags(options, ("student",))
+    if unused:
+        raise UsageError(
+            f"{', '.join(unused)}: of a step that a checkpoint stands for. "
+            "Leave it out."
+        )
+
+
+def _check(steps, options):
+    """Tells what would stop a later step before the first one begins."""
+    places = [
+        place
+        for place in (options.pretrained, *(options.teacher or ()))
+        if place is not None
+    ]
+    if options.general is not None:
+        places.append(options.general)
+    with all_mistakes() as check:
+        for name, settings in steps.runs().items():
+            with check():
+                settings.corpus.check()
+            with check():
+                _check_positions(name, settings)
+        for place in places:
+            with check():
+                if not has_decoder(place):
+                    raise UsageError(
+                        f"{place} is no decoder. Expected a run of kdkit "
+                        "pretrain with a GPT-2, or its preset directory."
+                    )
+                check_same_ids(load_tokenizer(places[0]), load_tokenizer(place))
+
+
+def _check_positions(name, settings):
+    length = settings.corpus.sequence_length
+    positions = settings.model.max_sequence_length
+    if settings.model.num_layers is not None and length > positions:
+        raise UsageError(
+            f"Step {name!r}: rows of {length} tokens are longer than the "
+            f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
+            f"or --set {name}.model.max_sequence_length={length}."
+        )

@@ -1,0 +1,182 @@
+"""LightPAFF for a decoder as one command: which runs it makes, from what."""
+
+import pathlib
+
+import pytest
+from helpers import decoder
+
+from kdkit import models
+from kdkit.cli import decoder_steps
+from kdkit.cli.main import main
+
+TEXT = "black monday hit the new york stock exchange\n" * 20
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("general", "task", "held_out"):
+        (tmp_path / f"{name}.txt").write_text(TEXT)
+    return tmp_path
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What would be run: (place, settings) in order."""
+    made = []
+    monkeypatch.setattr(
+        decoder_steps,
+        "pretrain",
+        lambda settings, place: made.append((pathlib.Path(place), settings)),
+    )
+    return made
+
+
+def distill(*arguments):
+    return main(
+        ["distill", "lightpaff", "--model", "gpt2", "--run-dir", "run"]
+        + list(map(str, arguments))
+    )
+
+
+ALL = (
+    "--decoder", "gpt2_medium_en", "--vocabulary-size", 300,
+    "--corpus", "general.txt", "--task-text", "task.txt",
+    "--task-held-out", "held_out.txt",
+)  # fmt: skip
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A decoder with a tokenizer of its own."""
+
+    def save(name, text=TEXT):
+        tokenizer = models.train_byte_pairs([text], 262)
+        model = decoder(1, vocabulary_size=262)
+        models.save_language_model(model, tokenizer, tmp_path / name, 12)
+        return tmp_path / name
+
+    return save
+
+
+def test_four_runs_follow_each_other(files, runs):
+    assert distill(*ALL, "--one-document") == 0
+    places = [place.relative_to(place.parents[0]) for place, _ in runs]
+    assert list(map(str, places)) == [
+        "pretrained_run", "teacher_run", "general_run", "run",
+    ]  # fmt: skip
+    pretrained, teacher, general, student = (settings for _, settings in runs)
+    assert pretrained.vocabulary_size == 300
+    assert pretrained.model.num_layers == 24
+    assert pretrained.teacher is None
+    inside = {place.name: str(place.resolve()) for place, _ in runs}
+    assert teacher.model.checkpoint == inside["pretrained_run"]
+    assert teacher.teacher is None
+    assert general.teacher == inside["pretrained_run"]
+    assert general.model.num_layers == 4
+    assert student.model.checkpoint == inside["general_run"]
+    assert student.teacher == inside["teacher_run"]
+    on_general, on_task = pretrained.corpus, teacher.corpus
+    assert general.corpus == on_general
+    assert student.corpus == on_task
+    assert not on_general.one_document
+    assert on_task.one_document
+    assert [stage.soft_label_weight for stage in general.stages] == [0.4]
+    assert [stage.name for stage in student.stages] == ["fine_tuning"]
+    assert not teacher.stages[0].objectives
+
+
+def test_settings_are_of_the_step_that_they_name(files, runs):
+    sets = {
+        "stages.0.epochs": 7,
+        "general.stages.0.epochs": 2,
+        "pretrained.model.num_layers": 6,
+        "corpus.sequence_length": 64,
+        "teacher.corpus.sequence_length": 32,
+        "jit_compile": "false",
+    }
+    changes = [
+        word
+        for field, value in sets.items()
+        for word in ("--set", f"{field}={value}")
+    ]
+    assert distill(*ALL, *changes, "--seed", 3) == 0
+    pretrained, teacher, general, student = (s for _, s in runs)
+    assert student.stages[0].epochs == 7
+    assert general.stages[0].epochs == 2
+    assert teacher.stages[0].epochs == 3
+    assert pretrained.model.num_layers == 6
+    lengths = [s.corpus.sequence_length for _, s in runs]
+    assert lengths == [64, 32, 64, 64]
+    assert [s.seed for _, s in runs] == [0, 0, 3, 3]
+    assert not any(s.jit_compile for _, s in runs)
+
+
+def test_a_checkpoint_stands_for_a_step(files, runs, saved):
+    pretrained, teacher = saved("pretrained"), saved("teacher")
+    arguments = ["--task-text", "task.txt", "--set"]
+    arguments += ["corpus.sequence_length=12"]
+    assert (
+        distill("--teacher", teacher, "--general", pretrained, *arguments) == 0
+    )
+    ((_, student),) = runs
+    assert student.teacher == str(teacher)
+    assert student.model.checkpoint == str(pretrained)
+    runs.clear()
+    assert (
+        distill(
+            "--pretrained", pretrained, "--corpus", "general.txt", *arguments
+        )
+        == 0
+    )
+    assert [place.name for place, _ in runs] == [
+        "teacher_run", "general_run", "run",
+    ]  # fmt: skip
+
+
+def test_models_of_other_tokens_are_told_before_anything_is_run(
+    files, runs, saved, capsys
+):
+    teacher = saved("teacher")
+    other = saved("other", "zzyzx " * 50 + "\n")
+    arguments = ["--task-text", "task.txt"]
+    assert distill("--teacher", teacher, "--general", other, *arguments) == 2
+    assert "ids" in capsys.readouterr().err
+    assert not runs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Missing: --task-text"),
+        (["--task-text", "task.txt"], "--decoder, the teacher to pretrain"),
+        ([*ALL, "--task", "sst2"], "--task: not of --model gpt2"),
+        ([*ALL, "--control"], "--control: not of"),
+        ([*ALL, "--set", "general.nothing=1"], "nothing"),
+        (
+            [*ALL, "--set", "general.model.max_sequence_length=64"],
+            "Step 'general': rows of 128 tokens",
+        ),
+        (
+            [*ALL, "--general", "nowhere", "--student", "gpt2_medium_en"],
+            "--student: of a step that a checkpoint stands for",
+        ),
+        ([*ALL, "--general", "nowhere"], "nowhere is no decoder"),
+        ([*ALL[:-4], "--task-text", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_run(
+    arguments, said, files, runs, capsys
+):
+    assert distill(*arguments) == 2
+    assert said in capsys.readouterr().err
+    assert not runs
+
+
+def test_recipes_and_options_of_encoders_are_refused(files, runs, capsys):
+    words = ["distill", "pkd", "--model", "gpt2", "--run-dir", "run"]
+    assert main(words) == 2
+    assert "is for encoders" in capsys.readouterr().err
+    words = ["distill", "pkd", "--task-text", "task.txt", "--run-dir", "run"]
+    assert main(words) == 2
+    assert "--task-text: for decoders" in capsys.readouterr().err
