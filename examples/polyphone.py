@@ -1,6 +1,6 @@
 """Chinese polyphones: pretrain on characters, fine-tune, distil.
 
-    python examples/polyphone.py DATA_DIR [--output runs/polyphone]
+    python examples/polyphone.py DATA_DIR [--output runs]
 
 DATA_DIR holds polyphone/dev.sent and so on (docs/tasks.md). No pretrained
 encoder with a vocabulary of Chinese characters is needed: one is made here from
@@ -26,7 +26,7 @@ LENGTH = 64  # characters
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data_dir")
-    parser.add_argument("--output", default="runs/polyphone")
+    parser.add_argument("--output", default="runs")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--pretraining-epochs", type=int, default=40)
@@ -43,7 +43,8 @@ def main():
     baseline = tasks.majority_accuracy(train, dev)
     print(f"The most frequent reading of each character: {baseline:.4f} on dev")
 
-    text, vocabulary = output / "text.txt", output / "vocabulary.txt"
+    text = output / "polyphone_text.txt"
+    vocabulary = output / "polyphone_vocabulary.txt"
     text.write_text(
         "".join(f"{''.join(words)}\n" for words in train.words),
         encoding="utf-8",
@@ -72,25 +73,27 @@ def main():
             ),
             seed=options.seed,
         ),
-        output / "pretrained",
+        output / "polyphone_pretrained",
     )
     data = training.DataSettings("polyphone", options.data_dir, LENGTH)
     training.train_teacher(
         training.TeacherSettings(
             data=data,
-            model=training.ModelSettings(checkpoint=str(output / "pretrained")),
+            model=training.ModelSettings(
+                checkpoint=str(output / "polyphone_pretrained")
+            ),
             stages=with_epochs(fine_tuning.STAGES, options.epochs, 2e-4),
             seed=options.seed,
         ),
-        output / "teacher",
+        output / "polyphone_teacher",
     )
     for name in METHODS:
         training.distill(
             training.DistillSettings(
                 recipe=name,
                 data=data,
-                teacher=str(output / "teacher"),
-                pretrained=str(output / "pretrained"),
+                teacher=str(output / "polyphone_teacher"),
+                pretrained=str(output / "polyphone_pretrained"),
                 student=training.ModelSettings(
                     copy_from="pretrained",
                     copy_layers=tuple(range(1, options.layers // 2 + 1)),
@@ -100,7 +103,7 @@ def main():
                 ),
                 seed=options.seed,
             ),
-            output / f"{name}_seed{options.seed}",
+            output / f"polyphone_{name}_seed{options.seed}",
         )
 
 

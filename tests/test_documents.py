@@ -99,7 +99,7 @@ def test_example_of_polyphones_runs_small(tmp_path, monkeypatch, capsys):
     path = ROOT / "examples" / "polyphone.py"
     runpy.run_path(str(path), run_name="__main__")
     assert "most frequent reading" in capsys.readouterr().out
-    assert (tmp_path / "runs" / "pkd_seed0" / "student").is_dir()
+    assert (tmp_path / "runs/polyphone_pkd_seed0/student").is_dir()
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
