@@ -21,7 +21,6 @@ JSON_FIELDS = (
     "sequence_length",
     "size_bytes",
     "parameters",
-    "reads_tokens",
 )
 TEXT = 512  # tokens of a text, as LightPAFF's table 4 has them
 

@@ -87,8 +87,9 @@ def test_a_step_is_timed(run, files, capsys):
     assert "512" in output.split("━┩")[0]  # the heading of a column
     results = json.loads(words(output))["results"]
     assert [result["file"] for result in results] == names
-    assert all(result["reads_tokens"] for result in results)
-    assert len(read_events(run, "latency")) == 2
+    assert [result["sequence_length"] for result in results] == [ROOM] * 2
+    events = read_events(run, "latency")
+    assert [event["reads_tokens"] for event in events] == [True, True]
 
 
 @pytest.mark.parametrize("length", [3, 200])
