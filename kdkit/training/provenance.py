@@ -38,12 +38,23 @@ def _command():
         for name in VARIABLES
         if name in os.environ
     ]
-    words.append(pathlib.Path(sys.argv[0]).name)
-    for word in sys.argv[1:]:
+    program, *arguments = sys.argv
+    if program.endswith(".py"):
+        words += ["python", shlex.quote(_from_here(program))]
+    else:
+        words.append(pathlib.Path(program).name)
+    for word in arguments:
         at_home = word.startswith(home)
         rest = shlex.quote(word.removeprefix(home))
         words.append(f"~/{rest}" if at_home else shlex.quote(word))
     return " ".join(words)
+
+
+def _from_here(path):
+    """A path below the working directory as it is from there, others' name."""
+    path = pathlib.Path(path).absolute()
+    here = pathlib.Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else path.name
 
 
 def _commit():
