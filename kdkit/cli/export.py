@@ -5,8 +5,12 @@ ones for a model without a known task) before it gets its name; what differs is
 not written. For models of a run, accuracy on dev is measured too and noted in
 the run.
 
+A decoder becomes a file of one step, with room for --sequence-length tokens,
+compared with the Keras model token by token on text that its run held out.
+
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/gpt2 --precision int8 --sequence-length 512
 """
 
 from kdkit.cli import options as shared

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table
 
 from kdkit import export
@@ -72,7 +73,7 @@ def benchmark_files(options) -> None:
 def _table(results):
     first = results[0]
     table = Table(
-        "file",
+        Column("file", overflow="fold"),  # or the ends of names are lost
         title=f"{first['threads']} thread(s), batch {first['batch_size']}, "
         f"{first['warmup']} + {first['runs']} runs",
     )
