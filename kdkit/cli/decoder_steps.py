@@ -32,6 +32,7 @@ from kdkit.training.run_settings import without_teacher
 # The options of this family, and of no other.
 OPTIONS = (
     "decoder",
+    "tokenizer",
     "vocabulary_size",
     "task_text",
     "task_held_out",
@@ -138,6 +139,7 @@ def decoder_steps(recipe, options) -> Steps:
             corpus=corpus,
             model=_decoder(options.decoder),
             stages=pretraining.STAGES,
+            tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
         )
         if made["pretrained"]
@@ -279,7 +281,9 @@ def _require(options, places):
         raise UsageError(f"Missing: {'; '.join(missing)}.")
     unused = []
     if not needs_pretrained:
-        unused += given_flags(options, ("decoder", "vocabulary_size"))
+        unused += given_flags(
+            options, ("decoder", "tokenizer", "vocabulary_size")
+        )
     if not needs_corpus:
         unused += given_flags(options, ("corpus", "column", "held_out"))
     if places["general"] is not None:

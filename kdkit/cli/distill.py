@@ -63,11 +63,17 @@ def add_decoder(parser):
         "list), or a decoder to go on with",
     )
     group.add_argument(
+        "--tokenizer",
+        metavar="MODEL",
+        help="for a --decoder with random weights: where its tokenizer is, a "
+        "run, a preset directory or a vocabulary of byte pairs (vocab.json, "
+        "encoder.json)",
+    )
+    group.add_argument(
         "--vocabulary-size",
         type=int,
         metavar="N",
-        help="for a --decoder with random weights: train a byte-pair tokenizer "
-        "of so many tokens on --corpus",
+        help="in place of --tokenizer: train one of so many tokens on --corpus",
     )
     group.add_argument(
         "--task-text",

@@ -69,6 +69,10 @@ class LiteRTDecoder:
                 self._interpreter.tensor(detail["index"])()[:] = 0
 
     def __call__(self, token_ids):
+        if not len(token_ids):
+            raise UsageError(
+                "A text of one token or more is read. Received: an empty one."
+            )
         self.reset()
         return np.stack([self.step(token) for token in token_ids])
 

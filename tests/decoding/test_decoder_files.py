@@ -204,5 +204,7 @@ def test_samplers_of_several_texts_are_refused(reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     with pytest.raises(UsageError, match="BeamSampler compares several"):
         decoding.generate(file, PROMPT, 3, "beam")
+    with pytest.raises(UsageError, match="Received: an empty one"):
+        file([])
     with pytest.raises(UsageError, match="Received: 0 tokens"):
         decoding.generate(file, [], 3)

@@ -134,6 +134,15 @@ def test_a_checkpoint_stands_for_a_step(files, runs, saved):
     ]  # fmt: skip
 
 
+def test_a_tokenizer_is_the_first_teachers(files, runs, saved):
+    place = saved("pretrained")
+    words = [*ALL[:2], *ALL[4:], "--tokenizer", place]
+    assert distill(*words) == 0
+    (_, pretrained), *_ = runs
+    assert pretrained.tokenizer == str(place)
+    assert pretrained.vocabulary_size is None
+
+
 def test_models_of_other_tokens_are_told_before_anything_is_run(
     files, runs, saved, capsys
 ):
