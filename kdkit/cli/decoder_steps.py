@@ -114,7 +114,9 @@ def decoder_steps(recipe, options) -> Steps:
         "general": options.general and located(options.general),
     }
     on_general, on_task = recipe.for_decoders.stages
-    _require(options, places)
+    made = {name: place is None for name, place in places.items()}
+    made["pretrained"] &= made["teacher"] or made["general"]
+    _require(options, made)
     found = {
         name: place or str(_made(run_dir, name))
         for name, place in places.items()
@@ -132,8 +134,6 @@ def decoder_steps(recipe, options) -> Steps:
         corpus = corpus_settings(
             argparse.Namespace(**{**vars(options), **plain})
         )
-    made = {name: places[name] is None for name in places}
-    made["pretrained"] &= made["teacher"] or made["general"]
     steps = Steps(
         pretrained=PretrainSettings(
             corpus=corpus,
@@ -262,31 +262,28 @@ def _reject(recipe, options):
         )
 
 
-def _require(options, places):
+def _require(options, made):
     """Refuses a command that lacks what its steps need."""
-    needs_pretrained = places["pretrained"] is None and (
-        places["teacher"] is None or places["general"] is None
-    )
     missing = []
     if options.task_text is None:
         missing.append("--task-text, the text to be good at")
-    if needs_pretrained and options.decoder is None:
+    if made["pretrained"] and options.decoder is None:
         missing.append(
             "--decoder, the teacher to pretrain, or --pretrained, one that is"
         )
-    needs_corpus = needs_pretrained or places["general"] is None
+    needs_corpus = made["pretrained"] or made["general"]
     if needs_corpus and options.corpus is None:
         missing.append("--corpus, the text of pretraining")
     if missing:
         raise UsageError(f"Missing: {'; '.join(missing)}.")
     unused = []
-    if not needs_pretrained:
+    if not made["pretrained"]:
         unused += given_flags(
             options, ("decoder", "tokenizer", "vocabulary_size")
         )
     if not needs_corpus:
         unused += given_flags(options, ("corpus", "column", "held_out"))
-    if places["general"] is not None:
+    if not made["general"]:
         unused += given_flags(options, ("student",))
     if unused:
         raise UsageError(
@@ -297,13 +294,8 @@ def _require(options, places):
 
 def _check(steps, options):
     """Tells what would stop a later step before the first one begins."""
-    places = [
-        place
-        for place in (options.pretrained, *(options.teacher or ()))
-        if place is not None
-    ]
-    if options.general is not None:
-        places.append(options.general)
+    given = (options.pretrained, *(options.teacher or ()), options.general)
+    places = [place for place in given if place is not None]
     with all_mistakes() as check:
         for name, settings in steps.runs().items():
             with check():

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from kdkit.decoding.step import DecoderStep
+from kdkit.decoding.step import num_positions
 from kdkit.errors import UsageError
 from kdkit.export import ExportReport
 from kdkit.export import LiteRTDecoder
@@ -74,8 +75,9 @@ def to_litert(
     """
     path = pathlib.Path(path)
     check_arguments(path, precision, overwrite)
+    positions = num_positions(model)
     if sequence_length is None:
-        sequence_length = model.backbone.max_sequence_length
+        sequence_length = positions
     step = DecoderStep(as_float32(model), sequence_length)
     texts = _texts(verification_texts, step)
     # Row by row, since texts may have different lengths.

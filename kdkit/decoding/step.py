@@ -11,6 +11,22 @@ from kdkit.families import family_of
 from kdkit.taps import block_step
 
 
+def num_positions(model) -> int:
+    """How many tokens a decoder reads at most.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is no decoder.
+    """
+    backbone = getattr(model, "backbone", None)
+    if family_of(backbone) not in DECODERS.values():
+        known = [family.title for family in DECODERS.values()]
+        raise UsageError(
+            f"Only decoders ({', '.join(known)}) read one token at a time. "
+            f"Received: {type(model).__name__}."
+        )
+    return backbone.max_sequence_length
+
+
 @dataclasses.dataclass(frozen=True)
 class DecoderStep:
     """A decoder that reads one token at a time.
@@ -45,14 +61,7 @@ class DecoderStep:
     sequence_length: int
 
     def __post_init__(self):
-        backbone = getattr(self.model, "backbone", None)
-        if family_of(backbone) not in DECODERS.values():
-            known = [family.title for family in DECODERS.values()]
-            raise UsageError(
-                f"Only decoders ({', '.join(known)}) read one token at a "
-                f"time. Received: {type(self.model).__name__}."
-            )
-        longest = backbone.max_sequence_length
+        longest = num_positions(self.model)
         if not 1 <= self.sequence_length <= longest:
             raise UsageError(
                 f"Expected a sequence length of 1 to {longest}, the model's "
