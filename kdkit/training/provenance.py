@@ -8,6 +8,8 @@ import shlex
 import subprocess
 import sys
 
+import tensorflow as tf
+
 PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
 # What changes the arithmetic of every run when it is set.
 VARIABLES = (
@@ -26,8 +28,17 @@ def provenance() -> dict:
             "python": platform.python_version(),
             **{package: _version(package) for package in PACKAGES},
         },
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": _machine(),
     }
+
+
+def _machine():
+    """Processor and cores, and the accelerators that TensorFlow has."""
+    parts = [platform.machine(), f"{os.cpu_count()} cores"]
+    for device in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(device)
+        parts.append(details.get("device_name", device.name))
+    return ", ".join(parts)
 
 
 def _command():

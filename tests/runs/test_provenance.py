@@ -2,6 +2,8 @@
 
 import sys
 
+import tensorflow as tf
+
 from kdkit.training.provenance import VARIABLES
 from kdkit.training.provenance import provenance
 
@@ -28,3 +30,16 @@ def test_the_command_of_a_script_can_be_given_again(monkeypatch, tmp_path):
         assert command == "python examples/own.py --rows 9"
     monkeypatch.setattr(sys, "argv", ["/somewhere/else/own.py"])
     assert provenance()["command"] == "python own.py"
+
+
+def test_the_machine_is_said_with_its_accelerators(monkeypatch):
+    device = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: [device]
+    )
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda device: {"device_name": "Some GPU"},
+    )
+    assert provenance()["machine"].endswith("cores, Some GPU")
