@@ -4,7 +4,8 @@ MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
 last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
-words. Without it such a run is measured on the text that it held out.
+words. Without it such a run is measured on the text that it held out. What is
+measured of a run's model is noted in the run, for kdkit report.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
@@ -32,3 +33,5 @@ def run(options):
     for name, value in result["metrics"].items():
         print(f"{name}: {value:.4f}")
     print(json.dumps(result))
+    if model.run is not None and model.model is not None:
+        model.run.log("measurement", arm=model.arm, **result)

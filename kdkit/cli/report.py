@@ -51,7 +51,6 @@ def add_arguments(parser):
 def run(options):
     import pathlib
 
-    from kdkit.errors import UsageError
     from kdkit.files import write_text
     from kdkit.reporting import group_by_seed
     from kdkit.reporting import keep_records
@@ -65,13 +64,6 @@ def run(options):
     from kdkit.reporting import write_report
 
     all_records = [read_run(path) for path in options.runs]
-    for records in all_records:
-        if records.config.get("verb") == "pretrain":
-            raise UsageError(
-                f"{records.run_dir} is a run on text alone, and a report is "
-                "about a task. Use kdkit evaluate for its perplexity, and "
-                "tensorboard --logdir for its curves."
-            )
     for path, records in zip(options.runs, all_records, strict=True):
         print_report(records)
         page = pathlib.Path(path) / "report.html"

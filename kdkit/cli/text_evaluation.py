@@ -94,7 +94,12 @@ def open_on_text(options):
                 forward, rows, Masker(masking, loaded.tokenizer)
             )
 
-        about = {"corpus": options.corpus or "held_out", "examples": len(rows)}
+        about = {
+            "corpus": options.corpus or "held_out",
+            "sequence_length": length,
+            "stride": options.stride,
+            "examples": len(rows),
+        }
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
         yield Measurable(about, measure, loaded.model, run)
 

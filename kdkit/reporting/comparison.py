@@ -174,9 +174,9 @@ def _task_order(group, groups):
     return tasks.index(task_name(group[0]))
 
 
-def metric_values(group, arm):
-    """Returns the main metric of an arm in each run that has it."""
-    metric = metric_names(group[0])[0]
+def metric_values(group, arm, metric=None):
+    """Returns a metric of an arm in each run that has it; the main one."""
+    metric = metric or metric_names(group[0])[0]
     evaluations = [best_evaluation(run, arm) for run in group]
     return [
         evaluation.metrics[metric]

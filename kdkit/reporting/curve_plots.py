@@ -18,8 +18,8 @@ from kdkit.reporting.curves import loss_curves
 from kdkit.reporting.curves import metric_curve
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import words
+from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.tables import metric_names
 

@@ -16,7 +16,9 @@ _PERCENT_METRICS = (
     "same_decisions",
 )
 _CAPITALS = {"f1": "F1", "kl": "KL", "mse": "MSE", "bleu": "BLEU"}
-_LOWER_IS_BETTER = ("perplexity", "loss", "error", "divergence", "difference")
+_LOWER_IS_BETTER = (
+    "perplexity", "loss", "error", "divergence", "difference", "mse",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,9 +18,9 @@ from kdkit.reporting.html_parts import cell
 from kdkit.reporting.html_parts import section
 from kdkit.reporting.html_parts import text
 from kdkit.reporting.notes import run_notes
+from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict

@@ -19,8 +19,8 @@ from kdkit.reporting.html_parts import text
 from kdkit.reporting.latency_plot import latency_setting
 from kdkit.reporting.latency_plot import plot_latency
 from kdkit.reporting.provenance import provenance
+from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import stage_title

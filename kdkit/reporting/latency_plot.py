@@ -4,8 +4,8 @@ from kdkit.reporting.canvas import COLORS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.point_plot import Point
 from kdkit.reporting.point_plot import plot_points
+from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import most_timed

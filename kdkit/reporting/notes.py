@@ -3,6 +3,7 @@
 import math
 
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.measurements import measurements
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.reporting.selection import best_evaluation
@@ -27,6 +28,7 @@ def run_notes(records: RunRecords) -> list[str]:
         *_notes_on_teaching(records),
         *_notes_on_precision(records),
         *_notes_on_other_splits(records),
+        *_notes_on_measurements(records),
         *_notes_on_files(records),
         *_notes_on_latency(rows),
     ]
@@ -44,9 +46,8 @@ def _notes_on_the_run(records):
         if not metric_names(records):
             numbers = "nothing has been evaluated."
         found.append(f"The run has not finished: {numbers}")
-    for arm in ("student", "control"):
-        run = best_evaluation(records, arm) is not None
-        if not run and not records.trains_a_teacher:
+    for arm in records.arms:
+        if arm != "teacher" and best_evaluation(records, arm) is None:
             found.append(f"The {arm} was not run.")
     return found
 
@@ -127,6 +128,20 @@ def _notes_on_other_splits(records):
             why = "by which epochs on text were chosen"
         found.append(f"On {split}, {why}: {', '.join(values)}.")
     return found
+
+
+def _notes_on_measurements(records):
+    """What `kdkit evaluate` noted in the run."""
+    return [
+        f"kdkit evaluate on {where}: {arm} "
+        + ", ".join(
+            f"{metric_format(name).text(value)} {metric_format(name).title}"
+            for name, value in metrics.items()
+        )
+        + "."
+        for where, arms in measurements(records).items()
+        for arm, metrics in arms.items()
+    ]
 
 
 def _notes_on_files(records):

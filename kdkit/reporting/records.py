@@ -11,6 +11,9 @@ from kdkit.errors import UsageError
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
+ARMS = ("teacher", "control", "student")
+# What a run on text calls the model that it trains.
+_LANGUAGE_MODELS = ("encoder", "decoder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +24,9 @@ class RunRecords:
         run_dir: pathlib.Path. The run directory.
         config: dict. The resolved configuration, from `config.json`.
         events: tuple of dicts. The lines of `metrics.jsonl` in order; each
-            has at least the keys `"event"` and `"time"`.
+            has at least the keys `"event"` and `"time"`. The encoder or
+            decoder of a run on text is its student, or its teacher if the run
+            has no other.
         remarks: tuple of strings. What a reader of the numbers should know
             about the reading itself, such as a cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
@@ -36,9 +41,23 @@ class RunRecords:
     teacher_run: "RunRecords | None" = None
 
     @property
+    def is_on_text(self) -> bool:
+        """Whether the run is one of `kdkit pretrain`, about no task."""
+        return self.config.get("verb") == "pretrain"
+
+    @property
     def trains_a_teacher(self) -> bool:
         """Whether the run trained a teacher and distils nothing."""
+        if self.is_on_text:
+            return self.config.get("teacher") is None
         return self.config.get("verb") == "train-teacher"
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """What such a run can have, in the order of a table."""
+        if self.trains_a_teacher:
+            return ("teacher",)
+        return ("teacher", "student") if self.is_on_text else ARMS
 
     @property
     def trained_arm(self) -> str:
@@ -68,8 +87,8 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     and named in `remarks`.
 
     Args:
-        run_dir: string or path. A directory made by `kdkit train-teacher` or
-            `kdkit distill`.
+        run_dir: string or path. A directory made by `kdkit train-teacher`,
+            `kdkit distill` or `kdkit pretrain`.
 
     Returns:
         The `RunRecords` of the run.
@@ -124,7 +143,24 @@ def _read_one_run(run_dir):
             "or `kdkit train-teacher`."
         )
     events, remarks = _read_events(run_dir / EVENTS_FILE)
-    return RunRecords(run_dir, config, events, remarks)
+    records = RunRecords(run_dir, config, events, remarks)
+    if not records.is_on_text:
+        return records
+    names = dict.fromkeys(_LANGUAGE_MODELS, records.trained_arm)
+    events = tuple(_renamed(event, names) for event in events)
+    return dataclasses.replace(records, events=events)
+
+
+def _renamed(event, names):
+    """An event with other names of arms."""
+    event = dict(event)
+    if "arm" in event:
+        event["arm"] = names.get(event["arm"], event["arm"])
+    if isinstance(event.get("best"), dict):
+        event["best"] = {
+            names.get(arm, arm): best for arm, best in event["best"].items()
+        }
+    return event
 
 
 def _read_config(run_dir):
@@ -192,7 +228,8 @@ def _find_run(teacher):
         return _read_one_run(teacher)
     if teacher.is_dir() and _is_run(teacher.parent):
         run = _read_one_run(teacher.parent)
-        return run if teacher.name == run.trained_arm else None
+        names = (run.trained_arm, *_LANGUAGE_MODELS)
+        return run if teacher.name in names else None
     return None
 
 

@@ -4,6 +4,7 @@ import html
 import json
 import os
 import pathlib
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from kdkit.files import write_text
 from kdkit.reporting.comparison import markdown_overview
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
+from kdkit.reporting.language_models import markdown_language_models
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.provenance import provenance
 from kdkit.reporting.records import RunRecords
@@ -62,9 +64,8 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
         )
     groups = group_by_seed(runs)
     sections = [_section(group, "#" * heading_level) for group in groups]
-    overview = markdown_overview(groups)
-    if overview:
-        sections.insert(0, overview)
+    overviews = (markdown_overview(groups), markdown_language_models(groups))
+    sections[:0] = filter(None, overviews)
     return "\n\n".join(sections) + "\n"
 
 
@@ -170,8 +171,8 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
 
 def _section(runs, hashes):
     first = runs[0]
-    student = model_description(first, "student").get("name")
-    title = run_title(first) + (f": {student}" if student else "")
+    model = model_description(first, first.trained_arm).get("name")
+    title = run_title(first) + (f": {model}" if model else "")
     parts = [f"{hashes} {_plain(title)}"]
     if len(runs) == 1:
         parts.append(_plain(verdict(first)))
@@ -211,7 +212,11 @@ def _identity(run):
     teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
     if run.teacher_run is not None:
         teacher = _identity(run.teacher_run)
-    return teacher, _as_text(run.config, leave_out=_NOT_COMPARED)
+    text = _as_text(run.config, leave_out=_NOT_COMPARED)
+    # What a run begins with may be a run of the same seed.
+    seed = run.config.get("seed")
+    of_seed = rf'([_/-]seed[_-]?){seed}(?=[/"])'
+    return teacher, re.sub(of_seed, r"\1", text)
 
 
 def _as_text(config, leave_out):

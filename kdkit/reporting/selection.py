@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
-ARMS = ("teacher", "control", "student")
 PRECISIONS = ("fp32", "fp16", "int8")
 
 

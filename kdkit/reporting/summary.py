@@ -20,8 +20,8 @@ def run_title(records: RunRecords) -> str:
     """Returns what was run, such as `"tinybert on sst2"`."""
     what = records.config.get("recipe") or "run"
     if records.trains_a_teacher:
-        what = "teacher"
-    task = task_name(records)
+        what = "pretraining" if records.is_on_text else "teacher"
+    task = "text" if records.is_on_text else task_name(records)
     return f"{what} on {task}" if task else str(what)
 
 
@@ -52,7 +52,7 @@ def verdict(records: RunRecords) -> str:
         [
             _student_level(records, metric),
             _file_gain(records),
-            _control_level(records, metric),
+            "" if records.is_on_text else _control_level(records, metric),
         ]
     )
 
@@ -74,7 +74,10 @@ def _teacher_level(records, metric):
     level = shown.text(evaluation.metrics[metric])
     text = f"The teacher reaches {level} {shown.title}"
     if evaluation.examples is not None:
-        text += f" on {evaluation.examples} {evaluation.split} examples"
+        kind = f"{evaluation.split} examples"
+        if records.is_on_text:
+            kind = "rows held out"
+        text += f" on {evaluation.examples} {kind}"
     return text
 
 

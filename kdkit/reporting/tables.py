@@ -11,8 +11,8 @@ from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import significant
 from kdkit.reporting.formatting import times
+from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ARMS
 from kdkit.reporting.selection import ExportedFile
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import best_evaluation
@@ -101,7 +101,7 @@ def table_columns(records: RunRecords) -> list[Column]:
     if main.higher_is_better:
         percent = metric_format("accuracy").number
         columns.append(Column("share", "of teacher", "%", percent, "kept"))
-    if not records.trains_a_teacher:
+    if not records.trains_a_teacher and not records.is_on_text:
         columns += _agreement_columns(records)
     return columns + [
         Column("parameters", "parameters", "M", millions, short="params"),
@@ -125,9 +125,8 @@ def table_rows(records: RunRecords) -> list[Row]:
     Returns:
         A list of `Row`, in the order in which a table shows them.
     """
-    arms = ("teacher",) if records.trains_a_teacher else ARMS
     rows = []
-    for arm in arms:
+    for arm in records.arms:
         rows.append(_keras_row(records, arm))
         files = exported_files(records, arm)
         if not files and arm != "control":

@@ -195,9 +195,17 @@ def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
     assert without < under
 
 
-def test_report_says_what_there_is_for_a_run_on_text(pretrained, capsys):
-    assert main(["report", str(pretrained)]) == 2
-    assert "Use kdkit evaluate" in capsys.readouterr().err
+def test_report_shows_perplexity_and_what_evaluate_noted(
+    pretrained, tmp_path, capsys
+):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(CORPUS.texts(held_out=True)))
+    assert main(["evaluate", str(pretrained), "--corpus", str(file)]) == 0
+    assert main(["report", str(pretrained)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "pretraining on text" in said
+    assert "kdkit evaluate on text.txt by rows of" in said
+    assert (pretrained / "report.html").is_file()
 
 
 def test_augment_writes_copies_with_their_source(pretrained, tmp_path, capsys):

@@ -1,0 +1,87 @@
+"""Runs on text beside each other: perplexities on what was held out and on
+other text.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from kdkit.reporting.comparison import metric_values
+from kdkit.reporting.comparison import run_name
+from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.measurements import measurements
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.tables import metric_names
+
+# Perplexity over words is the one that is comparable across vocabularies.
+_PREFERRED = "word_perplexity"
+
+
+def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
+    """Returns a table with a line for each group of runs on text.
+
+    Args:
+        groups: sequence of groups of runs that differ only in their seed.
+            Those about a task are left out, and what was not evaluated yet.
+
+    Returns:
+        A GitHub Markdown table in the order of the groups: perplexity (over
+        words, where words were counted) on the text that was held out and on
+        each that `kdkit evaluate` measured, with the standard deviation over
+        the seeds. Empty for fewer than two runs.
+    """
+    groups = [
+        group
+        for group in groups
+        if group[0].is_on_text and metric_names(group[0])
+    ]
+    if len(groups) < 2:
+        return ""
+    lines = [
+        "| run on text | teacher | held out | other text | parameters | runs |",
+        "| --- | --- | ---: | --- | ---: | ---: |",
+    ]
+    for group in groups:
+        first = group[0]
+        names = metric_names(first)
+        metric = _PREFERRED if _PREFERRED in names else names[0]
+        count = model_description(first, first.trained_arm).get("parameters")
+        cells = [
+            run_name(first),
+            _teacher(first),
+            _level(metric, metric_values(group, first.trained_arm, metric)),
+            _elsewhere(group, metric),
+            DOES_NOT_APPLY if count is None else f"{millions(count)} M",
+            str(len(group)),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _teacher(run):
+    if run.teacher_run is None or run.trains_a_teacher:
+        return DOES_NOT_APPLY
+    return run_name(run.teacher_run)
+
+
+def _elsewhere(group, metric):
+    found = {}
+    for run in group:
+        for where, arms in measurements(run).items():
+            value = arms.get(run.trained_arm, {}).get(metric)
+            if value is not None:
+                found.setdefault(where, []).append(value)
+    texts = (f"{where}: {_level(metric, found[where])}" for where in found)
+    return "; ".join(texts) or DOES_NOT_APPLY
+
+
+def _level(metric, values):
+    if not values:
+        return DOES_NOT_APPLY
+    shown = metric_format(metric)
+    text = shown.number(statistics.fmean(values))
+    if len(values) > 1:
+        text += f" ± {shown.number(statistics.stdev(values))}"
+    return f"{text} {shown.title}"

@@ -1,0 +1,119 @@
+"""Reports of runs on text: perplexities of students and of their teachers."""
+
+import json
+
+import pytest
+
+from kdkit.reporting import keep_records
+from kdkit.reporting import markdown_results
+from kdkit.reporting import print_report
+from kdkit.reporting import read_run
+from kdkit.reporting import write_report
+
+PARAMETERS = {"teacher": 14_000_000, "student": 3_000_000}
+
+
+@pytest.fixture
+def make_text_run(make_run):
+    """A function of a name, perplexities and a teacher that makes a run."""
+
+    def make(name, held_out, test=None, teacher=None, **config):
+        kind = "student" if teacher else "teacher"
+        settings = {"verb": "pretrain", "seed": 0, "teacher": teacher}
+        settings["recipe"] = "lightpaff" if teacher else None
+        run = make_run(name, settings | config)
+        (run.run_dir / "config.json").write_text(json.dumps(settings | config))
+        run.log("model", arm="decoder", parameters=PARAMETERS[kind])
+        metrics = {"perplexity": held_out / 2, "word_perplexity": held_out}
+        run.log(
+            "evaluation",
+            arm="decoder",
+            stage="fine_tuning",
+            epoch=1,
+            split="held_out",
+            examples=7,
+            metrics=metrics,
+            agreement=None,
+        )
+        best = {"stage": "fine_tuning", "epoch": 1, "metrics": metrics}
+        run.log("run_finished", seconds=1.0, best={"decoder": best})
+        for value in test or ():
+            run.log(
+                "measurement",
+                corpus=["/data/test.txt"],
+                sequence_length=8,
+                stride=4,
+                arm=None,
+                metrics={"perplexity": 1.0, "word_perplexity": value},
+            )
+        return run
+
+    return make
+
+
+@pytest.fixture
+def runs(make_text_run):
+    """A teacher and students of two seeds, each begun by one of its seed."""
+    teacher = make_text_run("teacher", 60.0, [70.0])
+    students = [
+        make_text_run(
+            f"student_seed{seed}",
+            80.0 + seed,
+            [1.0, 90.0 + 2 * seed],  # the last one counts
+            teacher=str(teacher.run_dir),
+            seed=seed,
+            model={"checkpoint": f"runs/begun_seed{seed}"},
+        )
+        for seed in (0, 1)
+    ]
+    return [read_run(run.run_dir) for run in (teacher, *students)]
+
+
+def test_runs_on_text_stand_in_one_table(runs):
+    lines = markdown_results(runs).splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines[2:4]]
+    where = "test.txt by rows of 8 tokens, 4 new"
+    assert rows == [
+        [
+            *("teacher", "–", "60.0 word perplexity"),
+            *(f"{where}: 70.0 word perplexity", "14.00 M", "1"),
+        ],
+        [
+            *("student", "teacher", "80.5 ± 0.707 word perplexity"),
+            *(f"{where}: 91.0 ± 1.414 word perplexity", "3.00 M", "2"),
+        ],
+    ]
+
+
+def test_the_trained_model_is_a_student_if_it_has_a_teacher(runs):
+    teacher, student, _ = runs
+    assert (teacher.trained_arm, student.trained_arm) == ("teacher", "student")
+    assert student.teacher_run.run_dir == teacher.run_dir
+    text = markdown_results([student])
+    assert "### lightpaff on text" in text
+    assert "| **teacher** | 30.0 | 60.0 | 14.00 |" in text
+    assert "| **student** | 40.0 | 80.0 | 3.00 |" in text
+    assert "control" not in text
+    assert "The student reaches 40.0 perplexity, the teacher 30.0" in text
+
+
+def test_what_was_measured_later_is_a_note(runs, capsys):
+    print_report(runs[1])
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "kdkit evaluate on test.txt by rows of 8 tokens, 4 new: student 1.000 "
+        "perplexity, 90.0 word perplexity."
+    ) in said
+
+
+def test_kept_records_of_text_give_the_same_tables(runs, tmp_path):
+    kept = keep_records(runs, tmp_path / "kept")
+    assert markdown_results(list(map(read_run, kept))) == (
+        markdown_results(runs)
+    )
+
+
+def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):
+    page = write_report(runs[1], tmp_path / "report.html").read_text()
+    assert "lightpaff on text" in page
+    assert "word perplexity" in page
