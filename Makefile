@@ -42,7 +42,7 @@ benchmarks: $(READY)  ## writes docs/performance.md
 	$(BIN)/python benchmarks/run_all.py
 
 results: $(READY)  ## docs/results.md and the README's table from docs/runs
-	$(BIN)/kdkit report docs/runs/*_seed* --markdown docs/results.md \
+	$(BIN)/kdkit report docs/runs/* --markdown docs/results.md \
 	    --overview README.md
 
 clean:  ## remove the environment and caches, not the runs

@@ -41,7 +41,8 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
     """Returns a section of Markdown for each group of runs.
 
     Runs that differ only in their seed make one section, with mean ± sample
-    standard deviation. Before several sections stands a table of all. Each
+    standard deviation; a teacher's run on a task has none beside its students'.
+    Before several sections stand tables of all on tasks and on text. Each
     section has the table, the notes and how the
     numbers were made: commands, commit, seeds and time.
 
@@ -62,11 +63,24 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
             "There are no results without runs. Expected at least one run. "
             "Received: none. Pass the run directories to be written up."
         )
-    groups = group_by_seed(runs)
+    groups = group_by_seed(_without_teachers(runs))
     sections = [_section(group, "#" * heading_level) for group in groups]
     overviews = (markdown_overview(groups), markdown_language_models(groups))
     sections[:0] = filter(None, overviews)
     return "\n\n".join(sections) + "\n"
+
+
+def _without_teachers(runs):
+    """The runs but for those on a task whose students are among them."""
+    taught = [run.teacher_run for run in runs if run.teacher_run is not None]
+    places = {teacher.run_dir.resolve() for teacher in taught}
+    return [
+        run
+        for run in runs
+        if run.is_on_text
+        or not run.trains_a_teacher
+        or run.run_dir.resolve() not in places
+    ]
 
 
 def group_by_seed(

@@ -242,3 +242,13 @@ def test_replace_results_refuses_a_file_without_place(tmp_path, text, received):
 def test_replace_results_refuses_a_missing_file(tmp_path):
     with pytest.raises(UsageError, match="is no file"):
         replace_results(tmp_path / "README.md", "new")
+
+
+def test_a_teacher_stands_in_the_section_of_its_student(
+    distillation_run, teacher_run
+):
+    teacher, student = (
+        read_run(run.run_dir) for run in (teacher_run, distillation_run)
+    )
+    assert markdown_results([teacher, student]) == markdown_results([student])
+    assert "teacher on sst2" in markdown_results([teacher])
