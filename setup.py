@@ -24,6 +24,7 @@ INSTALL_REQUIRES = [
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
     "scipy>=1.13",  # Pearson and Spearman correlation
     "tokenizers>=0.20",  # byte-pair vocabularies trained on a corpus
+    "sentencepiece>=0.2.1",  # vocabularies of several languages
     "seqeval>=1.2",  # F1 of tagged spans
     "pyarrow>=16",  # files of the teacher cache
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too

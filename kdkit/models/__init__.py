@@ -29,6 +29,9 @@ from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
+from kdkit.models.mass import MassBackbone
+from kdkit.models.mass import MassSeq2SeqLM
+from kdkit.models.mass_preprocessor import MassSeq2SeqLMPreprocessor
 from kdkit.models.noise import perturbed
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
@@ -38,6 +41,8 @@ from kdkit.models.saving import LABELS_FILE
 from kdkit.models.saving import save_encoder
 from kdkit.models.saving import save_labels
 from kdkit.models.saving import save_preset
+from kdkit.models.sentence_pieces import MassTokenizer
+from kdkit.models.sentence_pieces import train_sentence_pieces
 from kdkit.models.students import student
 from kdkit.models.students import student_config
 from kdkit.models.tokens import check_same_ids
@@ -54,6 +59,10 @@ __all__ = [
     "BilstmConfig",
     "Head",
     "LoadedModel",
+    "MassBackbone",
+    "MassSeq2SeqLM",
+    "MassSeq2SeqLMPreprocessor",
+    "MassTokenizer",
     "Preset",
     "add_head",
     "architecture",
@@ -86,6 +95,7 @@ __all__ = [
     "save_tokenizer",
     "set_word_vectors",
     "student",
+    "train_sentence_pieces",
     "student_config",
     "student_of_blocks",
     "token_embeddings",

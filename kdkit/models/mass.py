@@ -1,0 +1,270 @@
+"""MASS: an encoder-decoder whose two halves may differ in depth.
+
+Song et al., 2019 (MASS), https://arxiv.org/abs/1905.02450, in the sizes of
+LightPAFF's section 5. keras-hub's BART is the same transformer, but of one
+depth and one vocabulary, and it knows no positions other than those from 0.
+"""
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+
+INITIALIZER_STDDEV = 0.02
+EPSILON = 1e-5
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class MassBackbone(keras_hub.models.Backbone):
+    """A transformer that reads a sentence and predicts another, or a part.
+
+    Normalisation follows each layer and the activation is GELU, as in BERT and
+    in MASS's own code.
+
+    Args:
+        vocabulary_size: int. Number of tokens of the encoder, and of the
+            decoder unless it has its own.
+        encoder_num_layers: int. Transformer blocks of the encoder.
+        decoder_num_layers: int. Transformer blocks of the decoder.
+        num_heads: int. Attention heads per block (A).
+        hidden_dim: int. Width of the hidden states (H).
+        intermediate_dim: int. Width of the feed-forward layers.
+        decoder_vocabulary_size: int or `None`. Tokens of a vocabulary of the
+            decoder's own; `None` for a joint one, whose embeddings both share.
+            Defaults to `None`.
+        tied_output: bool. Whether the tokens of the decoder are predicted by
+            their own embeddings, transposed, or by weights apart. Defaults to
+            `True`.
+        dropout: float. Dropout rate. Defaults to `0.1`.
+        max_sequence_length: int. Number of position embeddings of each half.
+            Defaults to `512`.
+        dtype: dtype or `keras.DTypePolicy`. Defaults to Keras' own.
+
+    Call arguments:
+        inputs: dict of `int32` tensors of shape `(batch_size, length)`, where
+            the length of the encoder is not that of the decoder:
+            `encoder_token_ids`, `encoder_padding_mask`, `decoder_token_ids`,
+            `decoder_padding_mask`, `decoder_positions`. The last says where in
+            the sentence a token of the decoder stands.
+
+    Returns of a call:
+        dict of float tensors `encoder_sequence_output` and
+        `decoder_sequence_output` of shape `(batch_size, length, hidden_dim)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a size is not positive, or `hidden_dim`
+            is no multiple of `num_heads`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        encoder_num_layers,
+        decoder_num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        decoder_vocabulary_size=None,
+        tied_output=True,
+        dropout=0.1,
+        max_sequence_length=512,
+        dtype=None,
+        **kwargs,
+    ):
+        sizes = {
+            "vocabulary_size": vocabulary_size,
+            "encoder_num_layers": encoder_num_layers,
+            "decoder_num_layers": decoder_num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "max_sequence_length": max_sequence_length,
+        }
+        _check(sizes, decoder_vocabulary_size)
+        embeddings = {
+            "output_dim": hidden_dim,
+            "embeddings_initializer": _initializer(),
+            "dtype": dtype,
+        }
+        # The decoder's stands where keras-hub looks for what predicts tokens.
+        self.token_embedding = keras_hub.layers.ReversibleEmbedding(
+            decoder_vocabulary_size or vocabulary_size,
+            tie_weights=tied_output,
+            name="token_embedding",
+            **embeddings,
+        )
+        self.encoder_token_embedding = self.token_embedding
+        if decoder_vocabulary_size is not None:
+            self.encoder_token_embedding = keras_hub.layers.ReversibleEmbedding(
+                vocabulary_size, name="encoder_token_embedding", **embeddings
+            )
+        for half in ("encoder", "decoder"):
+            for name, layer in _embedding_layers(
+                half, max_sequence_length, dropout, dtype
+            ).items():
+                setattr(self, name, layer)
+        block = {
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "dropout": dropout,
+            "activation": "gelu",
+            "layer_norm_epsilon": EPSILON,
+            "kernel_initializer": _initializer(),
+            "dtype": dtype,
+        }
+        self.encoder_transformer_layers = [
+            keras_hub.layers.TransformerEncoder(
+                name=f"transformer_encoder_layer_{index}", **block
+            )
+            for index in range(encoder_num_layers)
+        ]
+        self.decoder_transformer_layers = [
+            keras_hub.layers.TransformerDecoder(
+                name=f"transformer_decoder_layer_{index}", **block
+            )
+            for index in range(decoder_num_layers)
+        ]
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in (
+                "encoder_token_ids",
+                "encoder_padding_mask",
+                "decoder_token_ids",
+                "decoder_padding_mask",
+                "decoder_positions",
+            )
+        }
+        encoded = self.encode(
+            inputs["encoder_token_ids"], inputs["encoder_padding_mask"]
+        )
+        tokens = self.token_embedding(inputs["decoder_token_ids"])
+        positions = self.decoder_position_embedding(
+            tokens, positions=inputs["decoder_positions"]
+        )
+        x = self.decoder_embeddings_add((tokens, positions))
+        x = self.decoder_embeddings_layer_norm(x)
+        x = self.decoder_embeddings_dropout(x)
+        for layer in self.decoder_transformer_layers:
+            x = layer(
+                x,
+                encoded,
+                decoder_padding_mask=inputs["decoder_padding_mask"],
+                encoder_padding_mask=inputs["encoder_padding_mask"],
+            )
+        super().__init__(
+            inputs=inputs,
+            outputs={
+                "encoder_sequence_output": encoded,
+                "decoder_sequence_output": x,
+            },
+            dtype=dtype,
+            **kwargs,
+        )
+        for name, size in sizes.items():
+            setattr(self, name, size)
+        self.decoder_vocabulary_size = decoder_vocabulary_size
+        self.tied_output = tied_output
+        self.dropout = dropout
+
+    @property
+    def num_layers(self) -> int:
+        """The depth that a cache of keys and values has: the decoder's."""
+        return self.decoder_num_layers
+
+    def encode(self, token_ids, padding_mask):
+        """The encoder alone: hidden states of its last block.
+
+        Args:
+            token_ids: int tensor of shape `(batch_size, length)`.
+            padding_mask: int or bool tensor of that shape, 0 for padding.
+
+        Returns:
+            A float tensor of shape `(batch_size, length, hidden_dim)`.
+        """
+        tokens = self.encoder_token_embedding(token_ids)
+        positions = self.encoder_position_embedding(tokens)
+        x = self.encoder_embeddings_add((tokens, positions))
+        x = self.encoder_embeddings_layer_norm(x)
+        x = self.encoder_embeddings_dropout(x)
+        for layer in self.encoder_transformer_layers:
+            x = layer(x, padding_mask=padding_mask)
+        return x
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "encoder_num_layers": self.encoder_num_layers,
+            "decoder_num_layers": self.decoder_num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "decoder_vocabulary_size": self.decoder_vocabulary_size,
+            "tied_output": self.tied_output,
+            "dropout": self.dropout,
+            "max_sequence_length": self.max_sequence_length,
+        }
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
+    """A `MassBackbone` with logits of the tokens that the decoder predicts.
+
+    It generates as every `keras_hub.models.Seq2SeqLM` does, with cached keys
+    and values; the names of its layers are BART's, so that BART's step serves.
+
+    Args:
+        backbone: `MassBackbone`.
+        preprocessor: a `keras_hub.models.Seq2SeqLMPreprocessor`, or `None` for
+            a model on token ids. Defaults to `None`.
+
+    Returns of a call:
+        float tensor of shape `(batch_size, decoder_length, vocabulary_size)`,
+        the vocabulary being the decoder's.
+    """
+
+    backbone_cls = MassBackbone
+    preprocessor_cls = None
+
+    def call_encoder(self, token_ids, padding_mask):
+        """The encoder's hidden states, for decoding with a cache."""
+        return self.backbone.encode(token_ids, padding_mask)
+
+
+def _embedding_layers(half, max_sequence_length, dropout, dtype):
+    """What stands between tokens and the first block of a half, by name."""
+    return {
+        f"{half}_position_embedding": keras_hub.layers.PositionEmbedding(
+            max_sequence_length,
+            initializer=_initializer(),
+            dtype=dtype,
+            name=f"{half}_position_embedding",
+        ),
+        f"{half}_embeddings_add": keras.layers.Add(
+            dtype=dtype, name=f"{half}_embeddings_add"
+        ),
+        f"{half}_embeddings_layer_norm": keras.layers.LayerNormalization(
+            epsilon=EPSILON, dtype=dtype, name=f"{half}_embeddings_layer_norm"
+        ),
+        f"{half}_embeddings_dropout": keras.layers.Dropout(
+            dropout, dtype=dtype, name=f"{half}_embeddings_dropout"
+        ),
+    }
+
+
+def _initializer():
+    return keras.initializers.TruncatedNormal(stddev=INITIALIZER_STDDEV)
+
+
+def _check(sizes, decoder_vocabulary_size):
+    wrong = {name: size for name, size in sizes.items() if size < 1}
+    if decoder_vocabulary_size is not None and decoder_vocabulary_size < 1:
+        wrong["decoder_vocabulary_size"] = decoder_vocabulary_size
+    if wrong:
+        raise UsageError(f"Sizes must be at least 1. Received: {wrong}.")
+    if sizes["hidden_dim"] % sizes["num_heads"]:
+        raise UsageError(
+            "`hidden_dim` must be a multiple of `num_heads`. Received: "
+            f"hidden_dim={sizes['hidden_dim']}, "
+            f"num_heads={sizes['num_heads']}."
+        )

@@ -1,0 +1,280 @@
+"""MASS's encoder-decoder: sizes, positions, decoding, files."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.models import MassBackbone
+from kdkit.models import MassSeq2SeqLM
+from kdkit.models import MassSeq2SeqLMPreprocessor
+from kdkit.models import train_sentence_pieces
+
+SIZES = {
+    "vocabulary_size": 30,
+    "encoder_num_layers": 2,
+    "decoder_num_layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 8,
+    "intermediate_dim": 12,
+    "max_sequence_length": 12,
+}
+TEACHER = {
+    "encoder_num_layers": 6,
+    "decoder_num_layers": 6,
+    "num_heads": 16,
+    "hidden_dim": 1024,
+    "intermediate_dim": 4096,
+}
+STUDENT = {
+    "encoder_num_layers": 6,
+    "decoder_num_layers": 4,
+    "num_heads": 8,
+    "hidden_dim": 512,
+    "intermediate_dim": 1024,
+}
+TWO_OF_40_000 = {"vocabulary_size": 40_000, "decoder_vocabulary_size": 40_000}
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    made = MassSeq2SeqLM(MassBackbone(**SIZES))
+    rng = np.random.default_rng(0)
+    # Larger than at the start of training, so that differences show.
+    made.set_weights(
+        [
+            value + rng.normal(0, 0.3, value.shape)
+            for value in made.get_weights()
+        ]
+    )
+    return made
+
+
+@pytest.fixture
+def inputs():
+    rng = np.random.default_rng(1)
+    return {
+        "encoder_token_ids": rng.integers(4, 30, (3, 7)),
+        "encoder_padding_mask": np.array([[1] * 7, [1] * 5 + [0] * 2, [1] * 7]),
+        "decoder_token_ids": rng.integers(4, 30, (3, 5)),
+        "decoder_padding_mask": np.ones((3, 5), "int32"),
+        "decoder_positions": np.tile(np.arange(5), (3, 1)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "paper"),
+    [
+        ({"vocabulary_size": 32_000, **TEACHER}, 213e6),
+        ({"vocabulary_size": 32_000, **STUDENT}, 42e6),
+        ({**TWO_OF_40_000, **STUDENT}, 67e6),
+        ({**TWO_OF_40_000, **TEACHER, "tied_output": False}, 307e6),
+    ],
+)
+def test_sizes_have_the_papers_parameters(sizes, paper):
+    assert count_by_hand(**sizes) == pytest.approx(paper, rel=0.03)
+
+
+def count_by_hand(
+    vocabulary_size,
+    encoder_num_layers,
+    decoder_num_layers,
+    hidden_dim,
+    intermediate_dim,
+    decoder_vocabulary_size=0,
+    tied_output=True,
+    max_sequence_length=512,
+    num_heads=None,
+):
+    width, norm = hidden_dim, 2 * hidden_dim
+    tables = vocabulary_size + decoder_vocabulary_size
+    if not tied_output:
+        tables += decoder_vocabulary_size or vocabulary_size
+    attention = 4 * (width * width + width) + norm
+    feed_forward = (
+        2 * width * intermediate_dim + intermediate_dim + width + norm
+    )
+    return (
+        tables * width
+        + 2 * (max_sequence_length * width + norm)
+        + encoder_num_layers * (attention + feed_forward)
+        + decoder_num_layers * (2 * attention + feed_forward)
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"decoder_vocabulary_size": 20}, {"tied_output": False}],
+)
+def test_a_built_model_has_as_many_parameters_as_counted(changes):
+    sizes = {**SIZES, **changes}
+    assert MassBackbone(**sizes).count_params() == count_by_hand(**sizes)
+
+
+def test_a_joint_vocabulary_is_one_table_and_two_are_two():
+    joint = MassBackbone(**SIZES)
+    assert joint.encoder_token_embedding is joint.token_embedding
+    apart = MassBackbone(**SIZES, decoder_vocabulary_size=20)
+    assert apart.count_params() - joint.count_params() == 20 * 8
+    assert MassSeq2SeqLM(apart).output_shape == (None, None, 20)
+    untied = MassBackbone(**SIZES, tied_output=False)
+    assert untied.count_params() - joint.count_params() == 30 * 8
+
+
+def test_positions_say_where_the_decoders_tokens_stand(model, inputs):
+    whole = model(inputs).numpy()
+    moved = inputs | {"decoder_positions": inputs["decoder_positions"] + 3}
+    assert np.abs(model(moved).numpy() - whole).max() > 0.1
+    # A decoder's table moved by as much gives the old numbers.
+    table = model.backbone.decoder_position_embedding.position_embeddings
+    before = table.numpy()
+    table.assign(np.roll(before, 3, axis=0))
+    again = model(moved).numpy()
+    table.assign(before)
+    np.testing.assert_allclose(again, whole, atol=1e-5)
+
+
+def test_padding_of_the_source_is_not_read(model, inputs):
+    changed = inputs["encoder_token_ids"].copy()
+    changed[1, 5:] = 9
+    np.testing.assert_allclose(
+        model(inputs | {"encoder_token_ids": changed}),
+        model(inputs),
+        atol=1e-5,
+    )
+
+
+def test_later_tokens_do_not_change_earlier_logits(model, inputs):
+    changed = inputs["decoder_token_ids"].copy()
+    changed[:, 3:] = 9
+    np.testing.assert_allclose(
+        model(inputs | {"decoder_token_ids": changed})[:, :3],
+        model(inputs)[:, :3],
+        atol=1e-5,
+    )
+
+
+def test_generating_with_a_cache_is_the_best_token_again_and_again(
+    model, inputs
+):
+    length = 9
+    tokens = np.zeros((3, length), "int32")
+    tokens[:, :2] = begun = [2, 7]
+    for place in range(2, length):
+        so_far = {
+            "decoder_token_ids": tokens[:, :place],
+            "decoder_padding_mask": np.ones((3, place), "int32"),
+            "decoder_positions": np.tile(np.arange(place), (3, 1)),
+        }
+        logits = model(inputs | so_far).numpy()
+        tokens[:, place] = logits[:, -1].argmax(-1)
+    model.compile(sampler="greedy")
+    prompt = np.zeros((3, length), "int32")
+    prompt[:, :2] = begun
+    written = model.generate(
+        {
+            "encoder_token_ids": inputs["encoder_token_ids"],
+            "encoder_padding_mask": inputs["encoder_padding_mask"],
+            "decoder_token_ids": prompt,
+            "decoder_padding_mask": np.arange(length)[np.newaxis] < [[2]] * 3,
+        },
+        stop_token_ids=None,
+    )
+    np.testing.assert_array_equal(written["decoder_token_ids"], tokens)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoder_num_layers": 0}, "'decoder_num_layers': 0"),
+        ({"decoder_vocabulary_size": 0}, "'decoder_vocabulary_size': 0"),
+        ({"num_heads": 3}, "hidden_dim=8, num_heads=3"),
+    ],
+)
+def test_impossible_sizes_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        MassBackbone(**{**SIZES, **changes})
+
+
+ENGLISH = ["a man runs", "a dog sleeps", "two men run", "the dog runs"]
+GERMAN = ["ein mann rennt", "ein hund schläft", "zwei männer rennen"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"])
+
+
+def test_a_vocabulary_spells_everything_and_knows_its_languages(tokenizer):
+    assert tokenizer.vocabulary_size() == 300
+    assert tokenizer.languages == ["en", "de"]
+    assert tokenizer.language_token_id("de") == tokenizer.token_to_id("<de>")
+    assert tokenizer.language_token_id(None) == tokenizer.start_token_id
+    text = "ein mann schläft 猫"
+    assert tokenizer.detokenize(tokenizer(text)) == text
+    # A text cannot spell a special token.
+    special = set(tokenizer.special_token_ids)
+    assert not special & set(np.array(tokenizer("<mask> <en> </s>")))
+    with pytest.raises(UsageError, match=r"'fr'.*\['en', 'de'\]"):
+        tokenizer.language_token_id("fr")
+
+
+@pytest.mark.parametrize(
+    ("texts", "size", "languages", "message"),
+    [
+        (ENGLISH, 200, [], "are 261 tokens. Expected more"),
+        (ENGLISH, 5000, [], "more text or a smaller vocabulary"),
+        (ENGLISH, 300, ["en", "en"], r"\['en'\]"),
+        (ENGLISH, 300, ["e n"], r"\['e n'\]"),
+        (ENGLISH, 300, ["mask"], r"\['mask'\]"),
+    ],
+)
+def test_impossible_vocabularies_are_refused(texts, size, languages, message):
+    with pytest.raises(UsageError, match=message):
+        train_sentence_pieces(texts, size, languages)
+
+
+def test_a_pair_begins_with_its_languages_and_ends(tokenizer):
+    preprocessor = MassSeq2SeqLMPreprocessor(tokenizer, 9, 8, "en", "de")
+    x, y, weight = preprocessor(
+        {"encoder_text": ["a dog"], "decoder_text": ["ein hund"]}
+    )
+    source, target = (
+        list(np.array(tokenizer(text))) for text in ("a dog", "ein hund")
+    )
+    of = tokenizer.token_to_id
+    end, pad = tokenizer.end_token_id, tokenizer.pad_token_id
+    whole = [of("<de>"), *target, end]
+
+    def padded(tokens, length):
+        return [(tokens + [pad] * length)[:length]]
+
+    expected = {
+        "encoder_token_ids": padded([of("<en>"), *source, end], 9),
+        "decoder_token_ids": padded(whole, 8),
+        "decoder_positions": [list(range(8))],
+    }
+    for name, value in expected.items():
+        np.testing.assert_array_equal(x[name], value)
+    np.testing.assert_array_equal(y, padded(whole[1:], 8))
+    np.testing.assert_array_equal(
+        weight, np.arange(8)[np.newaxis] < len(whole) - 1
+    )
+
+
+def test_a_preset_directory_loads_with_its_languages(tokenizer, tmp_path):
+    preprocessor = MassSeq2SeqLMPreprocessor(tokenizer, 9, 8, "en", "de")
+    model = MassSeq2SeqLM(
+        MassBackbone(**{**SIZES, "vocabulary_size": 300}),
+        preprocessor=preprocessor,
+    )
+    model.save_to_preset(str(tmp_path / "preset"))
+    loaded = keras_hub.models.Seq2SeqLM.from_preset(str(tmp_path / "preset"))
+    assert isinstance(loaded, MassSeq2SeqLM)
+    assert loaded.preprocessor.target_language == "de"
+    assert loaded.preprocessor.encoder_sequence_length == 9
+    for one in (model, loaded):
+        one.compile(sampler="greedy")
+    assert loaded.generate(["a dog"]) == model.generate(["a dog"])
