@@ -37,6 +37,8 @@ from kdkit.data.race import RaceLayout
 from kdkit.data.sentiment import generate_sentiment
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary
+from kdkit.data.spans import SpanMasker
+from kdkit.data.spans import SpanMasking
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
 from kdkit.data.tokens import EncodedTokens
@@ -64,6 +66,8 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
+    "SpanMasker",
+    "SpanMasking",
     "TableLayout",
     "TokenExamples",
     "bucket_boundaries",
