@@ -31,9 +31,16 @@ from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
+from kdkit.data.parallel import ParallelText
 from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
+from kdkit.data.sentences import EncodedSentences
+from kdkit.data.sentences import encode_sentences
+from kdkit.data.sentences import join_sentences
+from kdkit.data.sentences import pair_batches
+from kdkit.data.sentences import span_batches
+from kdkit.data.sentences import token_batches
 from kdkit.data.sentiment import generate_sentiment
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary
@@ -63,6 +70,8 @@ __all__ = [
     "Masker",
     "Masking",
     "PackedCorpus",
+    "EncodedSentences",
+    "ParallelText",
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
@@ -81,6 +90,11 @@ __all__ = [
     "for_any_shape",
     "generate_sentiment",
     "load_sentiment",
+    "encode_sentences",
+    "join_sentences",
+    "pair_batches",
+    "span_batches",
+    "token_batches",
     "masked_evaluation_batches",
     "masked_training_batches",
     "mixed_training_batches",

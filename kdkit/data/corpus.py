@@ -89,7 +89,7 @@ class Corpus:
 
     def _texts_of(self, path):
         index = None
-        for number, line in _numbered_lines(path):
+        for number, line in numbered_lines(path):
             if self.column is not None:
                 if number == 1:
                     index = self._column_index(path, line)
@@ -117,7 +117,7 @@ class Corpus:
         return headings.index(self.column)
 
 
-def _numbered_lines(path):
+def numbered_lines(path):
     """Yields line number, from 1, and text of every line."""
     with contextlib.ExitStack() as stack:
         try:

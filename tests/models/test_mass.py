@@ -9,6 +9,7 @@ from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
 from kdkit.models import MassSeq2SeqLMPreprocessor
+from kdkit.models import MassTokenizer
 from kdkit.models import train_sentence_pieces
 
 SIZES = {
@@ -203,8 +204,14 @@ GERMAN = ["ein mann rennt", "ein hund schläft", "zwei männer rennen"]
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"])
+def proto():
+    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto
+
+
+@pytest.fixture
+def tokenizer(proto):
+    # Of each test its own: TensorFlow forgets it when sessions are cleared.
+    return MassTokenizer(proto)
 
 
 def test_a_vocabulary_spells_everything_and_knows_its_languages(tokenizer):

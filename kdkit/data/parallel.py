@@ -1,0 +1,130 @@
+"""Pairs of texts, such as sentences and their translations."""
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+
+from kdkit.data.corpus import numbered_lines
+from kdkit.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelText:
+    """Sources and what is to be written of them.
+
+    Args:
+        files: tuple of strings or paths. Two UTF-8 files with one text a line,
+            the source's first, whose lines belong together; or with `columns`
+            one or more tab-separated tables with a header.
+        columns: tuple of two strings, or `None`. The headings of the columns
+            of source and target. Defaults to `None`.
+
+    Raises:
+        UsageError: if files and columns do not make pairs.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, str] | None = None
+
+    def __post_init__(self):
+        if self.columns is None and len(self.files) != 2:
+            raise UsageError(
+                "Parallel text is two files, of the source and of the target, "
+                "or tables with a column of each. Received: "
+                f"{len(self.files)} files and no columns."
+            )
+        if self.columns is not None and (
+            not self.files or len(set(self.columns)) != 2
+        ):
+            raise UsageError(
+                "Tables of parallel text have a column for the source and "
+                f"another for the target. Received: columns={self.columns}, "
+                f"{len(self.files)} files."
+            )
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yields source and target, holding one line of each file at a time.
+
+        Raises:
+            UsageError: with file and line number for a side that is empty, a
+                column that is missing or a line that is not UTF-8; with both
+                counts if the files have not as many lines.
+        """
+        if self.columns is None:
+            yield from self._lines_of_both()
+        else:
+            for file in self.files:
+                yield from self._rows(pathlib.Path(file))
+
+    def check(self) -> int:
+        """Reads all of it, and returns how many pairs there are.
+
+        Raises:
+            UsageError: as `pairs` does.
+        """
+        return sum(1 for _ in self.pairs())
+
+    def _lines_of_both(self):
+        source, target = map(pathlib.Path, self.files)
+        with contextlib.ExitStack() as stack:
+            lines = [
+                stack.enter_context(contextlib.closing(numbered_lines(path)))
+                for path in (source, target)
+            ]
+            for first, second in itertools.zip_longest(*lines):
+                if first is None or second is None:
+                    raise _different_counts(source, target)
+                number = first[0]
+                yield (
+                    _not_empty(source, number, first[1]),
+                    _not_empty(target, number, second[1]),
+                )
+
+    def _rows(self, path):
+        places = None
+        for number, line in numbered_lines(path):
+            cells = line.split("\t")
+            if places is None:
+                missing = [name for name in self.columns if name not in cells]
+                if missing:
+                    raise UsageError(
+                        f"{path}, line 1: expected a header with "
+                        f"{missing}. Received: {cells}. Name other columns."
+                    )
+                places = [cells.index(name) for name in self.columns]
+                continue
+            if len(cells) <= max(places):
+                raise UsageError(
+                    f"{path}, line {number}: expected at least "
+                    f"{max(places) + 1} columns. Received: {len(cells)}. Mend "
+                    "or remove the line."
+                )
+            source, target = (
+                _not_empty(path, number, cells[place]) for place in places
+            )
+            yield source, target
+
+
+def _not_empty(path, number, text):
+    text = text.strip()
+    if not text:
+        raise UsageError(
+            f"{path}, line {number}: expected a text on each side. Received: "
+            "an empty one. Remove the pair from both sides."
+        )
+    return text
+
+
+def _different_counts(*paths):
+    counts = [sum(1 for _ in numbered_lines(path)) for path in paths]
+    return UsageError(
+        "The lines of parallel files belong together. Expected as many in "
+        "both. Received: "
+        + ", ".join(
+            f"{count} in {path}"
+            for path, count in zip(paths, counts, strict=True)
+        )
+        + "."
+    )

@@ -1,0 +1,263 @@
+"""Pairs of texts, their tokens, and batches with little padding."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from kdkit.data import ParallelText
+from kdkit.data import SpanMasker
+from kdkit.data import SpanMasking
+from kdkit.data import encode_sentences
+from kdkit.data import join_sentences
+from kdkit.data import pair_batches
+from kdkit.data import span_batches
+from kdkit.data import token_batches
+from kdkit.errors import UsageError
+from kdkit.models import MassTokenizer
+from kdkit.models import train_sentence_pieces
+
+ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
+GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
+
+
+@pytest.fixture(scope="module")
+def proto():
+    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto
+
+
+@pytest.fixture
+def tokenizer(proto):
+    # Of each test its own: TensorFlow forgets it when sessions are cleared.
+    return MassTokenizer(proto)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A function that writes lines to the files of both sides."""
+
+    def write(*sides):
+        paths = [tmp_path / name for name in ("text.en", "text.de")]
+        for path, lines in zip(paths, sides, strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines))
+        return tuple(map(str, paths))
+
+    return write
+
+
+def test_lines_of_two_files_are_pairs(files):
+    text = ParallelText(files(ENGLISH, GERMAN))
+    assert list(text.pairs()) == list(zip(ENGLISH, GERMAN, strict=True))
+    assert text.check() == 4
+
+
+def test_rows_of_tables_are_pairs(tmp_path):
+    table = tmp_path / "pairs.tsv"
+    table.write_text("id\twrong\tright\n1\ta mans\ta man\n2\tteh\tthe\n")
+    text = ParallelText((str(table),), ("wrong", "right"))
+    assert list(text.pairs()) == [("a mans", "a man"), ("teh", "the")]
+
+
+@pytest.mark.parametrize(
+    ("english", "german", "message"),
+    [
+        (ENGLISH, GERMAN[:3], r"Received: 4 in .*text.en, 3 in .*text.de"),
+        (ENGLISH[:1], GERMAN, r"Received: 1 in .*text.en, 4 in .*text.de"),
+        (ENGLISH, [*GERMAN[:2], " ", "x"], r"text.de, line 3: .*an empty one"),
+        (["", "a"], ["x", "y"], r"text.en, line 1: .*an empty one"),
+    ],
+)
+def test_lines_that_make_no_pairs_are_told(files, english, german, message):
+    with pytest.raises(UsageError, match=message):
+        ParallelText(files(english, german)).check()
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("a\tb\n1\t2\n", ("a", "c"), r"line 1: expected a header with \['c'\]"),
+        ("a\tb\n1\n", ("a", "b"), "line 2: expected at least 2 columns"),
+        ("a\tb\n1\t\n", ("a", "b"), "line 2: .*an empty one"),
+    ],
+)
+def test_tables_that_make_no_pairs_are_told(
+    tmp_path, content, columns, message
+):
+    table = tmp_path / "pairs.tsv"
+    table.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        ParallelText((str(table),), columns).check()
+
+
+@pytest.mark.parametrize(
+    ("files", "columns", "message"),
+    [
+        (("a",), None, "1 files and no columns"),
+        (("a",), ("x", "x"), r"columns=\('x', 'x'\)"),
+        ((), ("x", "y"), "0 files"),
+    ],
+)
+def test_files_without_two_sides_are_refused(files, columns, message):
+    with pytest.raises(UsageError, match=message):
+        ParallelText(files, columns)
+
+
+def test_a_sentence_stands_between_its_language_and_an_end(tokenizer):
+    encoded = encode_sentences(GERMAN, tokenizer, 8, "de")
+    rows = encoded.padded(np.arange(4))
+    for row, text in zip(rows, GERMAN, strict=True):
+        own = list(np.array(tokenizer(text)))[:6]
+        expected = [
+            *(tokenizer.token_to_id("<de>"), *own, tokenizer.end_token_id)
+        ]
+        assert list(row) == (expected + 8 * [0])[: rows.shape[1]]
+    full = [len(np.array(tokenizer(text))) for text in GERMAN]
+    assert encoded.num_truncated == sum(length > 6 for length in full)
+
+
+@pytest.mark.parametrize(
+    ("texts", "length", "language", "message"),
+    [
+        (GERMAN, 2, "de", "sequence_length=2"),
+        ([], 8, "de", "no sentences"),
+        (GERMAN, 8, "fr", "no token for the language 'fr'"),
+    ],
+)
+def test_sentences_that_cannot_be_encoded_are_told(
+    tokenizer, texts, length, language, message
+):
+    with pytest.raises(UsageError, match=message):
+        encode_sentences(texts, tokenizer, length, language)
+
+
+def lengths_of(count, seed=0):
+    """Lengths as those of sentences are, and of translations near them."""
+    rng = np.random.default_rng(seed)
+    source = np.maximum(3, rng.lognormal(2.7, 0.4, count)).astype(int)
+    target = np.maximum(3, source * rng.normal(1.1, 0.2, count)).astype(int)
+    return [source, target]
+
+
+def test_a_batch_has_no_more_tokens_than_asked_and_little_padding():
+    lengths = lengths_of(5000)
+    batches = token_batches(lengths, 1024, seed=0, epoch=0)
+    assert sorted(np.concatenate(batches)) == list(range(5000))
+    padded = [
+        sum(side[rows].max() for side in lengths) * len(rows)
+        for rows in batches
+    ]
+    assert max(padded) <= 1024
+    assert sum(side.sum() for side in lengths) > 0.8 * sum(padded)
+
+
+def test_a_row_that_is_too_long_has_a_batch_of_its_own():
+    batches = token_batches([np.array([3, 50, 3])], 10, seed=0, epoch=0)
+    assert sorted(map(len, batches)) == [1, 2]
+
+
+def test_epochs_differ_but_not_in_their_number_of_batches():
+    lengths = lengths_of(500)
+    first, again, second = (
+        token_batches(lengths, 256, seed=1, epoch=epoch) for epoch in (0, 0, 1)
+    )
+    assert [list(rows) for rows in first] == [list(rows) for rows in again]
+    assert [list(rows) for rows in first] != [list(rows) for rows in second]
+    assert len(first) == len(second)
+
+
+def test_a_pair_is_read_up_to_its_end_and_predicted_from_its_first_word(
+    tokenizer,
+):
+    sides = [
+        encode_sentences(texts, tokenizer, 30, language)
+        for texts, language in ((ENGLISH, "en"), (GERMAN, "de"))
+    ]
+    dataset, steps = pair_batches(*sides, max_tokens=10_000, seed=0)
+    assert steps == 1
+    x, y, weight = next(iter(dataset))
+    found = {
+        tuple(target[kept > 0]): (tuple(before[kept > 0]), tuple(place))
+        for target, before, kept, place in zip(
+            y.numpy(),
+            x["decoder_token_ids"].numpy(),
+            weight.numpy(),
+            x["decoder_positions"].numpy(),
+            strict=True,
+        )
+    }
+    end, language = tokenizer.end_token_id, tokenizer.token_to_id("<de>")
+    longest = y.shape[1]
+    for text in GERMAN:
+        own = tuple(np.array(tokenizer(text)))
+        before, places = found[*own, end]
+        assert before == (language, *own)
+        size = len(own) + 1
+        assert places == (*range(size), *(longest - size) * [0])
+
+
+def test_training_on_pairs_can_go_on_where_it_stopped(tokenizer):
+    sides = [
+        encode_sentences(20 * texts, tokenizer, 30, language)
+        for texts, language in ((ENGLISH, "en"), (GERMAN, "de"))
+    ]
+    whole, steps = pair_batches(*sides, max_tokens=100, seed=3)
+    later, _ = pair_batches(*sides, max_tokens=100, seed=3, first_epoch=1)
+    expected = list(whole.skip(steps).take(2))
+    for (x, y, _), (again, target, _) in zip(
+        expected, later.take(2), strict=True
+    ):
+        np.testing.assert_array_equal(y, target)
+        for name, value in x.items():
+            np.testing.assert_array_equal(value, again[name])
+
+
+def test_spans_are_of_sentences_of_all_languages(tokenizer):
+    both = join_sentences(
+        encode_sentences(ENGLISH, tokenizer, 30, "en"),
+        encode_sentences(GERMAN, tokenizer, 30, "de"),
+    )
+    masker = SpanMasker(SpanMasking(), tokenizer)
+    dataset, steps = span_batches(both, masker, max_tokens=60, seed=0)
+    first_tokens, spans = [], 0
+    for x, y, weight in dataset.take(steps):
+        first_tokens += list(x["decoder_token_ids"][:, 0].numpy())
+        spans += int(weight.numpy().sum())
+        assert y.shape == weight.shape
+    of = tokenizer.token_to_id
+    assert sorted(first_tokens) == sorted(4 * [of("<en>")] + 4 * [of("<de>")])
+    assert spans == sum(
+        max(1, round((length - 2) / 2)) for length in both.lengths
+    )
+    again, _ = span_batches(both, masker, max_tokens=60, seed=0)
+    other, _ = span_batches(both, masker, 60, seed=0, first_epoch=1)
+    order = [
+        np.concatenate([y.numpy().ravel() for _, y, _ in data.take(steps)])
+        for data in (dataset, again, other)
+    ]
+    np.testing.assert_array_equal(order[0], order[1])
+    assert not np.array_equal(order[0], order[2])
+
+
+DATA = pathlib.Path(
+    os.environ.get(
+        "KDKIT_DATA", pathlib.Path(__file__).parents[3] / "shared/data"
+    )
+)
+
+
+@pytest.mark.skipif(
+    not (DATA / "multi30k").is_dir(), reason="needs ../shared or KDKIT_DATA"
+)
+def test_four_of_five_tokens_of_real_batches_are_real():
+    text = ParallelText(
+        tuple(str(DATA / f"multi30k/train.{name}") for name in ("en", "de"))
+    )
+    words = [[len(side.split()) + 2 for side in pair] for pair in text.pairs()]
+    lengths = list(np.array(words).T)
+    batches = token_batches(lengths, 2048, seed=0, epoch=0)
+    padded = sum(
+        sum(side[rows].max() for side in lengths) * len(rows)
+        for rows in batches
+    )
+    assert sum(side.sum() for side in lengths) > 0.8 * padded
