@@ -4,8 +4,10 @@
 against the Keras model; `generate` continues a text with such a file.
 """
 
+from kdkit.decoding.beams import Beams
+from kdkit.decoding.beams import make_beam_search
 from kdkit.decoding.litert import to_litert
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.text import generate
 
-__all__ = ["DecoderStep", "generate", "to_litert"]
+__all__ = ["Beams", "make_beam_search", "DecoderStep", "generate", "to_litert"]

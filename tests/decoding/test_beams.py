@@ -1,0 +1,154 @@
+"""Beam search: against all texts there are, and against greedy decoding."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from kdkit.decoding import Beams
+from kdkit.decoding import make_beam_search
+from kdkit.errors import UsageError
+from kdkit.models import MassBackbone
+from kdkit.models import MassSeq2SeqLM
+
+VOCABULARY_SIZE, FIRST, END = 5, 1, 2
+LENGTH = 5  # the first token, up to three, and an end
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    made = MassSeq2SeqLM(
+        MassBackbone(VOCABULARY_SIZE, 1, 2, 2, 8, 12, max_sequence_length=8)
+    )
+    rng = np.random.default_rng(3)
+    made.set_weights(
+        [
+            value + rng.normal(0, 0.4, value.shape)
+            for value in made.get_weights()
+        ]
+    )
+    return made
+
+
+@pytest.fixture
+def source():
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, VOCABULARY_SIZE, (4, 6)).astype("int32")
+    mask = np.ones_like(ids)
+    mask[1, 4:] = 0
+    return ids, mask
+
+
+def all_texts():
+    """Every text that ends, or has no room for an end."""
+    ordinary = [token for token in range(VOCABULARY_SIZE) if token != END]
+    for length in range(LENGTH):
+        for words in itertools.product(ordinary, repeat=length):
+            if length < LENGTH - 1:
+                yield [FIRST, *words, END]
+            else:
+                yield [FIRST, *words]
+
+
+@pytest.fixture
+def chances(model, source):
+    """Log probabilities of what follows each beginning, without any cache.
+
+    A dict from the words behind the first token to an array of shape
+    (sources, vocabulary).
+    """
+    ids, mask = source
+    ordinary = [token for token in range(VOCABULARY_SIZE) if token != END]
+    texts = list(itertools.product(ordinary, repeat=LENGTH - 2))
+    before = np.array([(FIRST, *words) for words in texts])
+    before = np.repeat(before, len(ids), axis=0)
+    logits = model(
+        {
+            "encoder_token_ids": np.tile(ids, (len(texts), 1)),
+            "encoder_padding_mask": np.tile(mask, (len(texts), 1)),
+            "decoder_token_ids": before,
+            "decoder_padding_mask": np.ones_like(before),
+            "decoder_positions": np.tile(
+                np.arange(LENGTH - 1), (len(before), 1)
+            ),
+        }
+    )
+    logits = np.array(keras.ops.log_softmax(logits))
+    logits = logits.reshape(len(texts), len(ids), LENGTH - 1, -1)
+    return {
+        words[:length]: logits[number, :, length]
+        for number, words in enumerate(texts)
+        for length in range(LENGTH - 1)
+    }
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A beam that keeps every text open."""
+    return VOCABULARY_SIZE**3
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+def test_a_beam_of_everything_finds_the_best_text(
+    model, source, chances, wide, length_penalty
+):
+    best = [(-np.inf, None)] * len(source[0])
+    for text in all_texts():
+        words = tuple(text[1:])
+        scores = (
+            sum(
+                chances[words[:place]][:, word]
+                for place, word in enumerate(words)
+            )
+            / len(words) ** length_penalty
+        )
+        best = [
+            max(old, (score, text), key=lambda pair: pair[0])
+            for old, score in zip(best, scores, strict=True)
+        ]
+    search = make_beam_search(model, Beams(wide, length_penalty), LENGTH, END)
+    tokens, scores = search(*source, np.full(len(source[0]), FIRST, "int32"))
+    expected = [
+        (text + LENGTH * [END])[:LENGTH] for text in (text for _, text in best)
+    ]
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_allclose(scores, [score for score, _ in best], rtol=1e-4)
+
+
+def test_a_beam_of_one_takes_the_best_token_each_time(model, source, chances):
+    search = make_beam_search(model, Beams(1), LENGTH, END)
+    tokens, _ = search(*source, np.full(len(source[0]), FIRST, "int32"))
+    for row in range(len(source[0])):
+        words = ()
+        while len(words) < LENGTH - 1 and END not in words:
+            words += (int(chances[words][row].argmax()),)
+        text = [FIRST, *words, *LENGTH * [END]]
+        assert list(tokens[row].numpy()) == text[:LENGTH]
+
+
+def test_a_wider_beam_is_never_worse(model, source):
+    first = np.full(len(source[0]), FIRST, "int32")
+    scores = [
+        make_beam_search(model, Beams(size), LENGTH, END)(*source, first)[1]
+        for size in (1, 125)
+    ]
+    assert np.all(scores[1] >= scores[0] - 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam_size": 0}, "beam_size=0"),
+        ({"length_penalty": -0.1}, "length_penalty=-0.1"),
+    ],
+)
+def test_impossible_beams_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
+        Beams(**settings)
+
+
+def test_no_room_for_a_token_is_refused(model):
+    with pytest.raises(UsageError, match="max_length=1"):
+        make_beam_search(model, Beams(), 1, END)
