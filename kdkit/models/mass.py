@@ -39,6 +39,7 @@ class MassBackbone(keras_hub.models.Backbone):
         max_sequence_length: int. Number of position embeddings of each half.
             Defaults to `512`.
         dtype: dtype or `keras.DTypePolicy`. Defaults to Keras' own.
+        kwargs: of `keras_hub.models.Backbone`, such as `name`.
 
     Call arguments:
         inputs: dict of `int32` tensors of shape `(batch_size, length)`, where
@@ -217,6 +218,7 @@ class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
         backbone: `MassBackbone`.
         preprocessor: a `keras_hub.models.Seq2SeqLMPreprocessor`, or `None` for
             a model on token ids. Defaults to `None`.
+        kwargs: of `keras_hub.models.Seq2SeqLM`, such as `name`.
 
     Returns of a call:
         float tensor of shape `(batch_size, decoder_length, vocabulary_size)`,

@@ -24,6 +24,7 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             to. Defaults to `128`.
         source_language: string or `None`. Defaults to `None`.
         target_language: string or `None`. Defaults to `None`.
+        kwargs: of `keras_hub.models.Seq2SeqLMPreprocessor`.
 
     Raises:
         UsageError: (a `ValueError`) for a language without a token, when texts

@@ -21,7 +21,8 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
 
     Args:
         proto: bytes or string. The model of SentencePiece, or its file, in
-            which `<pad>`, `<unk>`, `<s>`, `</s>` and `<mask>` are.
+            which `<pad>`, `<unk>`, `<s>`, `</s>` and `<mask>` are. `None` for a
+            tokenizer whose files are loaded later. Defaults to `None`.
         kwargs: of `keras_hub.tokenizers.SentencePieceTokenizer`.
 
     Attributes:
@@ -30,6 +31,9 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     Raises:
         UsageError: (a `ValueError`) if a special token is not in it.
     """
+
+    def __init__(self, proto=None, **kwargs):
+        super().__init__(proto, **kwargs)
 
     def set_proto(self, proto):
         super().set_proto(proto)
