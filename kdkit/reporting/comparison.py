@@ -191,6 +191,8 @@ def _metric(group, arm):
     values = metric_values(group, arm)
     if not values:
         return DOES_NOT_APPLY
+    if arm == "teacher":  # which the runs share
+        values = list(dict.fromkeys(values))
     text = shown.number(statistics.fmean(values))
     if len(values) > 1:
         text += f" ± {shown.number(statistics.stdev(values))}"
