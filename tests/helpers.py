@@ -26,6 +26,18 @@ def softmax(logits):
     return np.exp(log_softmax(logits))
 
 
+def with_random_weights(model, scale=0.3, seed=0):
+    """The model, further from its start, so that differences show."""
+    rng = np.random.default_rng(seed)
+    model.set_weights(
+        [
+            value + rng.normal(0, scale, value.shape)
+            for value in model.get_weights()
+        ]
+    )
+    return model
+
+
 def bert(
     num_layers=2,
     hidden_dim=8,

@@ -7,7 +7,15 @@ against the Keras model; `generate` continues a text with such a file.
 from kdkit.decoding.beams import Beams
 from kdkit.decoding.beams import make_beam_search
 from kdkit.decoding.litert import to_litert
+from kdkit.decoding.seq2seq_step import Seq2SeqStep
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.text import generate
 
-__all__ = ["Beams", "make_beam_search", "DecoderStep", "generate", "to_litert"]
+__all__ = [
+    "Beams",
+    "DecoderStep",
+    "Seq2SeqStep",
+    "generate",
+    "make_beam_search",
+    "to_litert",
+]

@@ -7,6 +7,7 @@ tests/models/test_families.py and tests/decoding/ pin what is assumed of them.
 
 from kdkit.families import find_backbone
 from kdkit.taps.cached_block import block_step
+from kdkit.taps.cached_block import source_keys_values
 from kdkit.taps.entries import LENGTH
 from kdkit.taps.entries import Entry
 from kdkit.taps.entries import sizes
@@ -43,6 +44,7 @@ __all__ = [
     "ModelShape",
     "TappedModel",
     "block_step",
+    "source_keys_values",
     "check_taps",
     "describe",
     "find_backbone",

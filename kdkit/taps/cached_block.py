@@ -3,7 +3,8 @@
 keras-hub's blocks give back the whole cache with every token, which copies it
 several times; here the new keys and values come back alone. The private names
 of `TransformerDecoder` that this needs are `_self_attention_layer`,
-`_self_attention_layer_norm`, `_feedforward_layer_norm`,
+`_self_attention_layer_norm`, `_cross_attention_layer`,
+`_cross_attention_layer_norm`, `_feedforward_layer_norm`,
 `_feedforward_intermediate_dense` and `_feedforward_output_dense`.
 """
 
@@ -12,11 +13,29 @@ from keras import ops
 MASKED = -1e9  # the attention logit of what is not there
 
 
-def block_step(block, state, keys, values, is_past):
+def source_keys_values(block, encoded):
+    """What a block's attention to the source reads of it.
+
+    Args:
+        block: `keras_hub.layers.TransformerDecoder` with cross-attention.
+        encoded: tensor of shape `(batch_size, source_length, hidden_dim)`.
+
+    Returns:
+        Tuple of keys and values, of shape `(batch_size, num_heads,
+        source_length, head_dim)`.
+    """
+    attention = block._cross_attention_layer
+    return tuple(
+        _by_head(project(encoded))
+        for project in (attention.key_dense, attention.value_dense)
+    )
+
+
+def block_step(block, state, keys, values, is_past, source=None):
     """Runs a block on one position.
 
     Args:
-        block: `keras_hub.layers.TransformerDecoder` without cross-attention.
+        block: `keras_hub.layers.TransformerDecoder`.
         state: tensor of shape `(batch_size, 1, hidden_dim)`, what the block
             takes at the new position.
         keys: tensor of shape `(batch_size, num_heads, sequence_length,
@@ -25,6 +44,10 @@ def block_step(block, state, keys, values, is_past):
         values: tensor of the same shape.
         is_past: bool tensor of shape `(sequence_length,)`, which positions
             these are.
+        source: `None` for a block without cross-attention, or a tuple of keys
+            and values of the source, as `source_keys_values` returns them, and
+            a bool tensor of shape `(batch_size, source_length)`, which of its
+            tokens are not padding. Defaults to `None`.
 
     Returns:
         Tuple of the block's output, of the shape of `state`, and the new
@@ -40,6 +63,14 @@ def block_step(block, state, keys, values, is_past):
     state = residual + attended
     if not block.normalize_first:
         state = block._self_attention_layer_norm(state)
+    if source is not None:
+        residual = state
+        if block.normalize_first:
+            state = block._cross_attention_layer_norm(state)
+        attention = block._cross_attention_layer
+        state = residual + _attend_to_source(attention, state, *source)
+        if not block.normalize_first:
+            state = block._cross_attention_layer_norm(state)
     residual = state
     if block.normalize_first:
         state = block._feedforward_layer_norm(state)
@@ -51,9 +82,8 @@ def block_step(block, state, keys, values, is_past):
 
 
 def _attend(attention, state, keys, values, is_past):
-    # To (batch_size, num_heads, 1, head_dim).
     query, key, value = (
-        ops.transpose(project(state), (0, 2, 1, 3))
+        _by_head(project(state))
         for project in (
             attention.query_dense,
             attention.key_dense,
@@ -70,3 +100,17 @@ def _attend(attention, state, keys, values, is_past):
     read = read + probs[..., length:] * value
     output = attention.output_dense(ops.transpose(read, (0, 2, 1, 3)))
     return output, key, value
+
+
+def _attend_to_source(attention, state, keys, values, is_real):
+    query = _by_head(attention.query_dense(state))
+    query = query * ops.cast(attention.key_dim**-0.5, query.dtype)
+    logits = ops.einsum("bhqd,bhkd->bhqk", query, keys)
+    logits = ops.where(is_real[:, None, None], logits, MASKED)
+    read = ops.matmul(ops.softmax(logits), values)
+    return attention.output_dense(ops.transpose(read, (0, 2, 1, 3)))
+
+
+def _by_head(projected):
+    """To `(batch_size, num_heads, length, head_dim)`."""
+    return ops.transpose(projected, (0, 2, 1, 3))

@@ -1,0 +1,140 @@
+"""An encoder-decoder at work: the source once, then one token at a time."""
+
+import dataclasses
+
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.models import MassSeq2SeqLM
+from kdkit.taps import block_step
+from kdkit.taps import source_keys_values
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq2SeqStep:
+    """An encoder-decoder that writes one token at a time.
+
+    The caller keeps what the decoder reads of the source and the keys and
+    values of the tokens so far, so that nothing is computed twice.
+
+    Args:
+        model: `kdkit.models.MassSeq2SeqLM`.
+        source_length: int. Tokens of a source, with its padding.
+        sequence_length: int. Tokens of a target that there is room for.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is no encoder-decoder or has
+            fewer positions.
+    """
+
+    model: object
+    source_length: int
+    sequence_length: int
+
+    def __post_init__(self):
+        if not isinstance(self.model, MassSeq2SeqLM):
+            raise UsageError(
+                "Expected a kdkit.models.MassSeq2SeqLM. Received: "
+                f"{type(self.model).__name__}."
+            )
+        longest = self.model.backbone.max_sequence_length
+        for name in ("source_length", "sequence_length"):
+            length = getattr(self, name)
+            if not 1 <= length <= longest:
+                raise UsageError(
+                    f"Expected a length of 1 to {longest}, the model's "
+                    f"positions. Received: {name}={length}."
+                )
+
+    @property
+    def num_layers(self) -> int:
+        """Blocks of the decoder."""
+        return self.model.backbone.decoder_num_layers
+
+    @property
+    def cache_shape(self) -> tuple[int, int, int]:
+        """`(num_heads, sequence_length, head_dim)`."""
+        backbone = self.model.backbone
+        head_dim = backbone.hidden_dim // backbone.num_heads
+        return (backbone.num_heads, self.sequence_length, head_dim)
+
+    @property
+    def source_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of what each block reads of the source."""
+        return self._names("source_keys", "source_values")
+
+    @property
+    def cache_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of the keys and the values of each block."""
+        return self._names("keys", "values")
+
+    def encode(self, token_ids, padding_mask) -> dict:
+        """Reads a source.
+
+        Args:
+            token_ids: int tensor of shape `(batch_size, source_length)`.
+            padding_mask: int tensor of that shape, 0 for padding.
+
+        Returns:
+            A dict of float tensors of shape `(batch_size, num_heads,
+            source_length, head_dim)` by `source_names`.
+        """
+        backbone = self.model.backbone
+        encoded = backbone.encode(token_ids, padding_mask)
+        read = {}
+        for block, names in zip(
+            backbone.decoder_transformer_layers, self.source_names, strict=True
+        ):
+            made = source_keys_values(block, encoded)
+            read |= dict(zip(names, made, strict=True))
+        return read
+
+    def step(self, token_ids, position, padding_mask, cache) -> dict:
+        """Reads a token of the target, and says what follows.
+
+        Args:
+            token_ids: int tensor of shape `(batch_size,)`.
+            position: int tensor of shape `()`. Where the tokens stand, from 0.
+            padding_mask: int tensor of shape `(batch_size, source_length)`.
+            cache: dict of what `encode` returned, and of keys and values of
+                shape `(batch_size, *cache_shape)` by `cache_names`. What stands
+                at `position` and behind it does not count, if it is finite.
+
+        Returns:
+            A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
+            `new_keys` and `new_values`, of shape `(num_layers, batch_size,
+            num_heads, head_dim)`, which belong at `position`.
+        """
+        backbone = self.model.backbone
+        state = backbone.token_embedding(token_ids)[:, None]
+        table = backbone.decoder_position_embedding.position_embeddings
+        state = backbone.decoder_embeddings_layer_norm(
+            state + ops.take(table, position, axis=0)
+        )
+        is_past = ops.arange(self.sequence_length) < position
+        is_real = ops.cast(padding_mask, "bool")
+        new_keys, new_values = [], []
+        for block, own, of_source in zip(
+            backbone.decoder_transformer_layers,
+            self.cache_names,
+            self.source_names,
+            strict=True,
+        ):
+            keys, values = (cache[name] for name in own)
+            source = (*(cache[name] for name in of_source), is_real)
+            state, key, value = block_step(
+                block, state, keys, values, is_past, source
+            )
+            new_keys.append(key[:, :, 0])
+            new_values.append(value[:, :, 0])
+        return {
+            "logits": backbone.token_embedding(state[:, 0], reverse=True),
+            "new_keys": ops.stack(new_keys),
+            "new_values": ops.stack(new_values),
+        }
+
+    def _names(self, keys, values):
+        return tuple(
+            (f"{keys}_{index}", f"{values}_{index}")
+            for index in range(self.num_layers)
+        )
