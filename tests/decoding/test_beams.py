@@ -5,6 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from helpers import with_random_weights
 
 from kdkit.decoding import Beams
 from kdkit.decoding import make_beam_search
@@ -22,14 +23,7 @@ def model():
     made = MassSeq2SeqLM(
         MassBackbone(VOCABULARY_SIZE, 1, 2, 2, 8, 12, max_sequence_length=8)
     )
-    rng = np.random.default_rng(3)
-    made.set_weights(
-        [
-            value + rng.normal(0, 0.4, value.shape)
-            for value in made.get_weights()
-        ]
-    )
-    return made
+    return with_random_weights(made, scale=0.4, seed=3)
 
 
 @pytest.fixture

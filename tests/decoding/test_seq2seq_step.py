@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from helpers import bert
 from helpers import to_numpy
+from helpers import with_random_weights
 
 from kdkit.decoding import Seq2SeqStep
 from kdkit.errors import UsageError
@@ -20,14 +21,7 @@ def model():
     made = MassSeq2SeqLM(
         MassBackbone(20, 1, 2, 2, 8, 12, max_sequence_length=8)
     )
-    rng = np.random.default_rng(0)
-    made.set_weights(
-        [
-            value + rng.normal(0, 0.3, value.shape)
-            for value in made.get_weights()
-        ]
-    )
-    return made
+    return with_random_weights(made)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from helpers import with_random_weights
 
 from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
@@ -42,15 +43,7 @@ TWO_OF_40_000 = {"vocabulary_size": 40_000, "decoder_vocabulary_size": 40_000}
 def model():
     keras.utils.set_random_seed(0)
     made = MassSeq2SeqLM(MassBackbone(**SIZES))
-    rng = np.random.default_rng(0)
-    # Larger than at the start of training, so that differences show.
-    made.set_weights(
-        [
-            value + rng.normal(0, 0.3, value.shape)
-            for value in made.get_weights()
-        ]
-    )
-    return made
+    return with_random_weights(made)
 
 
 @pytest.fixture

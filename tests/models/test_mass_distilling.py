@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from helpers import log_softmax
+from helpers import with_random_weights
 
 from kdkit import Distiller
 from kdkit import Objective
@@ -19,14 +20,7 @@ def make_model(width, seed):
     model = MassSeq2SeqLM(
         MassBackbone(VOCABULARY_SIZE, 1, 1, 2, width, 12, dropout=0.0)
     )
-    rng = np.random.default_rng(seed)
-    model.set_weights(
-        [
-            value + rng.normal(0, 0.3, value.shape)
-            for value in model.get_weights()
-        ]
-    )
-    return model
+    return with_random_weights(model, seed=seed)
 
 
 @pytest.fixture(scope="module")
