@@ -7,6 +7,7 @@ against the Keras model; `generate` continues a text with such a file.
 from kdkit.decoding.beams import Beams
 from kdkit.decoding.beams import make_beam_search
 from kdkit.decoding.litert import to_litert
+from kdkit.decoding.seq2seq_litert import seq2seq_to_litert
 from kdkit.decoding.seq2seq_step import Seq2SeqStep
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.text import generate
@@ -17,5 +18,6 @@ __all__ = [
     "Seq2SeqStep",
     "generate",
     "make_beam_search",
+    "seq2seq_to_litert",
     "to_litert",
 ]

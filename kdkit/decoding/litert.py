@@ -1,13 +1,12 @@
 """Decoders to LiteRT files that read one token at a time."""
 
 import pathlib
-import tempfile
 from collections.abc import Iterable
 
-import keras
 import numpy as np
 import tensorflow as tf
 
+from kdkit.decoding.converting import converted
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.step import num_positions
 from kdkit.errors import UsageError
@@ -16,7 +15,6 @@ from kdkit.export import LiteRTDecoder
 from kdkit.export import metadata
 from kdkit.export.litert_decoder import SIGNATURE
 from kdkit.export.options import check_arguments
-from kdkit.export.options import converter_options
 from kdkit.export.shared_table import share_table
 from kdkit.export.verification import compare_file
 from kdkit.export.verification import reference_outputs
@@ -134,20 +132,9 @@ def _convert(step, precision):
         token_ids, position = inputs.pop("token_ids"), inputs.pop("position")
         return step(token_ids, position, inputs)
 
-    archive = keras.export.ExportArchive()
-    archive.track(step.model.backbone)  # not a tokenizer that it came with
-    archive.add_endpoint(SIGNATURE, run, input_signature=[signature])
-    with tempfile.TemporaryDirectory() as folder:
-        archive.write_out(folder, verbose=False)
-        converter = tf.lite.TFLiteConverter.from_saved_model(
-            folder, signature_keys=[SIGNATURE]
-        )
-        options = converter_options(precision)
-        for name, value in options.pop("target_spec").items():
-            setattr(converter.target_spec, name, value)
-        for name, value in options.items():
-            setattr(converter, name, value)
-        return converter.convert()
+    # Its backbone, not a tokenizer that it came with.
+    signatures = {SIGNATURE: (run, signature)}
+    return converted(step.model.backbone, signatures, precision)
 
 
 def _texts(given, step):

@@ -11,6 +11,7 @@ from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
 from kdkit.export.litert import to_litert
 from kdkit.export.litert_decoder import LiteRTDecoder
+from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_model import LiteRTModel
 from kdkit.export.options import PRECISIONS
 from kdkit.export.report import ExportReport
@@ -21,6 +22,7 @@ __all__ = [
     "ExportReport",
     "LatencyReport",
     "LiteRTDecoder",
+    "LiteRTSeq2Seq",
     "LiteRTModel",
     "measure_latencies",
     "measure_latency",

@@ -1,4 +1,4 @@
-"""Running `.tflite` files of a decoder's step."""
+"""Running `.tflite` files of a decoder's step, with a source or without."""
 
 import pathlib
 
@@ -13,6 +13,11 @@ from kdkit.export.litert_model import usage_errors
 SIGNATURE = "step"
 INPUTS = ("token_ids", "position")  # beside the keys and values
 NEW = {"keys_": "new_keys", "values_": "new_values"}  # of inputs, the outputs
+# The signatures. What a file runs unless asked otherwise is the first in the
+# order of the alphabet.
+DECODE = "decode"  # reads a token of the target
+ENCODE = "encode"  # reads a source
+MASK = "padding_mask"
 
 
 class LiteRTDecoder:
@@ -50,6 +55,7 @@ class LiteRTDecoder:
     """
 
     batch_size = 1
+    _signature = SIGNATURE
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
@@ -135,8 +141,8 @@ class LiteRTDecoder:
         The object that tells them must be gone before anything is run.
         """
         signatures = self._interpreter.get_signature_list()
-        if SIGNATURE in signatures:
-            runner = self._interpreter.get_signature_runner(SIGNATURE)
+        if self._signature in signatures:
+            runner = self._interpreter.get_signature_runner(self._signature)
             inputs, outputs = (
                 runner.get_input_details(),
                 runner.get_output_details(),
@@ -146,6 +152,73 @@ class LiteRTDecoder:
                 return inputs, outputs
         raise UsageError(
             f"Not the step of a decoder: {self.path}. Expected a file of "
-            f"kdkit.decoding.to_litert, with the signature {SIGNATURE!r}. "
-            f"Received: signatures {signatures}."
+            "kdkit.decoding, with the signature "
+            f"{self._signature!r}. Received: signatures {signatures}."
         )
+
+
+class LiteRTSeq2Seq(LiteRTDecoder):
+    """A `.tflite` file that reads a source and writes token by token.
+
+    `source_length` is how many tokens of a source there is room for; the rest
+    is as of `kdkit.export.LiteRTDecoder`.
+
+    Args:
+        path: string or path. A `.tflite` file as
+            `kdkit.decoding.seq2seq_to_litert` writes it.
+        threads: int. The number of CPU threads. Defaults to `1`.
+
+    Call arguments:
+        source_ids: int array of shape `(num_source_tokens,)`.
+        token_ids: int array of shape `(num_tokens,)`. The target from its
+            beginning.
+
+    Returns:
+        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits of
+        what follows each of the target's tokens.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is missing or not such a
+            file, or there is no room for a token.
+
+    Example:
+
+    ```python
+    student = kdkit.export.LiteRTSeq2Seq("student-int8.tflite")
+    student.read_source(source_ids)
+    logits = student.step(language_token_id)
+    logits = student.step(int(logits.argmax()))
+    ```
+    """
+
+    _signature = DECODE
+
+    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+        super().__init__(path, threads)
+        self.source_length = int(self._inputs[MASK]["shape"][1])
+
+    def __call__(self, source_ids, token_ids):
+        self.read_source(source_ids)
+        return super().__call__(token_ids)
+
+    def read_source(self, token_ids) -> None:
+        """Reads a source, and forgets the target that was written.
+
+        Args:
+            token_ids: int array of shape `(num_source_tokens,)`.
+        """
+        if not 1 <= len(token_ids) <= self.source_length:
+            raise UsageError(
+                f"{self.path} has room for a source of 1 to "
+                f"{self.source_length} tokens. Received: {len(token_ids)}."
+            )
+        ids, mask = np.zeros((2, 1, self.source_length), "int32")
+        ids[0, : len(token_ids)] = token_ids
+        mask[0, : len(token_ids)] = 1
+        with usage_errors(self.path):
+            encode = self._interpreter.get_signature_runner(ENCODE)
+            read = encode(token_ids=ids, padding_mask=mask)
+        del encode  # or the interpreter refuses to run
+        for name, value in (*read.items(), (MASK, mask)):
+            self._interpreter.set_tensor(self._inputs[name]["index"], value)
+        self.reset()

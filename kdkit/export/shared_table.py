@@ -105,8 +105,18 @@ def _look_up_rows(model, graph, gather, dequantize, table):
     gather.inputs = [int(gather.inputs[1]), int(table)]
     gather.outputs = [int(dequantize.outputs[0])]
     graph.operators.remove(dequantize)
-    # Tensors are known by their numbers, so the old one stays, without data.
-    model.buffers[graph.tensors[old].buffer].data = None
+    # Tensors are known by their numbers, so the old one stays, without data,
+    # unless another lookup needs that.
+    data = graph.tensors[old].buffer
+    users = [
+        number
+        for other in model.subgraphs
+        for operator in other.operators
+        for number in operator.inputs
+        if number >= 0 and other.tensors[number].buffer == data
+    ]
+    if not users:
+        model.buffers[data].data = None
 
 
 def _code(model, operator):

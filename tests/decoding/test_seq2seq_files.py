@@ -1,0 +1,135 @@
+"""Files of encoder-decoders: the same translation as from Keras."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import decoder
+from helpers import with_random_weights
+
+from kdkit import decoding
+from kdkit import export
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.models import MassBackbone
+from kdkit.models import MassSeq2SeqLM
+
+VOCABULARY, SOURCE, ROOM, FIRST = 120, 10, 12, 5
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    backbone = MassBackbone(
+        VOCABULARY, 1, 2, 2, 32, 40, max_sequence_length=ROOM
+    )
+    return with_random_weights(MassSeq2SeqLM(backbone), scale=0.2)
+
+
+@pytest.fixture(scope="module")
+def reports(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    return {
+        precision: decoding.seq2seq_to_litert(
+            model,
+            folder / f"{precision}.tflite",
+            precision,
+            source_length=SOURCE,
+            sequence_length=ROOM,
+        )
+        for precision in export.PRECISIONS
+    }
+
+
+def test_the_file_is_the_model(reports):
+    assert reports["fp32"].max_abs_difference < 1e-4
+    assert reports["fp32"].same_top_class == 1
+    assert reports["fp16"].max_abs_difference < 0.05
+    assert reports["int8"].same_top_class > 0.8
+    assert reports["fp32"].examples == 4 * ROOM
+    sizes = {name: report.size_bytes for name, report in reports.items()}
+    assert sizes["int8"] < sizes["fp16"] < sizes["fp32"]
+
+
+def test_weights_that_both_signatures_use_are_there_once(model, reports):
+    assert reports["fp32"].size_bytes < 1.5 * 4 * model.count_params()
+
+
+def test_greedy_text_is_that_of_keras(model, reports):
+    file = export.LiteRTSeq2Seq(reports["fp32"].file)
+    model.compile(sampler="greedy")
+    rng = np.random.default_rng(4)
+    prompt = np.zeros((1, ROOM), "int32")
+    prompt[0, 0] = FIRST
+    for length in (SOURCE, 3, 7):  # a second source knows nothing of the first
+        source = rng.integers(0, VOCABULARY, length)
+        written = model.generate(
+            {
+                "encoder_token_ids": source[np.newaxis],
+                "encoder_padding_mask": np.ones((1, length), "int32"),
+                "decoder_token_ids": prompt,
+                "decoder_padding_mask": np.arange(ROOM)[np.newaxis] < 1,
+            },
+            stop_token_ids=None,
+        )
+        expected = np.asarray(written["decoder_token_ids"])[0]
+        file.read_source(source)
+        text = [FIRST]
+        while len(text) < ROOM:
+            text.append(int(file.step(text[-1]).argmax()))
+        np.testing.assert_array_equal(text, expected)
+
+
+def test_the_users_pairs_are_compared(model, tmp_path):
+    pairs = [(np.arange(4), np.arange(6)), (np.arange(9), np.arange(2))]
+    report = decoding.seq2seq_to_litert(
+        model,
+        tmp_path / "file.tflite",
+        source_length=SOURCE,
+        sequence_length=ROOM,
+        verification_pairs=pairs,
+    )
+    assert report.examples == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_length": 13}, "source_length=13"),
+        ({"sequence_length": 0}, "sequence_length=0"),
+        ({"precision": "int4"}, "int4"),
+        ({"verification_pairs": []}, "Received: none"),
+        ({"verification_pairs": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),
+    ],
+)
+def test_wrong_arguments_are_told_and_leave_no_file(
+    model, tmp_path, changes, message
+):
+    settings = {"source_length": SOURCE, "sequence_length": ROOM} | changes
+    with pytest.raises(UsageError, match=message):
+        decoding.seq2seq_to_litert(model, tmp_path / "x.tflite", **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_diverged_model_leaves_no_file(tmp_path):
+    backbone = MassBackbone(20, 1, 1, 2, 8, 8, max_sequence_length=8)
+    broken = MassSeq2SeqLM(backbone)
+    broken.set_weights([np.nan * value for value in broken.get_weights()])
+    with pytest.raises(RunError):
+        decoding.seq2seq_to_litert(
+            broken, tmp_path / "x.tflite", source_length=4, sequence_length=4
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_source_without_room_is_refused(reports):
+    file = export.LiteRTSeq2Seq(reports["fp32"].file)
+    for length in (0, SOURCE + 1):
+        with pytest.raises(UsageError, match=f"Received: {length}"):
+            file.read_source(np.zeros(length, "int32"))
+
+
+def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
+    path = tmp_path / "decoder.tflite"
+    decoding.to_litert(decoder(1), path)
+    with pytest.raises(UsageError, match="with the signature .decode."):
+        export.LiteRTSeq2Seq(path)
