@@ -5,7 +5,7 @@ last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
 words. Without it such a run is measured on the text that it held out. What is
-measured of a run's model is noted in the run, for kdkit report.
+measured of a run directory is noted in it, for kdkit report.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
@@ -24,6 +24,7 @@ def add_arguments(parser):
 
 
 def run(options):
+    import contextlib
     import json
 
     from kdkit.cli.evaluating import open_measurable
@@ -34,4 +35,6 @@ def run(options):
         print(f"{name}: {value:.4f}")
     print(json.dumps(result))
     if model.run is not None and model.model is not None:
-        model.run.log("measurement", arm=model.arm, **result)
+        # A run that others may only read is measured all the same.
+        with contextlib.suppress(PermissionError):
+            model.run.log("measurement", arm=model.arm, **result)

@@ -17,6 +17,10 @@ from kdkit.models import perturbed
 from kdkit.reporting import plot_noise
 
 EVENT = "perturbation"
+# What points did not say at first, of how their text was read.
+LATER_FIELDS = {
+    "column", "one_document", "detokenizer", "sequence_length", "stride",
+}  # fmt: skip
 
 
 def perturb_models(options, sigmas) -> None:
@@ -87,7 +91,8 @@ def _check_same_data(models, opened):
         if about != data[0]:
             raise UsageError(
                 "Models are compared on the same data. Received: "
-                f"{models[0]} on {data[0]}, {model} on {about}."
+                f"{models[0]} on {data[0]}, {model} on {about}. Name the "
+                "text, --sequence-length or the split that is meant."
             )
 
 
@@ -124,7 +129,8 @@ def _points(opened, options, sigmas):
 def _known(events, fields):
     """The metrics of a point that its run has noted."""
     for event in events:
-        if fields.items() <= event.items():
+        noted = {name: fields[name] for name in LATER_FIELDS & set(fields)}
+        if fields.items() <= {**noted, **event}.items():
             return event["metrics"]
     return None
 

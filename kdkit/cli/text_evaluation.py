@@ -43,7 +43,8 @@ def open_on_text(options):
             text is what the run of the model held out.
 
     Yields:
-        A `Measurable` about `corpus` and `examples` (rows of text).
+        A `Measurable` about `corpus`, how it is read, and `examples` (rows of
+        text).
 
     Raises:
         UsageError: if a task is named too, the model has no trained head, or a
@@ -96,6 +97,9 @@ def open_on_text(options):
 
         about = {
             "corpus": options.corpus or "held_out",
+            "column": options.column,
+            "one_document": bool(options.one_document),
+            "detokenizer": options.detokenizer,
             "sequence_length": length,
             "stride": options.stride,
             "examples": len(rows),

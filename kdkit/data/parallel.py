@@ -105,6 +105,11 @@ class ParallelText:
                 _not_empty(path, number, cells[place]) for place in places
             )
             yield source, target
+        if places is None:
+            raise UsageError(
+                f"{path}: expected a header with {list(self.columns)}. "
+                "Received: an empty file."
+            )
 
 
 def _not_empty(path, number, text):

@@ -77,8 +77,8 @@ def encode_sentences(
         `EncodedSentences`.
 
     Raises:
-        UsageError: (a `ValueError`) if there are no texts, no room for them,
-            or the language has no token.
+        UsageError: (a `ValueError`) if there are no texts, one is empty, there
+            is no room for them, or the language has no token.
     """
     if sequence_length <= NUM_SPECIAL:
         raise UsageError(
@@ -91,6 +91,14 @@ def encode_sentences(
         raise UsageError("There is no text to encode. Received: no sentences.")
     first = tokenizer.language_token_id(language)
     pieces = make_tokenize(tokenizer)(texts)
+    empty = [
+        number for number, text in enumerate(texts, 1) if not len(pieces[text])
+    ]
+    if empty:
+        raise UsageError(
+            "A sentence has a token or more. Received: an empty one, number "
+            f"{empty[0]}. Leave it out."
+        )
     room = sequence_length - NUM_SPECIAL
     sentences = [
         np.concatenate([[first], pieces[text][:room], [tokenizer.end_token_id]])
@@ -180,7 +188,15 @@ def pair_batches(
         of batches in an epoch. `x` has the inputs of a
         `kdkit.models.MassBackbone`: the target without its end, and `y` is the
         target without its language.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are not as many targets.
     """
+    if len(sources) != len(targets):
+        raise UsageError(
+            "Each source has a target. Received: "
+            f"{len(sources)} sources, {len(targets)} targets."
+        )
     lengths = [sources.lengths, targets.lengths]
 
     def batches():

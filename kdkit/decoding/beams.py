@@ -20,8 +20,7 @@ class Beams:
     better than a finished one.
 
     Args:
-        beam_size: int. Texts that are kept open; 1 takes the likeliest token
-            each time. Defaults to `4`.
+        beam_size: int. Texts that are kept open at a time. Defaults to `4`.
         length_penalty: float. At least 0. Defaults to `1.0`.
 
     Raises:
@@ -64,12 +63,16 @@ def make_beam_search(model, beams: Beams, max_length: int, end_token_id: int):
         of shape `(batch_size,)`. It is a `tf.function`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no room for a token.
+        UsageError: (a `ValueError`) if there is no room for a token, or the
+            model has fewer positions.
     """
-    if max_length < 2:
+    # The last token is written and never read.
+    longest = model.backbone.max_sequence_length + 1
+    if not 2 <= max_length <= longest:
         raise UsageError(
-            "`max_length` must leave room behind the first token. Received: "
-            f"max_length={max_length}."
+            "`max_length` must leave room behind the first token, and the "
+            f"model must have the positions: expected 2 to {longest}. "
+            f"Received: max_length={max_length}."
         )
     search = _Search(model, beams, max_length, end_token_id)
     row, ids = (None,), (None, None)

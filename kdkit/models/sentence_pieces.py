@@ -51,6 +51,10 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
                 f"needs. Missing: {', '.join(missing)}. Train one with "
                 "kdkit.models.train_sentence_pieces."
             )
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.proto)
+        self._control_ids = tuple(
+            token for token in range(len(pieces)) if processor.IsControl(token)
+        )
         self.pad_token_id = self.token_to_id(PAD)
         self.start_token_id = self.token_to_id(START)
         self.end_token_id = self.token_to_id(END)
@@ -59,12 +63,7 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     @property
     def special_token_ids(self) -> list[int]:
         """Tokens that no text spells: not the unknown one, which some does."""
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.proto)
-        return [
-            token
-            for token in range(self.vocabulary_size())
-            if processor.IsControl(token)
-        ]
+        return list(self._control_ids)
 
     @property
     def languages(self) -> list[str]:
@@ -162,6 +161,6 @@ def train_sentence_pieces(
         raise UsageError(
             "SentencePiece could not make a vocabulary of "
             f"{vocabulary_size} tokens of these texts. It said: {error}. Use "
-            "more text or a smaller vocabulary."
+            "another size, or more text."
         ) from error
     return MassTokenizer(model.getvalue())

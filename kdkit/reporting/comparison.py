@@ -177,6 +177,9 @@ def _task_order(group, groups):
 def metric_values(group, arm, metric=None):
     """Returns a metric of an arm in each run that has it; the main one."""
     metric = metric or metric_names(group[0])[0]
+    if arm == "teacher":
+        # One that several runs share counts once.
+        group = {_teacher_place(run): run for run in group}.values()
     evaluations = [best_evaluation(run, arm) for run in group]
     return [
         evaluation.metrics[metric]
@@ -185,14 +188,18 @@ def metric_values(group, arm, metric=None):
     ]
 
 
+def _teacher_place(run):
+    if run.teacher_run is not None:
+        return str(run.teacher_run.run_dir.resolve())
+    return str(run.config.get("teacher"))
+
+
 def _metric(group, arm):
     metric = metric_names(group[0])[0]
     shown = metric_format(metric)
     values = metric_values(group, arm)
     if not values:
         return DOES_NOT_APPLY
-    if arm == "teacher":  # which the runs share
-        values = list(dict.fromkeys(values))
     text = shown.number(statistics.fmean(values))
     if len(values) > 1:
         text += f" ± {shown.number(statistics.stdev(values))}"

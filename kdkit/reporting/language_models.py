@@ -30,7 +30,7 @@ def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
         A GitHub Markdown table in the order of the groups: perplexity (over
         words, where words were counted) on the text that was held out and on
         each that `kdkit evaluate` measured, with the standard deviation over
-        the seeds. Empty for fewer than two runs.
+        the seeds. Empty for fewer than two groups.
     """
     groups = [
         group
@@ -61,8 +61,10 @@ def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
 
 
 def _teacher(run):
-    if run.teacher_run is None or run.trains_a_teacher:
+    if run.trains_a_teacher:
         return DOES_NOT_APPLY
+    if run.teacher_run is None:
+        return str(run.config["teacher"]).rstrip("/").rsplit("/", 1)[-1]
     return run_name(run.teacher_run)
 
 
@@ -73,7 +75,11 @@ def _elsewhere(group, metric):
             value = arms.get(run.trained_arm, {}).get(metric)
             if value is not None:
                 found.setdefault(where, []).append(value)
-    texts = (f"{where}: {_level(metric, found[where])}" for where in found)
+    texts = (
+        f"{where}: {_level(metric, values)}"
+        + (f" ({len(values)} runs)" if len(values) < len(group) else "")
+        for where, values in found.items()
+    )
     return "; ".join(texts) or DOES_NOT_APPLY
 
 

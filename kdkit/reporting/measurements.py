@@ -1,5 +1,6 @@
 """What `kdkit evaluate` noted in a run."""
 
+from kdkit.reporting.provenance import portable_path
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
@@ -15,20 +16,37 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
     """
     found = {}
     for event in records.events_of("measurement"):
-        arm = event.get("arm") or records.trained_arm
-        metrics = finite_numbers(event.get("metrics"))
-        found.setdefault(_where(event), {})[arm] = metrics
+        arm = event.get("arm")
+        if arm is None and records.is_on_text:
+            arm = records.trained_arm
+        if arm is not None:  # or it is another model that lies in the run
+            metrics = finite_numbers(event.get("metrics"))
+            found.setdefault(_where(event, records), {})[arm] = metrics
     return found
 
 
-def _where(event):
-    """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`."""
+def _where(event, records):
+    """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`.
+
+    Two measurements with the same words are of the same data and way.
+    """
     if "split" in event:
-        return str(event["split"])
+        task = (records.config.get("data") or {}).get("task")
+        of_task = "" if event.get("task") in (None, task) else event["task"]
+        return f"{event['split']} {of_task and f'of {of_task}'}".strip()
     corpus = event.get("corpus") or ""
     if not isinstance(corpus, str):
-        corpus = " and ".join(str(file).rsplit("/", 1)[-1] for file in corpus)
-    text = f"{corpus} by rows of {event.get('sequence_length')} tokens"
+        corpus = " and ".join(portable_path(str(file)) for file in corpus)
+    ways = [
+        f"column {event['column']}" if event.get("column") else "",
+        "one document" if event.get("one_document") else "",
+        f"detokenizer {event['detokenizer']}"
+        if event.get("detokenizer")
+        else "",
+    ]
+    ways = ", ".join(filter(None, ways))
+    text = f"{corpus}{ways and f' ({ways})'} by rows of"
+    text += f" {event.get('sequence_length')} tokens"
     if event.get("stride"):
         text += f", {event['stride']} new"
     return text

@@ -33,6 +33,8 @@ END_MARKER = "<!-- kdkit:results:end -->"
 # Where and when a run took place, not what it was.
 _NOT_COMPARED = ("seed", "provenance", "teacher")
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
+# The seed of a run in the name of its directory, as a value of JSON has it.
+_SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
 # Not a matter of the seed, so the mean is given without a deviation.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
 
@@ -63,23 +65,24 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
             "There are no results without runs. Expected at least one run. "
             "Received: none. Pass the run directories to be written up."
         )
-    groups = group_by_seed(_without_teachers(runs))
+    groups = _without_teachers(group_by_seed(runs))
     sections = [_section(group, "#" * heading_level) for group in groups]
     overviews = (markdown_overview(groups), markdown_language_models(groups))
     sections[:0] = filter(None, overviews)
     return "\n\n".join(sections) + "\n"
 
 
-def _without_teachers(runs):
-    """The runs but for those on a task whose students are among them."""
+def _without_teachers(groups):
+    """The groups but for those on a task of teachers of runs among them."""
+    runs = [run for group in groups for run in group]
     taught = [run.teacher_run for run in runs if run.teacher_run is not None]
     places = {teacher.run_dir.resolve() for teacher in taught}
     return [
-        run
-        for run in runs
-        if run.is_on_text
-        or not run.trains_a_teacher
-        or run.run_dir.resolve() not in places
+        group
+        for group in groups
+        if group[0].is_on_text
+        or not group[0].trains_a_teacher
+        or any(run.run_dir.resolve() not in places for run in group)
     ]
 
 
@@ -114,7 +117,7 @@ def group_by_seed(
                     f"{str(run.run_dir)!r}, seed {run.config.get('seed')}. "
                     "Leave one of them out."
                 )
-    return list(groups.values())
+    return list(_joined(groups))
 
 
 def markdown_table(runs: Sequence[RunRecords]) -> str:
@@ -226,11 +229,27 @@ def _identity(run):
     teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
     if run.teacher_run is not None:
         teacher = _identity(run.teacher_run)
-    text = _as_text(run.config, leave_out=_NOT_COMPARED)
-    # What a run begins with may be a run of the same seed.
-    seed = run.config.get("seed")
-    of_seed = rf'([_/-]seed[_-]?){seed}(?=[/"])'
-    return teacher, re.sub(of_seed, r"\1", text)
+    return teacher, _as_text(run.config, leave_out=_NOT_COMPARED)
+
+
+def _joined(groups):
+    """Groups as one whose runs begin with runs of their own seeds."""
+    joined = {}
+    for identity, group in groups.items():
+        same = tuple(_SEEDED.sub(r"\1", text) for text in _texts(identity))
+        joined.setdefault(same, []).append(group)
+    for alike in joined.values():
+        runs = [run for group in alike for run in group]
+        seeds = {run.config.get("seed") for run in runs}
+        # Of one seed twice, what differs is not the seed.
+        yield from [runs] if len(seeds) == len(runs) else alike
+
+
+def _texts(identity):
+    """The texts in nested tuples, one after the other."""
+    if isinstance(identity, str):
+        return [identity]
+    return [text for part in identity for text in _texts(part)]
 
 
 def _as_text(config, leave_out):

@@ -134,8 +134,16 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
         return evaluations[-1]
     if arm == "teacher" and records.teacher_run is not None:
         run = records.teacher_run
-        return best_evaluation(run, run.trained_arm)
+        # What a teacher reached on other text says nothing here.
+        if not records.is_on_text or _text_of(run) == _text_of(records):
+            return best_evaluation(run, run.trained_arm)
     return None
+
+
+def _text_of(records):
+    """The text that a run on text is measured on, and how it is read."""
+    corpus = dict(records.config.get("corpus") or {})
+    return {name: corpus[name] for name in corpus if name != "masking"}
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:

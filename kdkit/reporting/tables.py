@@ -92,7 +92,8 @@ def metric_names(records: RunRecords) -> list[str]:
 
 def table_columns(records: RunRecords) -> list[Column]:
     """Returns the columns of the comparison, left to right."""
-    metrics = metric_names(records) or ["accuracy"]
+    usual = "perplexity" if records.is_on_text else "accuracy"
+    metrics = metric_names(records) or [usual]
     columns = []
     for name in metrics:
         shown = metric_format(name)

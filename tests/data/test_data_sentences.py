@@ -79,6 +79,7 @@ def test_lines_that_make_no_pairs_are_told(files, english, german, message):
         ("a\tb\n1\t2\n", ("a", "c"), r"line 1: expected a header with \['c'\]"),
         ("a\tb\n1\n", ("a", "b"), "line 2: expected at least 2 columns"),
         ("a\tb\n1\t\n", ("a", "b"), "line 2: .*an empty one"),
+        ("", ("a", "b"), "Received: an empty file"),
     ],
 )
 def test_tables_that_make_no_pairs_are_told(
@@ -121,6 +122,7 @@ def test_a_sentence_stands_between_its_language_and_an_end(tokenizer):
     [
         (GERMAN, 2, "de", "sequence_length=2"),
         ([], 8, "de", "no sentences"),
+        (["a", " ", "b"], 8, "de", "an empty one, number 2"),
         (GERMAN, 8, "fr", "no token for the language 'fr'"),
     ],
 )
@@ -194,6 +196,15 @@ def test_a_pair_is_read_up_to_its_end_and_predicted_from_its_first_word(
         assert before == (language, *own)
         size = len(own) + 1
         assert places == (*range(size), *(longest - size) * [0])
+
+
+def test_targets_that_are_missing_are_told(tokenizer):
+    sides = [
+        encode_sentences(texts, tokenizer, 30)
+        for texts in (ENGLISH, GERMAN[1:])
+    ]
+    with pytest.raises(UsageError, match="4 sources, 3 targets"):
+        pair_batches(*sides, max_tokens=100, seed=0)
 
 
 def test_training_on_pairs_can_go_on_where_it_stopped(tokenizer):

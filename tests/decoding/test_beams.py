@@ -111,17 +111,6 @@ def test_a_beam_of_everything_finds_the_best_text(
     np.testing.assert_allclose(scores, [score for score, _ in best], rtol=1e-4)
 
 
-def test_a_beam_of_one_takes_the_best_token_each_time(model, source, chances):
-    search = make_beam_search(model, Beams(1), LENGTH, END)
-    tokens, _ = search(*source, np.full(len(source[0]), FIRST, "int32"))
-    for row in range(len(source[0])):
-        words = ()
-        while len(words) < LENGTH - 1 and END not in words:
-            words += (int(chances[words][row].argmax()),)
-        text = [FIRST, *words, *LENGTH * [END]]
-        assert list(tokens[row].numpy()) == text[:LENGTH]
-
-
 def test_a_wider_beam_is_never_worse(model, source):
     first = np.full(len(source[0]), FIRST, "int32")
     scores = [
@@ -143,6 +132,7 @@ def test_impossible_beams_are_refused(settings, message):
         Beams(**settings)
 
 
-def test_no_room_for_a_token_is_refused(model):
-    with pytest.raises(UsageError, match="max_length=1"):
-        make_beam_search(model, Beams(), 1, END)
+@pytest.mark.parametrize("max_length", [1, 10])
+def test_lengths_that_the_model_has_not_are_refused(model, max_length):
+    with pytest.raises(UsageError, match=f"2 to 9.*max_length={max_length}"):
+        make_beam_search(model, Beams(), max_length, END)

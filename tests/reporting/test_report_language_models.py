@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kdkit.reporting import group_by_seed
 from kdkit.reporting import keep_records
 from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
@@ -95,6 +96,49 @@ def test_the_trained_model_is_a_student_if_it_has_a_teacher(runs):
     assert "| **student** | 40.0 | 80.0 | 3.00 |" in text
     assert "control" not in text
     assert "The student reaches 40.0 perplexity, the teacher 30.0" in text
+
+
+def test_runs_that_begin_with_the_same_run_are_of_one_group(make_text_run):
+    runs = [
+        make_text_run(f"pkd_seed{seed}", 80.0, seed=seed, model=model)
+        for seed in (0, 1, 2)
+        for model in [{"checkpoint": "runs/begun_seed0"}]
+    ]
+    groups = group_by_seed([read_run(run.run_dir) for run in runs])
+    assert [len(group) for group in groups] == [3]
+
+
+def test_runs_of_one_seed_with_other_beginnings_stay_apart(make_text_run):
+    runs = [
+        make_text_run(
+            f"from_{start}", 80.0, model={"checkpoint": f"runs/x_seed{start}"}
+        )
+        for start in (0, 1)
+    ]
+    groups = group_by_seed([read_run(run.run_dir) for run in runs])
+    assert [len(group) for group in groups] == [1, 1]
+
+
+def test_a_teachers_perplexity_on_other_text_is_not_compared(make_text_run):
+    teacher = make_text_run("teacher", 60.0, corpus={"files": ["wiki.txt"]})
+    student = make_text_run(
+        "student",
+        80.0,
+        teacher=str(teacher.run_dir),
+        corpus={"files": ["ptb.txt"]},
+    )
+    text = markdown_results([read_run(student.run_dir)])
+    assert "The student reaches 40.0 perplexity at 1/5" in text
+    assert "| **teacher** | not run | not run | 14.00 |" in text
+
+
+def test_a_teacher_that_is_no_run_is_named(make_text_run):
+    runs = [
+        make_text_run(f"student_{name}", 80.0, teacher=f"/models/{name}")
+        for name in ("minilm", "bert")
+    ]
+    text = markdown_results([read_run(run.run_dir) for run in runs])
+    assert "| student_minilm | minilm |" in text
 
 
 def test_what_was_measured_later_is_a_note(runs, capsys):
