@@ -12,15 +12,12 @@ from kdkit.decoding.step import num_positions
 from kdkit.errors import UsageError
 from kdkit.export import ExportReport
 from kdkit.export import LiteRTDecoder
-from kdkit.export import metadata
 from kdkit.export.litert_decoder import SIGNATURE
 from kdkit.export.options import check_arguments
 from kdkit.export.shared_table import share_table
-from kdkit.export.verification import compare_file
 from kdkit.export.verification import reference_outputs
-from kdkit.files import staged
+from kdkit.export.writing import write_verified
 from kdkit.policies import as_float32
-from kdkit.version import __version__
 
 GENERATED_TEXTS, GENERATED_LENGTH, SEED = 4, 32, 0
 
@@ -84,33 +81,24 @@ def to_litert(
         for text in texts
     ]
     expected = reference_outputs(step.model, batches)
-    with staged(path) as partial:
+
+    def write(partial):
         partial.write_bytes(_convert(step, precision))
         if precision == "int8":
             share_table(partial)
-        metadata.attach(
-            partial,
-            metadata.Metadata(
-                precision=precision,
-                parameters=model.count_params(),
-                vocabulary_size=model.backbone.vocabulary_size,
-                kdkit_version=__version__,
-                reads_tokens=True,
-            ),
-        )
-        comparison = compare_file(
-            expected, _whole_texts, partial, batches, path, precision
-        )
-        size_bytes = partial.stat().st_size
-    return ExportReport(
-        file=str(path),
-        format="litert",
-        precision=precision,
-        size_bytes=size_bytes,
-        sequence_length=sequence_length,
-        max_abs_difference=comparison.max_abs_difference,
-        same_top_class=comparison.same_top_class,
+
+    return write_verified(
+        path,
+        write,
+        _whole_texts,
+        step.model,
+        batches,
+        expected,
+        precision,
+        sequence_length,
         examples=sum(text.shape[1] for text in texts),
+        vocabulary_size=model.backbone.vocabulary_size,
+        reads_tokens=True,
     )
 
 

@@ -11,16 +11,13 @@ from kdkit.decoding.seq2seq_step import Seq2SeqStep
 from kdkit.errors import UsageError
 from kdkit.export import ExportReport
 from kdkit.export import LiteRTSeq2Seq
-from kdkit.export import metadata
 from kdkit.export.litert_decoder import DECODE
 from kdkit.export.litert_decoder import ENCODE
 from kdkit.export.options import check_arguments
 from kdkit.export.shared_table import share_table
-from kdkit.export.verification import compare_file
 from kdkit.export.verification import reference_outputs
-from kdkit.files import staged
+from kdkit.export.writing import write_verified
 from kdkit.policies import as_float32
-from kdkit.version import __version__
 
 GENERATED_PAIRS, GENERATED_LENGTH, SEED = 4, 16, 0
 Pairs = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -74,33 +71,24 @@ def seq2seq_to_litert(
     step = Seq2SeqStep(as_float32(model), source_length, sequence_length)
     batches = [_batch(*pair) for pair in _pairs(verification_pairs, step)]
     expected = reference_outputs(step.model, batches)
-    with staged(path) as partial:
+
+    def write(partial):
         partial.write_bytes(_convert(step, precision))
         if precision == "int8":
             share_table(partial)
-        metadata.attach(
-            partial,
-            metadata.Metadata(
-                precision=precision,
-                parameters=model.count_params(),
-                vocabulary_size=model.output_shape[-1],
-                kdkit_version=__version__,
-                reads_tokens=True,
-            ),
-        )
-        comparison = compare_file(
-            expected, _whole_targets, partial, batches, path, precision
-        )
-        size_bytes = partial.stat().st_size
-    return ExportReport(
-        file=str(path),
-        format="litert",
-        precision=precision,
-        size_bytes=size_bytes,
-        sequence_length=sequence_length,
-        max_abs_difference=comparison.max_abs_difference,
-        same_top_class=comparison.same_top_class,
+
+    return write_verified(
+        path,
+        write,
+        _whole_targets,
+        step.model,
+        batches,
+        expected,
+        precision,
+        sequence_length,
         examples=sum(batch["decoder_token_ids"].shape[1] for batch in batches),
+        vocabulary_size=model.output_shape[-1],
+        reads_tokens=True,
     )
 
 

@@ -5,18 +5,15 @@ import pathlib
 import tensorflow as tf
 
 from kdkit.errors import UsageError
-from kdkit.export import metadata
 from kdkit.export.interface import interface
 from kdkit.export.litert_model import LiteRTModel
 from kdkit.export.options import check_arguments
 from kdkit.export.options import converter_options
 from kdkit.export.report import ExportReport
-from kdkit.export.verification import compare_file
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
-from kdkit.files import staged
+from kdkit.export.writing import write_verified
 from kdkit.policies import as_float32
-from kdkit.version import __version__
 
 
 def to_litert(
@@ -82,42 +79,31 @@ def to_litert(
     model = as_float32(model)
     expected = reference_outputs(model, batches)
     batch_size = 1 if model_interface.recurrent else None
-    with staged(path) as partial:
+    signature = {
+        name: tf.TensorSpec((batch_size, length), "int32", name)
+        for name in model_interface.input_names
+    }
+
+    def write(partial):
         model.export(
             partial,
             format="litert",
             verbose=False,
-            input_signature=[
-                {
-                    name: tf.TensorSpec((batch_size, length), "int32", name)
-                    for name in model_interface.input_names
-                }
-            ],
+            input_signature=[signature],
             **converter_options(precision),
         )
-        metadata.attach(
-            partial,
-            metadata.Metadata(
-                precision=precision,
-                parameters=model.count_params(),
-                vocabulary_size=model_interface.vocabulary_size,
-                kdkit_version=__version__,
-                rows_per_output=model_interface.rows_per_output,
-            ),
-        )
-        comparison = compare_file(
-            expected, LiteRTModel, partial, batches, path, precision
-        )
-        size_bytes = partial.stat().st_size
-    return ExportReport(
-        file=str(path),
-        format="litert",
-        precision=precision,
-        size_bytes=size_bytes,
-        sequence_length=length,
-        max_abs_difference=comparison.max_abs_difference,
-        same_top_class=comparison.same_top_class,
-        examples=comparison.examples,
+
+    return write_verified(
+        path,
+        write,
+        LiteRTModel,
+        model,
+        batches,
+        expected,
+        precision,
+        length,
+        vocabulary_size=model_interface.vocabulary_size,
+        rows_per_output=model_interface.rows_per_output,
     )
 
 
