@@ -65,3 +65,14 @@ def data_dir():
     if not path.is_dir():
         pytest.skip(f"no real data in {path}: set KDKIT_DATA to its folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def sentence_pieces():
+    """The SentencePiece model of `helpers.ENGLISH` and `helpers.GERMAN`."""
+    from helpers import ENGLISH
+    from helpers import GERMAN
+
+    from kdkit.models import train_sentence_pieces
+
+    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto

@@ -11,6 +11,8 @@ import numpy as np
 import kdkit
 from kdkit import models
 
+ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
+GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
 VOCABULARY_SIZE = 20
 LENGTH = 6
 

@@ -24,8 +24,8 @@ def add_arguments(parser):
 
 
 def run(options):
-    import contextlib
     import json
+    import sys
 
     from kdkit.cli.evaluating import open_measurable
 
@@ -35,6 +35,7 @@ def run(options):
         print(f"{name}: {value:.4f}")
     print(json.dumps(result))
     if model.run is not None and model.model is not None:
-        # A run that others may only read is measured all the same.
-        with contextlib.suppress(PermissionError):
+        try:
             model.run.log("measurement", arm=model.arm, **result)
+        except OSError as error:  # a run that may only be read, for one
+            print(f"Not noted in the run: {error}.", file=sys.stderr)

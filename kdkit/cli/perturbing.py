@@ -17,10 +17,6 @@ from kdkit.models import perturbed
 from kdkit.reporting import plot_noise
 
 EVENT = "perturbation"
-# What points did not say at first, of how their text was read.
-LATER_FIELDS = {
-    "column", "one_document", "detokenizer", "sequence_length", "stride",
-}  # fmt: skip
 
 
 def perturb_models(options, sigmas) -> None:
@@ -129,8 +125,7 @@ def _points(opened, options, sigmas):
 def _known(events, fields):
     """The metrics of a point that its run has noted."""
     for event in events:
-        noted = {name: fields[name] for name in LATER_FIELDS & set(fields)}
-        if fields.items() <= {**noted, **event}.items():
+        if fields.items() <= event.items():
             return event["metrics"]
     return None
 

@@ -35,12 +35,12 @@ from kdkit.data.parallel import ParallelText
 from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
+from kdkit.data.sentence_batches import pair_batches
+from kdkit.data.sentence_batches import span_batches
+from kdkit.data.sentence_batches import token_batches
 from kdkit.data.sentences import EncodedSentences
 from kdkit.data.sentences import encode_sentences
 from kdkit.data.sentences import join_sentences
-from kdkit.data.sentences import pair_batches
-from kdkit.data.sentences import span_batches
-from kdkit.data.sentences import token_batches
 from kdkit.data.sentiment import generate_sentiment
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary

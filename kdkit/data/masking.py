@@ -102,9 +102,15 @@ class Masker:
         seeds = tf.random.split(seed, 3)
         positions, counts = self._choose(token_ids, seeds[0])
         originals = tf.gather(token_ids, positions, batch_dims=1)
-        placed = tf.where(
-            counts, self._replace(originals, seeds[1], seeds[2]), originals
+        hidden = hide(
+            originals,
+            self._masking,
+            self._mask_token_id,
+            self._ordinary,
+            seeds[1],
+            seeds[2],
         )
+        placed = tf.where(counts, hidden, originals)
         x = {
             "token_ids": _put(token_ids, positions, placed),
             "segment_ids": tf.zeros_like(token_ids),
@@ -145,24 +151,33 @@ class Masker:
             tf.gather(counts, rising, batch_dims=1),
         )
 
-    def _replace(self, originals, choice_seed, token_seed):
-        """`[MASK]`, a random token or the token itself."""
-        draw = tf.random.stateless_uniform(tf.shape(originals), choice_seed)
-        which = tf.random.stateless_uniform(
-            tf.shape(originals),
-            token_seed,
-            maxval=tf.size(self._ordinary),
-            dtype="int32",
-        )
-        masked = self._masking.mask_share
-        changed = masked + self._masking.random_share
-        return tf.where(
-            draw < masked,
-            self._mask_token_id,
-            tf.where(
-                draw < changed, tf.gather(self._ordinary, which), originals
-            ),
-        )
+
+def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):
+    """Returns what stands in the place of tokens that are to be predicted.
+
+    Args:
+        token_ids: int tensor of any shape.
+        masking: what has a `mask_share` and a `random_share`.
+        mask_token_id: int.
+        ordinary: `int32` tensor of shape `(num_ordinary,)`. The tokens that
+            random ones are drawn from.
+        choice_seed: int tensor of shape `(2,)`. Draws which tokens are masked,
+            random or left as they are.
+        token_seed: int tensor of shape `(2,)`. Draws the random ones.
+    """
+    draw = tf.random.stateless_uniform(tf.shape(token_ids), choice_seed)
+    which = tf.random.stateless_uniform(
+        tf.shape(token_ids),
+        token_seed,
+        maxval=tf.size(ordinary),
+        dtype="int32",
+    )
+    changed = masking.mask_share + masking.random_share
+    return tf.where(
+        draw < masking.mask_share,
+        mask_token_id,
+        tf.where(draw < changed, tf.gather(ordinary, which), token_ids),
+    )
 
 
 def _put(token_ids, positions, values):

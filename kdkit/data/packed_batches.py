@@ -162,7 +162,7 @@ def _endless(corpus, batch_size, seed, first_epoch, make):
             )
             for step in range(steps_per_epoch):
                 chosen = order[step * batch_size :][:batch_size]
-                yield corpus.rows[chosen], _seed(seed, epoch, step)
+                yield corpus.rows[chosen], step_seed(seed, epoch, step)
 
     cardinality = tf.data.experimental.INFINITE_CARDINALITY
     return _made(batches, corpus, make, cardinality), steps_per_epoch
@@ -175,7 +175,7 @@ def _in_order(corpus, batch_size, make):
     def batches():
         for step in range(steps):
             rows = corpus.rows[step * batch_size :][:batch_size]
-            yield rows, _seed(0, EVALUATION, step)
+            yield rows, step_seed(0, EVALUATION, step)
 
     return _made(batches, corpus, make, steps)
 
@@ -195,7 +195,10 @@ def _made(generate, corpus, make, cardinality):
     )
 
 
-def _seed(seed, epoch, step):
-    """Two numbers that differ for every batch of a run."""
+def step_seed(seed: int, epoch: int, step: int) -> np.ndarray:
+    """Two numbers that differ for every batch of a run.
+
+    `EVALUATION` in the place of the epoch has its own.
+    """
     sequence = np.random.SeedSequence([seed, epoch - EVALUATION, step])
     return sequence.generate_state(2, "uint32").astype("int64")

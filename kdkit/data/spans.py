@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from kdkit.data.masking import hide
 from kdkit.errors import UsageError
 
 
@@ -111,20 +112,12 @@ class SpanMasker:
         places = tf.range(tf.shape(token_ids)[1])[tf.newaxis]
         first, size = start[:, tf.newaxis], size[:, tf.newaxis]
         hidden = (places >= first) & (places < first + size)
-        draw = tf.random.stateless_uniform(tf.shape(token_ids), seeds[1])
-        which = tf.random.stateless_uniform(
-            tf.shape(token_ids),
-            seeds[2],
-            maxval=tf.size(self._ordinary),
-            dtype="int32",
-        )
-        masked = self._masking.mask_share
-        changed = masked + self._masking.random_share
-        placed = tf.where(
-            draw < masked,
+        placed = hide(
+            token_ids,
+            self._masking,
             self._mask_token_id,
-            tf.where(
-                draw < changed, tf.gather(self._ordinary, which), token_ids
-            ),
+            self._ordinary,
+            seeds[1],
+            seeds[2],
         )
         return tf.where(hidden, placed, token_ids)

@@ -47,11 +47,6 @@ class Seq2SeqStep:
                 )
 
     @property
-    def num_layers(self) -> int:
-        """Blocks of the decoder."""
-        return self.model.backbone.decoder_num_layers
-
-    @property
     def cache_shape(self) -> tuple[int, int, int]:
         """`(num_heads, sequence_length, head_dim)`."""
         backbone = self.model.backbone
@@ -136,5 +131,5 @@ class Seq2SeqStep:
     def _names(self, keys, values):
         return tuple(
             (f"{keys}_{index}", f"{values}_{index}")
-            for index in range(self.num_layers)
+            for index in range(self.model.backbone.decoder_num_layers)
         )

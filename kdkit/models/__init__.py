@@ -30,7 +30,7 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
 from kdkit.models.mass import MassBackbone
-from kdkit.models.mass import MassSeq2SeqLM
+from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.mass_preprocessor import MassSeq2SeqLMPreprocessor
 from kdkit.models.noise import perturbed
 from kdkit.models.presets import PRESETS

@@ -207,32 +207,6 @@ class MassBackbone(keras_hub.models.Backbone):
         }
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
-class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
-    """A `MassBackbone` with logits of the tokens that the decoder predicts.
-
-    It generates as every `keras_hub.models.Seq2SeqLM` does, with cached keys
-    and values; the names of its layers are BART's, so that BART's step serves.
-
-    Args:
-        backbone: `MassBackbone`.
-        preprocessor: a `keras_hub.models.Seq2SeqLMPreprocessor`, or `None` for
-            a model on token ids. Defaults to `None`.
-        kwargs: of `keras_hub.models.Seq2SeqLM`, such as `name`.
-
-    Returns of a call:
-        float tensor of shape `(batch_size, decoder_length, vocabulary_size)`,
-        the vocabulary being the decoder's.
-    """
-
-    backbone_cls = MassBackbone
-    preprocessor_cls = None
-
-    def call_encoder(self, token_ids, padding_mask):
-        """The encoder's hidden states, for decoding with a cache."""
-        return self.backbone.encode(token_ids, padding_mask)
-
-
 def _embedding_layers(half, max_sequence_length, dropout, dtype):
     """What stands between tokens and the first block of a half, by name."""
     return {

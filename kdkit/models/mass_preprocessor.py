@@ -5,7 +5,6 @@ import keras_hub
 from keras import ops
 
 from kdkit.models.mass import MassBackbone
-from kdkit.models.mass import MassSeq2SeqLM
 from kdkit.models.sentence_pieces import MassTokenizer
 
 
@@ -83,6 +82,3 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             "source_language": self.source_language,
             "target_language": self.target_language,
         }
-
-
-MassSeq2SeqLM.preprocessor_cls = MassSeq2SeqLMPreprocessor

@@ -200,10 +200,8 @@ def _metric(group, arm):
     values = metric_values(group, arm)
     if not values:
         return DOES_NOT_APPLY
-    text = shown.number(statistics.fmean(values))
-    if len(values) > 1:
-        text += f" ± {shown.number(statistics.stdev(values))}"
-    return f"{text} {shown.unit if metric == 'accuracy' else shown.title}"
+    what = shown.unit if metric == "accuracy" else shown.title
+    return f"{shown.mean(values)} {what}"
 
 
 def _kept(group):

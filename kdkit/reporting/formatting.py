@@ -1,6 +1,8 @@
 """Numbers as a reader wants them: units, few digits, no surprises."""
 
 import dataclasses
+import statistics
+from collections.abc import Sequence
 
 NOT_RUN = "not run"
 DOES_NOT_APPLY = "–"
@@ -50,6 +52,17 @@ class MetricFormat:
     def text(self, value: float) -> str:
         """Returns the value with its unit."""
         return f"{self.number(value)} {self.unit}".strip()
+
+    def mean(self, values: Sequence[float]) -> str:
+        """Returns their mean, with the deviation where there are several.
+
+        >>> metric_format("accuracy").mean([0.8, 0.9])
+        '85.0 ± 7.1'
+        """
+        text = self.number(statistics.fmean(values))
+        if len(values) > 1:
+            text += f" ± {self.number(statistics.stdev(values))}"
+        return text
 
 
 def metric_format(name: str) -> MetricFormat:

@@ -2,7 +2,6 @@
 other text.
 """
 
-import statistics
 from collections.abc import Sequence
 
 from kdkit.reporting.comparison import metric_values
@@ -87,7 +86,4 @@ def _level(metric, values):
     if not values:
         return DOES_NOT_APPLY
     shown = metric_format(metric)
-    text = shown.number(statistics.fmean(values))
-    if len(values) > 1:
-        text += f" ± {shown.number(statistics.stdev(values))}"
-    return f"{text} {shown.title}"
+    return f"{shown.mean(values)} {shown.title}"

@@ -81,13 +81,7 @@ def _notes_on_teaching(records):
     }
     if others:
         weights = records.config.get("teacher_weights") or "equal ones"
-        values = "; ".join(
-            ", ".join(
-                f"{metric_format(name).text(value)} {metric_format(name).title}"
-                for name, value in metrics.items()
-            )
-            for metrics in others.values()
-        )
+        values = "; ".join(map(_in_words, others.values()))
         found.append(
             f"The student learned from {1 + len(others)} teachers with "
             f"weights {weights}. The table has the first; the others reach: "
@@ -116,11 +110,7 @@ def _notes_on_other_splits(records):
     found = []
     for split, arms in other_splits(records).items():
         values = (
-            f"{arm} "
-            + " and ".join(
-                f"{metric_format(name).text(value)} {metric_format(name).title}"
-                for name, value in metrics.items()
-            )
+            f"{arm} {_in_words(metrics, ' and ')}"
             for arm, metrics in arms.items()
         )
         why = "which nothing was chosen on"
@@ -133,15 +123,18 @@ def _notes_on_other_splits(records):
 def _notes_on_measurements(records):
     """What `kdkit evaluate` noted in the run."""
     return [
-        f"kdkit evaluate on {where}: {arm} "
-        + ", ".join(
-            f"{metric_format(name).text(value)} {metric_format(name).title}"
-            for name, value in metrics.items()
-        )
-        + "."
+        f"kdkit evaluate on {where}: {arm} {_in_words(metrics)}."
         for where, arms in measurements(records).items()
         for arm, metrics in arms.items()
     ]
+
+
+def _in_words(metrics, between=", "):
+    """Metrics as a reader wants them, one after the other."""
+    shown = ((metric_format(name), value) for name, value in metrics.items())
+    return between.join(
+        f"{one.text(value)} {one.title}" for one, value in shown
+    )
 
 
 def _notes_on_files(records):

@@ -5,6 +5,8 @@ import pathlib
 
 import numpy as np
 import pytest
+from helpers import ENGLISH
+from helpers import GERMAN
 
 from kdkit.data import ParallelText
 from kdkit.data import SpanMasker
@@ -16,21 +18,12 @@ from kdkit.data import span_batches
 from kdkit.data import token_batches
 from kdkit.errors import UsageError
 from kdkit.models import MassTokenizer
-from kdkit.models import train_sentence_pieces
-
-ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
-GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
-
-
-@pytest.fixture(scope="module")
-def proto():
-    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto
 
 
 @pytest.fixture
-def tokenizer(proto):
+def tokenizer(sentence_pieces):
     # Of each test its own: TensorFlow forgets it when sessions are cleared.
-    return MassTokenizer(proto)
+    return MassTokenizer(sentence_pieces)
 
 
 @pytest.fixture

@@ -1,0 +1,179 @@
+"""Batches of sentences of about as many tokens each."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from kdkit.data.packed_batches import step_seed
+from kdkit.data.sentences import EncodedSentences
+from kdkit.errors import UsageError
+
+
+def token_batches(
+    lengths: Sequence[np.ndarray], max_tokens: int, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """Puts rows of similar lengths into batches of about as many tokens.
+
+    Rows are ordered by their lengths, those of the same length at random, cut
+    where a batch would have more than `max_tokens` tokens with its padding, and
+    the batches are shuffled. Every epoch has as many batches, of as many rows.
+
+    Args:
+        lengths: sequence of int arrays of shape `(num_rows,)`. The tokens of
+            each row, of every side: of source and target, say.
+        max_tokens: int. Tokens of a batch at most, all sides and their padding
+            together; a row that is longer has a batch of its own.
+        seed: int. Seed of the order.
+        epoch: int. From 0.
+
+    Returns:
+        List of int arrays, the numbers of the rows of each batch.
+
+    >>> token_batches([np.array([2, 9, 2, 8])], max_tokens=18, seed=0, epoch=0)
+    [array([3, 1]), array([2, 0])]
+    """
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(lengths[0]))
+    # The first side counts first; lexsort takes the last key as the first.
+    keys = [side[order] for side in reversed(lengths)]
+    order = order[np.lexsort(keys)]
+    batches, begin = [], 0
+    longest = np.zeros(len(lengths), "int64")
+    for end, row in enumerate(order):
+        with_row = np.maximum(longest, [side[row] for side in lengths])
+        if end > begin and with_row.sum() * (end - begin + 1) > max_tokens:
+            batches.append(order[begin:end])
+            begin, with_row = end, np.array([side[row] for side in lengths])
+        longest = with_row
+    batches.append(order[begin:])
+    return [batches[number] for number in rng.permutation(len(batches))]
+
+
+def pair_batches(
+    sources: EncodedSentences,
+    targets: EncodedSentences,
+    max_tokens: int,
+    seed: int,
+    first_epoch: int = 0,
+) -> tuple[tf.data.Dataset, int]:
+    """Returns endless shuffled batches of pairs for an encoder-decoder.
+
+    Args:
+        sources: `EncodedSentences`.
+        targets: `EncodedSentences`, as many.
+        max_tokens: int. As in `token_batches`.
+        seed: int. Seed of the order.
+        first_epoch: int. Epoch to begin with, from 0. The batches of an epoch
+            do not depend on it. Defaults to `0`.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)`, and the number
+        of batches in an epoch. `x` has the inputs of a
+        `kdkit.models.MassBackbone`: the target without its end, and `y` is the
+        target without its language.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are not as many targets.
+    """
+    if len(sources) != len(targets):
+        raise UsageError(
+            "Each source has a target. Received: "
+            f"{len(sources)} sources, {len(targets)} targets."
+        )
+    lengths = [sources.lengths, targets.lengths]
+
+    def batches():
+        for epoch in itertools.count(first_epoch):
+            for rows in token_batches(lengths, max_tokens, seed, epoch):
+                yield _pair(sources, targets, rows)
+
+    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
+    return _dataset(batches), steps
+
+
+def _pair(sources, targets, rows):
+    source, target = sources.padded(rows), targets.padded(rows)
+    before, y = target[:, :-1], target[:, 1:]
+    real = y != targets.pad_token_id
+    places = np.broadcast_to(np.arange(y.shape[1], dtype="int32"), y.shape)
+    x = {
+        "encoder_token_ids": source,
+        "encoder_padding_mask": (source != sources.pad_token_id).astype(
+            "int32"
+        ),
+        # The end of a target is predicted and never read.
+        "decoder_token_ids": np.where(real, before, targets.pad_token_id),
+        "decoder_padding_mask": real.astype("int32"),
+        "decoder_positions": np.where(real, places, 0),
+    }
+    return x, y, real.astype("float32")
+
+
+def _dataset(generate):
+    ids = tf.TensorSpec((None, None), "int32")
+    names = (
+        "encoder_token_ids",
+        "encoder_padding_mask",
+        "decoder_token_ids",
+        "decoder_padding_mask",
+        "decoder_positions",
+    )
+    signature = (
+        dict.fromkeys(names, ids),
+        ids,
+        tf.TensorSpec((None, None), "float32"),
+    )
+    return _endless(
+        tf.data.Dataset.from_generator(generate, output_signature=signature)
+    )
+
+
+def _endless(dataset):
+    cardinality = tf.data.experimental.INFINITE_CARDINALITY
+    return dataset.apply(
+        tf.data.experimental.assert_cardinality(cardinality)
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def span_batches(
+    sentences: EncodedSentences,
+    masker,
+    max_tokens: int,
+    seed: int,
+    first_epoch: int = 0,
+) -> tuple[tf.data.Dataset, int]:
+    """Returns endless shuffled batches of sentences with a hidden span each.
+
+    Args:
+        sentences: `EncodedSentences`, of several languages maybe.
+        masker: `kdkit.data.SpanMasker`.
+        max_tokens: int. As in `token_batches`, of the encoder alone.
+        seed: int. Seed of order and spans.
+        first_epoch: int. Epoch to begin with, from 0. Defaults to `0`.
+
+    Returns:
+        Tuple of a `tf.data.Dataset` as the masker makes it, and the number of
+        batches in an epoch.
+    """
+    lengths = [sentences.lengths]
+
+    def batches():
+        for epoch in itertools.count(first_epoch):
+            numbered = enumerate(
+                token_batches(lengths, max_tokens, seed, epoch)
+            )
+            for step, rows in numbered:
+                yield sentences.padded(rows), step_seed(seed, epoch, step)
+
+    rows = tf.data.Dataset.from_generator(
+        batches,
+        output_signature=(
+            tf.TensorSpec((None, None), "int32"),
+            tf.TensorSpec((2,), "int64"),
+        ),
+    )
+    masked = rows.map(masker, num_parallel_calls=tf.data.AUTOTUNE)
+    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
+    return _endless(masked), steps
