@@ -47,7 +47,7 @@ class Corpus:
             UsageError: with everything that is missing.
         """
         problems = []
-        for file in self.files:
+        for file in dict.fromkeys(self.files):
             path = pathlib.Path(file)
             if not path.is_file():
                 problems.append(f"No such file of text: {path}.")

@@ -36,10 +36,16 @@ def keep_records(
         The list of directories, one for each run.
 
     Raises:
-        UsageError: (a `ValueError`) if another run is kept under a name.
+        UsageError: (a `ValueError`) if another run is kept under a name, or
+            `folder` is a file.
             Nothing was written then.
     """
     folder = pathlib.Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(
+            f"Records are kept in a folder. Received: {folder}, a file. Name "
+            "another place."
+        )
     kept = {}
     for run in runs:
         config = dict(run.config)

@@ -139,8 +139,8 @@ def _read_one_run(run_dir):
         raise UsageError(
             f"{str(run_dir)!r} is no run directory. Expected the {CONFIG_FILE} "
             f"of a run, with its verb. Received: a {CONFIG_FILE} of something "
-            "else, such as a model. Pass the --run-dir of a `kdkit distill` "
-            "or `kdkit train-teacher`."
+            "else, such as a model. Pass the --run-dir of a `kdkit distill`, "
+            "`train-teacher` or `pretrain`."
         )
     events, remarks = _read_events(run_dir / EVENTS_FILE)
     records = RunRecords(run_dir, config, events, remarks)
@@ -174,7 +174,7 @@ def _read_config(run_dir):
         raise UsageError(
             f"{str(run_dir)!r} is no run directory. Expected a directory with "
             f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
-            "`kdkit distill` or `kdkit train-teacher`."
+            "`kdkit distill`, `train-teacher` or `pretrain`."
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

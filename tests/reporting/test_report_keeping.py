@@ -105,3 +105,13 @@ def test_another_run_of_that_name_is_not_overwritten(make_run, tmp_path):
     with pytest.raises(UsageError, match="different names"):
         keep_records(records_of(first, second), tmp_path / "both")
     assert not (tmp_path / "both").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(
+    distillation_run, tmp_path
+):
+    file = tmp_path / "kept"
+    file.write_text("mine")
+    with pytest.raises(UsageError, match="a file. Name another place"):
+        keep_records(records_of(distillation_run), file)
+    assert file.read_text() == "mine"
