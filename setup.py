@@ -26,6 +26,7 @@ INSTALL_REQUIRES = [
     "tokenizers>=0.20",  # byte-pair vocabularies trained on a corpus
     "sentencepiece>=0.2.1",  # vocabularies of several languages
     "seqeval>=1.2",  # F1 of tagged spans
+    "sacrebleu>=2.4",  # BLEU and chrF of translations, with signatures
     "pyarrow>=16",  # files of the teacher cache
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too
     "matplotlib>=3.9",  # pictures of the report

@@ -1,6 +1,8 @@
 """Tasks: data, heads, labels and metrics by kind."""
 
 from kdkit.tasks.agreement import agreement
+from kdkit.tasks.generation_metrics import generation_metrics
+from kdkit.tasks.generation_metrics import generation_signatures
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import Regression
 from kdkit.tasks.kinds import SingleLabel
@@ -24,6 +26,8 @@ __all__ = [
     "Tagging",
     "Task",
     "agreement",
+    "generation_metrics",
+    "generation_signatures",
     "get_task",
     "majority_accuracy",
 ]
