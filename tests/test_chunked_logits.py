@@ -12,6 +12,7 @@ from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.losses import HiddenStateMSE
 from kdkit.losses import LogitKLDivergence
+from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses import SoftCrossEntropy
 from kdkit.objectives import Objective
 
@@ -48,6 +49,7 @@ def step(
     chunk_size,
     reduction,
     jit_compile=False,
+    label_smoothing=None,
     **arguments,
 ):
     """The logs of a step and the weights that it leaves."""
@@ -56,11 +58,14 @@ def step(
     distiller = kdkit.Distiller(
         teacher, student, objectives, chunk_size=chunk_size, **arguments
     )
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction=reduction
+    )
+    if label_smoothing is not None:
+        loss = SmoothedCrossEntropy(label_smoothing, reduction)
     distiller.compile(
         optimizer=keras.optimizers.SGD(0.5),
-        loss=keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction=reduction
-        ),
+        loss=loss,
         jit_compile=jit_compile,
     )
     logs = distiller.train_on_batch(*batch, return_dict=True)
@@ -68,17 +73,23 @@ def step(
 
 
 @pytest.mark.parametrize(
-    ("chunk_size", "reduction", "jit_compile"),
+    ("chunk_size", "reduction", "jit_compile", "label_smoothing"),
     [
-        (4, "sum_over_batch_size", False),  # the last chunk has one position
-        (64, "mean_with_sample_weight", False),  # more than there are
-        (7, "mean_with_sample_weight", True),
+        # the last chunk has one position
+        (4, "sum_over_batch_size", False, None),
+        # more than there are
+        (64, "mean_with_sample_weight", False, 0.2),
+        (7, "mean_with_sample_weight", True, None),
     ],
 )
 def test_a_step_in_chunks_is_the_step(
-    teachers, batch, chunk_size, reduction, jit_compile
+    teachers, batch, chunk_size, reduction, jit_compile, label_smoothing
 ):
-    arguments = {"hard_label_weight": 0.6, "jit_compile": jit_compile}
+    arguments = {
+        "hard_label_weight": 0.6,
+        "jit_compile": jit_compile,
+        "label_smoothing": label_smoothing,
+    }
     expected = step(
         teachers[0], on_logits(), batch, None, reduction, **arguments
     )

@@ -1,7 +1,8 @@
 """Losses between what a teacher and a student compute.
 
 Each is called as `loss(teacher, student, sample_weight=None)` and knows
-tensors only. docs/fidelity.md says where the papers and their code differ.
+tensors only; `SmoothedCrossEntropy`, of labels, as any loss of Keras.
+docs/fidelity.md says where the papers and their code differ.
 """
 
 from kdkit.losses.attention import AttentionMSE
@@ -11,6 +12,7 @@ from kdkit.losses.hidden import EmbeddingMSE
 from kdkit.losses.hidden import HiddenStateCosine
 from kdkit.losses.hidden import HiddenStateMSE
 from kdkit.losses.hidden import PatienceMSE
+from kdkit.losses.labels import SmoothedCrossEntropy
 from kdkit.losses.logits import LogitKLDivergence
 from kdkit.losses.logits import LogitMSE
 from kdkit.losses.logits import SoftBinaryCrossEntropy
@@ -26,6 +28,7 @@ __all__ = [
     "LogitMSE",
     "PatienceMSE",
     "RelationKLDivergence",
+    "SmoothedCrossEntropy",
     "SoftBinaryCrossEntropy",
     "SoftCrossEntropy",
 ]

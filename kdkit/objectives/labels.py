@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import safe_divide
 from kdkit.objectives.chunks import ChunkTerm
 
@@ -45,7 +46,8 @@ def label_term(loss, labels, weights) -> ChunkTerm:
     """Returns a compiled loss as a term for `chunked_sums`.
 
     Args:
-        loss: `keras.losses.SparseCategoricalCrossentropy` of logits.
+        loss: `keras.losses.SparseCategoricalCrossentropy` of logits, or
+            `kdkit.losses.SmoothedCrossEntropy`.
         labels: tensor of shape `(batch_size, sequence_length)`.
         weights: tensor of the same shape.
 
@@ -53,22 +55,21 @@ def label_term(loss, labels, weights) -> ChunkTerm:
         UsageError: for other losses, or one that leaves labels out.
     """
     config = loss.get_config() if hasattr(loss, "get_config") else {}
-    if (
-        not isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
-        or not config.get("from_logits")
-        or config.get("ignore_class") is not None
-        or config.get("reduction") not in REDUCTIONS
-    ):
+    of_all_labels = isinstance(loss, SmoothedCrossEntropy) or (
+        isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        and config["from_logits"]
+        and config["ignore_class"] is None
+    )
+    if not of_all_labels or loss.reduction not in REDUCTIONS:
         raise UsageError(
             "With chunk_size the compiled loss is taken apart. Expected "
-            "keras.losses.SparseCategoricalCrossentropy(from_logits=True), its "
-            f"reduction one of {REDUCTIONS}. Received: {loss}, {config}."
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True) or "
+            "kdkit.losses.SmoothedCrossEntropy, its reduction one of "
+            f"{REDUCTIONS}. Received: {loss}, {config}."
         )
 
     def sums(labels, logits, weights):
-        losses = keras.losses.sparse_categorical_crossentropy(
-            labels, ops.cast(logits, "float32"), from_logits=True
-        )
+        losses = loss.call(labels, ops.cast(logits, "float32"))
         return ops.sum(weights * losses), ops.sum(weights)
 
     return ChunkTerm(sums, labels, weights)

@@ -1,11 +1,16 @@
-"""Whether models, rows and objectives of a distillation fit each other."""
+"""Whether models, rows, labels and objectives of runs fit each other."""
+
+from collections.abc import Iterable
 
 from kdkit.distiller import Distiller
+from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
+from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.stages import Stage
 
 
 def check_fit(
@@ -36,3 +41,28 @@ def check_fit(
                         settings.teacher_weights or None,
                         chunk_size=stage.chunk_size,
                     )
+
+
+def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
+    """Makes the losses on labels that stages on the task will have.
+
+    Args:
+        stages: iterable of `Stage`.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: with all stages that smooth labels which cannot be.
+    """
+    with all_mistakes() as check:
+        for stage in stages:
+            if stage.label_smoothing and stage.data == "task":
+                with check():
+                    stage.make_label_loss(task.kind.label_loss())
+                    if task.head.candidates is not None:
+                        raise UsageError(
+                            f"Stage {stage.name!r}: label smoothing is for "
+                            "labels that may be any class. Received: "
+                            f"label_smoothing={stage.label_smoothing}, and "
+                            f"{task.name!r}, where a token has few of them. "
+                            "Use label_smoothing=0."
+                        )

@@ -11,6 +11,7 @@ from kdkit.training.caching import TeacherCaches
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.fitting import check_fit
+from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import log_inputs
 from kdkit.training.inputs import model_digest
@@ -68,6 +69,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         with all_mistakes() as check:
             with check():
                 check_data(task, settings.data)
+            with check():
+                check_label_smoothing(settings.stages, task)
             with check():
                 start = settings.model
                 if start.checkpoint == PRETRAINED:
@@ -128,6 +131,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
     with open_run(run_dir, to_dict(settings), DistillSettings) as run:
         if says_finished(run):
             return
+        check_label_smoothing((*settings.stages, *settings.control), task)
         teacher_place, pretrained = _make_teachers(settings, run)
         with all_mistakes() as check:
             with check():

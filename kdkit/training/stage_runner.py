@@ -212,7 +212,7 @@ class StageRun:
         )
         trainer.compile(
             optimizer=optimizer,
-            loss=self._material.label_loss,
+            loss=stage.make_label_loss(self._material.label_loss),
             # A keras-hub task model has metrics of its own until it is given
             # others. Rows whose label does not count have weight 0.
             metrics=None if stage.objectives else [],

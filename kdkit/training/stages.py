@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 from kdkit import losses
 from kdkit.errors import UsageError
 from kdkit.objectives import Objective
@@ -120,6 +122,9 @@ class Stage:
             text, whose labels are the masked tokens or those that follow.
         chunk_size: int or `None`. Of decoders, at how many positions the logits
             are there at one time, as in `kdkit.Distiller`.
+        label_smoothing: float, at least 0 and below 1. The share of the loss on
+            labels that all classes divide equally, as in
+            `kdkit.losses.SmoothedCrossEntropy`. Not of metrics.
     """
 
     name: str
@@ -135,6 +140,7 @@ class Stage:
     keep_best: bool = True
     data: str = "task"
     chunk_size: int | None = None
+    label_smoothing: float = 0.0
 
     def __post_init__(self):
         check_chunk_size(self.chunk_size)
@@ -168,12 +174,25 @@ class Stage:
 
     def _label_problems(self):
         """What is wrong with the weights of labels, as a list of texts."""
+        problems = []
+        if not 0 <= self.label_smoothing < 1:
+            problems.append(
+                "label_smoothing must be in [0, 1), received "
+                f"{self.label_smoothing}"
+            )
         soft = self.soft_label_weight
         if soft is None:
             if not self.objectives and self.hard_label_weight <= 0:
-                return ["without objectives hard_label_weight must be above 0"]
-            return []
-        problems = []
+                problems.append(
+                    "without objectives hard_label_weight must be above 0"
+                )
+            elif self.label_smoothing and not self.hard_label_weight:
+                problems.append(
+                    "label_smoothing is of the loss on labels, whose "
+                    "hard_label_weight is 0, received "
+                    f"{self.label_smoothing}"
+                )
+            return problems
         if not 0 <= soft <= 1:
             problems.append(
                 f"soft_label_weight must be in [0, 1], received {soft}"
@@ -215,6 +234,28 @@ class Stage:
             )
             for settings in self.objectives
         ]
+
+    def make_label_loss(self, loss):
+        """Returns the loss on the labels, smoothed where the stage says so.
+
+        Args:
+            loss: `keras.losses.Loss`, as the material has it.
+
+        Raises:
+            UsageError: if labels of another loss are to be smoothed.
+        """
+        if not self.label_smoothing:
+            return loss
+        if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+            raise UsageError(
+                f"Stage {self.name!r}: label smoothing is for labels that are "
+                "one of several classes. Received: label_smoothing="
+                f"{self.label_smoothing}, and labels whose loss is "
+                f"{loss.name!r}. Use label_smoothing=0."
+            )
+        return losses.SmoothedCrossEntropy(
+            self.label_smoothing, reduction=loss.reduction
+        )
 
     def make_optimizer(self, num_steps: int, fused: bool = False):
         """Returns the AdamW optimiser of the stage, for `num_steps` updates."""

@@ -1,11 +1,16 @@
 """Stages and schedules as data."""
 
+import keras
 import numpy as np
 import pytest
+from kinds import write_polyphone
 
 from kdkit.errors import UsageError
+from kdkit.losses import SmoothedCrossEntropy
+from kdkit.tasks import TASKS
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
+from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.schedules import LinearWarmupDecay
 
@@ -36,8 +41,6 @@ def test_constant_stage_has_a_constant_rate():
 
 def test_weight_decay_spares_biases_and_norms():
     optimizer = Stage("s", 1, 1e-3, hard_label_weight=1.0).make_optimizer(10)
-    import keras
-
     model = keras.Sequential(
         [
             keras.Input((3,)),
@@ -115,6 +118,8 @@ def test_soft_label_weight_divides_between_logits_and_labels():
     [
         ({"soft_label_weight": 1.2}, r"must be in \[0, 1\], received 1.2"),
         ({"soft_label_weight": -0.1}, r"must be in \[0, 1\]"),
+        ({"label_smoothing": 1.0}, r"must be in \[0, 1\), received 1.0"),
+        ({"label_smoothing": 0.1}, "hard_label_weight is 0"),
         (
             {"soft_label_weight": 0.5, "hard_label_weight": 0.5},
             "received both",
@@ -140,3 +145,38 @@ def test_control_has_as_many_epochs_and_the_batch_size():
     assert (control.epochs, control.batch_size) == (5, 8)
     assert control.hard_label_weight == 1.0
     assert not control.objectives
+
+
+def smoothing_stage(label_smoothing):
+    return Stage(
+        "fine_tuning",
+        1,
+        1e-3,
+        hard_label_weight=1.0,
+        label_smoothing=label_smoothing,
+    )
+
+
+def test_label_smoothing_keeps_how_the_loss_is_reduced():
+    plain = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    assert smoothing_stage(0.0).make_label_loss(plain) is plain
+    smoothed = smoothing_stage(0.1).make_label_loss(plain)
+    assert isinstance(smoothed, SmoothedCrossEntropy)
+    assert smoothed.label_smoothing == 0.1
+    assert smoothed.reduction == plain.reduction
+
+
+def test_labels_that_cannot_be_smoothed_are_refused(tmp_path):
+    write_polyphone(tmp_path)
+    tasks = {
+        "loss is 'mean_squared_error'": TASKS["stsb"],
+        "loss is 'binary_crossentropy'": TASKS["multi_label"],
+        "'polyphone', where a token": TASKS["polyphone"].for_data(tmp_path),
+    }
+    for message, task in tasks.items():
+        check_label_smoothing([smoothing_stage(0.0)], task)
+        with pytest.raises(UsageError, match=message):
+            check_label_smoothing([smoothing_stage(0.1)], task)
+    check_label_smoothing([smoothing_stage(0.1)], TASKS["sst2"])
