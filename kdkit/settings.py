@@ -219,7 +219,8 @@ def _convert_union(kind, value, path, problems):
         if dataclasses.is_dataclass(member) and isinstance(value, dict)
     ]
     problems.extend(
-        nested[0]
+        # The one that was meant has the fewest.
+        min(nested, key=len)
         if nested
         else [
             f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "

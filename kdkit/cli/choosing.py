@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.families import family_of
 from kdkit.models import PRESETS
 from kdkit.models import choose_blocks
+from kdkit.models import has_encoder_decoder
 from kdkit.models import has_language_model
 from kdkit.models import load_encoder
 from kdkit.recipes import CopiedBlocks
@@ -124,29 +125,39 @@ def recipe_on_text(recipe, options):
     Returns:
         Tuple of a `Recipe` and a tuple of `Stage`.
     """
-    backbone, _ = load_encoder(absolute(options.teacher), load_weights=False)
-    title = family_of(backbone).title
-    if family_of(backbone).causal_lm is None:
+    title, family = _family_of_teacher(absolute(options.teacher))
+    if family is None:
         if options.stage is not None:
             raise UsageError(
-                "--stage is of recipes for decoders. Received: a teacher that "
-                f"is a {title}. Leave it out."
+                "--stage is of recipes for decoders and encoder-decoders. "
+                f"Received: a teacher that is a {title}. Leave it out."
             )
         return recipe, recipe.stages_on_text(options.parity)
-    if recipe.for_decoders is None:
+    if family not in recipe.for_families:
         raise UsageError(
             f"Recipe {recipe.name!r} is for encoders. Received: a teacher that "
             f"is a {title}."
         )
-    stages = recipe.for_decoders.stages_on_text(options.parity)
+    recipe = recipe.for_families[family]
+    stages = recipe.stages_on_text(options.parity)
     names = [stage.name for stage in stages]
-    name = options.stage or names[0]
+    # Pairs are what an encoder-decoder is fine-tuned on, by the last of them.
+    name = options.stage or names[-1 if options.pairs else 0]
     if name not in names:
         raise UsageError(
             f"--stage: recipe {recipe.name!r} has {', '.join(names)}. "
             f"Received: {name}."
         )
-    return recipe.for_decoders, (stages[names.index(name)],)
+    return recipe, (stages[names.index(name)],)
+
+
+def _family_of_teacher(place):
+    """What people call it, and its key in a recipe's `for_families`."""
+    if has_encoder_decoder(place):
+        return "MASS", "mass"
+    backbone, _ = load_encoder(place, load_weights=False)
+    family = family_of(backbone)
+    return family.title, None if family.causal_lm is None else "gpt2"
 
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:

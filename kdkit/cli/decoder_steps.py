@@ -46,7 +46,7 @@ OF_TASKS = (
     "stages", "parity", "config",
 )  # fmt: skip
 
-
+FAMILY = "gpt2"
 TITLES = {
     "pretrained": "the teacher on --corpus",
     "teacher": "the teacher on --task-text",
@@ -113,7 +113,8 @@ def decoder_steps(recipe, options) -> Steps:
         "teacher": options.teacher and absolute(options.teacher[0]),
         "general": options.general and located(options.general),
     }
-    on_general, on_task = recipe.for_decoders.stages
+    recipe = recipe.for_families[FAMILY]
+    on_general, on_task = recipe.stages
     made = {name: place is None for name, place in places.items()}
     made["pretrained"] &= made["teacher"] or made["general"]
     _require(options, made)
@@ -153,9 +154,7 @@ def decoder_steps(recipe, options) -> Steps:
         else None,
         general=PretrainSettings(
             corpus=corpus,
-            model=model_settings(
-                options.student or recipe.for_decoders.student
-            ),
+            model=model_settings(options.student or recipe.student),
             stages=(on_general,),
             teacher=found["pretrained"],
             recipe=recipe.name,
@@ -244,7 +243,7 @@ def _with_settings(steps, options):
 
 
 def _reject(recipe, options):
-    if recipe.for_decoders is None:
+    if FAMILY not in recipe.for_families:
         raise UsageError(
             f"--model gpt2: recipe {recipe.name!r} is for encoders. Leave it "
             "out, or use lightpaff."

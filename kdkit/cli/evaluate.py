@@ -4,7 +4,9 @@ MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
 last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
-words. Without it such a run is measured on the text that it held out. What is
+words. With --pairs MODEL is a run with an encoder-decoder, measured by BLEU and
+chrF of what it writes (by sacrebleu, whose signatures are in the last line).
+Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 
 example:
@@ -13,6 +15,7 @@ example:
   kdkit evaluate runs/pretrained --corpus text.txt
   kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
       --detokenizer ptb --sequence-length 512 --stride 256
+  kdkit evaluate runs/en_de --pairs test.en test.de --num-beams 5
 """
 
 from kdkit.cli import options as shared

@@ -7,6 +7,8 @@ from kdkit.cli.measurable import Measurable
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import require_labels
+from kdkit.cli.sentence_evaluation import is_about_sentences
+from kdkit.cli.sentence_evaluation import open_on_sentences
 from kdkit.cli.text_evaluation import is_about_text
 from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import UsageError
@@ -26,7 +28,9 @@ def open_measurable(options):
     Raises:
         UsageError: for a model, a split, a file or an option that does not fit.
     """
-    if is_about_text(options):
+    if is_about_sentences(options):
+        yield open_on_sentences(options)
+    elif is_about_text(options):
         with open_on_text(options) as measurable:
             yield measurable
     else:

@@ -8,8 +8,10 @@ from kdkit import models
 from kdkit.cli.locating import locate
 from kdkit.cli.opening import tokenizer_for
 from kdkit.cli.options import given_flags
+from kdkit.cli.writers import print_written
 from kdkit.errors import UsageError
 
+MAX_TOKENS = 64
 # Option to the argument of the sampler's class.
 ARGUMENTS = {
     "temperature": "temperature",
@@ -34,7 +36,7 @@ SAMPLERS = {
 
 
 def print_text(options) -> None:
-    """Prints the prompt and what a decoder adds to it.
+    """Prints the prompt and what a decoder adds to it, or what is made of it.
 
     Args:
         options: the parsed options of `kdkit generate`.
@@ -43,12 +45,27 @@ def print_text(options) -> None:
         UsageError: if there is no decoder, no tokenizer, or no room, or an
             option is not the sampler's.
     """
+    if models.has_encoder_decoder(options.model):
+        print_written(options)
+        return
+    given = given_flags(
+        options, ("input", "output", "languages", "length_penalty")
+    )
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: of an encoder-decoder, and {options.model} "
+            "is none. Leave it out."
+        )
     sampler = _sampler(options)
     decoder, tokenizer = _open(options)
     end = tokenizer.end_token_id
     given = list(map(int, tokenizer(options.prompt)))
     new = decoding.generate(
-        decoder, [end, *given], options.max_tokens, sampler, [end]
+        decoder,
+        [end, *given],
+        MAX_TOKENS if options.max_tokens is None else options.max_tokens,
+        sampler,
+        [end],
     )
     print(tokenizer.detokenize([*given, *map(int, new)]))
 

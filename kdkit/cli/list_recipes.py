@@ -50,9 +50,13 @@ def run(options):
 
 def _sizes(config):
     from kdkit.models import BilstmConfig
+    from kdkit.models import MassConfig
 
     if isinstance(config, BilstmConfig):
         size, heads = f"1 × {2 * config.units}", ""
+    elif isinstance(config, MassConfig):
+        layers = f"{config.encoder_num_layers} + {config.decoder_num_layers}"
+        size, heads = f"({layers}) × {config.hidden_dim}", str(config.num_heads)
     else:
         size = f"{config.num_layers} × {config.hidden_dim}"
         heads = str(config.num_heads)

@@ -9,7 +9,14 @@ from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
-ARMS = ("student", "teacher", "control", "encoder", "decoder")
+ARMS = (
+    "student",
+    "teacher",
+    "control",
+    "encoder",
+    "decoder",
+    "encoder_decoder",
+)
 
 
 @dataclasses.dataclass(frozen=True)

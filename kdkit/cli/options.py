@@ -64,6 +64,49 @@ def add_benchmark_text(parser):
     )
 
 
+def add_sentences(parser):
+    """Adds `--pairs`, `--pair-columns` and `--languages`."""
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        metavar="FILE",
+        help="for encoder-decoders: texts and what is to be written of them, "
+        "two files whose lines belong together, or tables with a header (then "
+        "with --pair-columns)",
+    )
+    parser.add_argument(
+        "--pair-columns",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="the columns of these tables",
+    )
+    parser.add_argument(
+        "--languages",
+        nargs="+",
+        metavar="NAME",
+        help="for encoder-decoders: the language of each file of --corpus, or "
+        "of the two sides of --pairs, such as en de",
+    )
+
+
+def add_beams(parser):
+    """Adds `--num-beams` and `--length-penalty`."""
+    parser.add_argument(
+        "--num-beams",
+        type=int,
+        metavar="N",
+        help="texts that a beam search keeps open; of an encoder-decoder 4 "
+        "unless set, 1 is greedy",
+    )
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="P",
+        help="for encoder-decoders: a text's score is its log probability over "
+        "its length to this power; 1 unless set",
+    )
+
+
 def add_unlabeled(parser):
     """Adds `--unlabeled`, its columns and its proportion."""
     parser.add_argument(
@@ -189,6 +232,8 @@ def add_measured(parser):
     parser.add_argument("--split", help="dev unless set")
     add_texts(parser)
     add_benchmark_text(parser)
+    add_sentences(parser)
+    add_beams(parser)
     parser.add_argument(
         "--stride",
         type=int,

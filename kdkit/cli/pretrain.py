@@ -1,9 +1,11 @@
-"""Pretrains a language model on running text.
+"""Trains a language model on text.
 
 An encoder learns masked tokens and is left in RUN/encoder/; a decoder learns
-what comes next and is left in RUN/decoder/. Both are keras-hub preset
-directories. Perplexity and accuracy are of text that is held out. The same
-command goes on with a run that was stopped.
+what comes next and is left in RUN/decoder/; an encoder-decoder learns to write
+the hidden part of a sentence, or from --pairs one text from another, and is
+left in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
+and accuracy are of text that is held out. The same command goes on with a run
+that was stopped.
 
 With --recipe and --teacher the student learns from an encoder by the stages of
 a recipe that are on running text: TinyBERT's general distillation, DistilBERT's
@@ -19,6 +21,11 @@ example:
   kdkit pretrain --corpus ptb.train.txt --held-out ptb.valid.txt \\
       --one-document --detokenizer ptb --student lightpaff_gpt2_4_layer_en \\
       --vocabulary-size 8000 --run-dir runs/gpt2
+  kdkit pretrain --corpus train.en train.de --languages en de \\
+      --student lightpaff_mass_6_4_layer --vocabulary-size 32000 \\
+      --run-dir runs/mass
+  kdkit pretrain --pairs train.en train.de --languages en de \\
+      --held-out val.en val.de --model runs/mass --run-dir runs/en_de
 """
 
 from kdkit.cli import options as shared
@@ -27,11 +34,12 @@ from kdkit.cli import options as shared
 def add_arguments(parser):
     shared.add_corpus(parser)
     shared.add_benchmark_text(parser)
+    shared.add_sentences(parser)
     parser.add_argument(
         "--model",
         metavar="MODEL",
-        help="the encoder or decoder to go on with: a preset's name, a "
-        "directory or a run; an encoder without a head gets a new one",
+        help="the model to go on with: a preset's name, a directory or a run; "
+        "an encoder without a head gets a new one",
     )
     parser.add_argument(
         "--student",
@@ -50,8 +58,8 @@ def add_arguments(parser):
         "--vocabulary-size",
         type=int,
         metavar="N",
-        help="in place of --tokenizer, for a decoder: train a byte-pair "
-        "tokenizer of so many tokens on --corpus",
+        help="in place of --tokenizer, for a decoder or an encoder-decoder: "
+        "train a byte-pair tokenizer of so many tokens on the text",
     )
     parser.add_argument(
         "--recipe",
@@ -67,8 +75,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--stage",
         metavar="NAME",
-        help="for --recipe and a decoder: which of the recipe's stages; its "
-        "first unless set",
+        help="for --recipe and a decoder or an encoder-decoder: which of the "
+        "recipe's stages; its first unless set, with --pairs its last",
     )
     parser.add_argument(
         "--parity",

@@ -15,6 +15,8 @@ from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.sentences import is_about_sentences
+from kdkit.cli.sentences import sentence_settings
 from kdkit.cli.teachers import check_one_source
 from kdkit.cli.teachers import teachers_of_encoder
 from kdkit.cli.teachers import with_same_settings
@@ -27,6 +29,7 @@ from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
+from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
@@ -139,15 +142,22 @@ def pretrain_settings(options) -> PretrainSettings:
     _reject_clashes(
         options, "corpus", "column", "held_out", "one_document",
         "detokenizer", "model", "student", "tokenizer", "vocabulary_size",
-        "recipe", "teacher", "parity", "stage",
+        "recipe", "teacher", "parity", "stage", "pairs", "pair_columns",
+        "languages",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
     elif options.smoke:
         settings = smoke.PRETRAINING
     else:
-        _require(options, "corpus")
+        if options.pairs is None:
+            _require(options, "corpus")
         recipe, stages = None, pretraining.STAGES
+        of_sentences = is_about_sentences(options)
+        if of_sentences:
+            stages = pretraining.SENTENCES
+            if options.pairs is not None:
+                stages = pretraining.PAIRS
         if (options.recipe is None) != (options.teacher is None):
             raise UsageError(
                 "--recipe and --teacher go together. Received: only "
@@ -160,13 +170,17 @@ def pretrain_settings(options) -> PretrainSettings:
                 "--parity and --stage need --recipe. Received: none."
             )
         settings = PretrainSettings(
-            corpus=corpus_settings(options),
+            corpus=(sentence_settings if of_sentences else corpus_settings)(
+                options
+            ),
             model=model_to_pretrain(options, recipe),
             stages=stages,
             tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
             teacher=absolute(options.teacher),
             recipe=options.recipe,
+            # Batches of sentences have many shapes.
+            jit_compile=UPDATE if of_sentences else True,
         )
     return _finish(settings, options)
 

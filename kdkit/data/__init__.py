@@ -36,7 +36,9 @@ from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
 from kdkit.data.sentence_batches import pair_batches
+from kdkit.data.sentence_batches import pair_evaluation_batches
 from kdkit.data.sentence_batches import span_batches
+from kdkit.data.sentence_batches import span_evaluation_batches
 from kdkit.data.sentence_batches import token_batches
 from kdkit.data.sentences import EncodedSentences
 from kdkit.data.sentences import encode_sentences
@@ -93,7 +95,9 @@ __all__ = [
     "encode_sentences",
     "join_sentences",
     "pair_batches",
+    "pair_evaluation_batches",
     "span_batches",
+    "span_evaluation_batches",
     "token_batches",
     "masked_evaluation_batches",
     "masked_training_batches",

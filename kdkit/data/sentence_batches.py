@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from kdkit.data.packed_batches import EVALUATION
 from kdkit.data.packed_batches import step_seed
 from kdkit.data.sentences import EncodedSentences
 from kdkit.errors import UsageError
@@ -90,7 +91,25 @@ def pair_batches(
                 yield _pair(sources, targets, rows)
 
     steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
-    return _dataset(batches), steps
+    return _endless(_dataset(batches)), steps
+
+
+def pair_evaluation_batches(
+    sources: EncodedSentences, targets: EncodedSentences, max_tokens: int
+) -> tf.data.Dataset:
+    """Returns every pair once, always in the same batches.
+
+    Args:
+        sources, targets, max_tokens: as in `pair_batches`.
+    """
+    lengths = [sources.lengths, targets.lengths]
+    rows_of = token_batches(lengths, max_tokens, seed=0, epoch=0)
+
+    def batches():
+        for rows in rows_of:
+            yield _pair(sources, targets, rows)
+
+    return _of_length(_dataset(batches), len(rows_of))
 
 
 def _pair(sources, targets, rows):
@@ -125,13 +144,14 @@ def _dataset(generate):
         ids,
         tf.TensorSpec((None, None), "float32"),
     )
-    return _endless(
-        tf.data.Dataset.from_generator(generate, output_signature=signature)
-    )
+    return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
 
 def _endless(dataset):
-    cardinality = tf.data.experimental.INFINITE_CARDINALITY
+    return _of_length(dataset, tf.data.experimental.INFINITE_CARDINALITY)
+
+
+def _of_length(dataset, cardinality):
     return dataset.apply(
         tf.data.experimental.assert_cardinality(cardinality)
     ).prefetch(tf.data.AUTOTUNE)
@@ -167,13 +187,34 @@ def span_batches(
             for step, rows in numbered:
                 yield sentences.padded(rows), step_seed(seed, epoch, step)
 
+    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
+    return _endless(_masked(batches, masker)), steps
+
+
+def span_evaluation_batches(
+    sentences: EncodedSentences, masker, max_tokens: int
+) -> tf.data.Dataset:
+    """Returns every sentence once, always with the same span hidden.
+
+    Args:
+        sentences, masker, max_tokens: as in `span_batches`.
+    """
+    rows_of = token_batches([sentences.lengths], max_tokens, seed=0, epoch=0)
+
+    def batches():
+        for step, rows in enumerate(rows_of):
+            yield sentences.padded(rows), step_seed(0, EVALUATION, step)
+
+    return _of_length(_masked(batches, masker), len(rows_of))
+
+
+def _masked(generate, masker):
+    """Rows with seeds, as a generator yields them, made `(x, y, weights)`."""
     rows = tf.data.Dataset.from_generator(
-        batches,
+        generate,
         output_signature=(
             tf.TensorSpec((None, None), "int32"),
             tf.TensorSpec((2,), "int64"),
         ),
     )
-    masked = rows.map(masker, num_parallel_calls=tf.data.AUTOTUNE)
-    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
-    return _endless(masked), steps
+    return rows.map(masker, num_parallel_calls=tf.data.AUTOTUNE)

@@ -11,11 +11,13 @@ from kdkit.decoding.seq2seq_litert import seq2seq_to_litert
 from kdkit.decoding.seq2seq_step import Seq2SeqStep
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.text import generate
+from kdkit.decoding.writing import TextWriter
 
 __all__ = [
     "Beams",
     "DecoderStep",
     "Seq2SeqStep",
+    "TextWriter",
     "generate",
     "make_beam_search",
     "seq2seq_to_litert",

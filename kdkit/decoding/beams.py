@@ -20,7 +20,9 @@ class Beams:
     better than a finished one.
 
     Args:
-        beam_size: int. Texts that are kept open at a time. Defaults to `4`.
+        beam_size: int. Texts that are kept open at a time; 1 is greedy
+            decoding, which takes the likeliest token each time and ends with
+            the text's end. Defaults to `4`.
         length_penalty: float. At least 0. Defaults to `1.0`.
 
     Raises:
@@ -178,8 +180,9 @@ class _Search:
         log_probs = tf.reshape(log_probs, (-1, self._size, vocabulary))
         scores = state["scores"][..., None] + log_probs
         # Twice as many, since at most one for each beam is an end.
+        wanted = 2 * self._size if self._size > 1 else 1
         scores, best = tf.nn.top_k(
-            tf.reshape(scores, (-1, self._size * vocabulary)), 2 * self._size
+            tf.reshape(scores, (-1, self._size * vocabulary)), wanted
         )
         beam, token = best // vocabulary, best % vocabulary
         tokens = tf.gather(state["tokens"], beam, batch_dims=1)

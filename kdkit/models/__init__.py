@@ -17,8 +17,10 @@ from kdkit.models.heads import in_policy
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.language_models import frozen_pooler
 from kdkit.models.language_models import has_decoder
+from kdkit.models.language_models import has_encoder_decoder
 from kdkit.models.language_models import has_language_model
 from kdkit.models.language_models import is_causal
+from kdkit.models.language_models import is_encoder_decoder
 from kdkit.models.language_models import language_model
 from kdkit.models.language_models import load_language_model
 from kdkit.models.language_models import load_masked_lm
@@ -36,6 +38,7 @@ from kdkit.models.noise import perturbed
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
+from kdkit.models.presets import MassConfig
 from kdkit.models.presets import Preset
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.saving import save_encoder
@@ -60,6 +63,7 @@ __all__ = [
     "Head",
     "LoadedModel",
     "MassBackbone",
+    "MassConfig",
     "MassSeq2SeqLM",
     "MassSeq2SeqLMPreprocessor",
     "MassTokenizer",
@@ -74,10 +78,12 @@ __all__ = [
     "frozen_pooler",
     "has_decoder",
     "has_encoder",
+    "has_encoder_decoder",
     "has_language_model",
     "in_policy",
     "initialize_from_teacher",
     "is_causal",
+    "is_encoder_decoder",
     "language_model",
     "load_classifier",
     "load_encoder",

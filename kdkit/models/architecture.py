@@ -5,21 +5,24 @@ import keras
 from kdkit.families import family_of
 from kdkit.models.bilstm import bilstm_of
 from kdkit.models.heads import backbone_of
+from kdkit.models.mass import MassBackbone
 
 POSITIONS = "position_embedding"
 ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+MASS_SIZES = ("encoder_num_layers", "decoder_num_layers", *ENCODER_SIZES[1:])
 
 
 def architecture(model) -> dict:
     """Returns the name of a model's architecture and its sizes.
 
     Args:
-        model: `keras.Model`, a classifier or an encoder.
+        model: `keras.Model`, a classifier, a language model or a backbone.
 
     Returns:
-        A dict with `name`, such as `"BERT 4×312"`, `parameters`, and those of
-        `num_layers`, `hidden_dim`, `num_heads` and `intermediate_dim` that the
-        model has.
+        A dict with `name`, such as `"BERT 4×312"` or `"MASS 6+4×512"`,
+        `parameters`, and those of `num_layers` (`encoder_num_layers` and
+        `decoder_num_layers`), `hidden_dim`, `num_heads` and `intermediate_dim`
+        that the model has.
     """
     sizes = {}
     title = type(model).__name__
@@ -29,14 +32,24 @@ def architecture(model) -> dict:
     if family is not None:
         title = family.title
         sizes = {name: getattr(backbone, name) for name in ENCODER_SIZES}
+    elif isinstance(backbone, MassBackbone):
+        title = "MASS"
+        sizes = {name: getattr(backbone, name) for name in MASS_SIZES}
     elif lstm is not None:
         title = "BiLSTM"
         # Both directions together, as the papers' tables count them.
         width = 2 * lstm.forward_layer.units
         sizes = {"num_layers": 1, "hidden_dim": width}
     if sizes:
-        title = f"{title} {sizes['num_layers']}×{sizes['hidden_dim']}"
+        title = f"{title} {_depth(sizes)}×{sizes['hidden_dim']}"
     return {"name": title, "parameters": model.count_params(), **sizes}
+
+
+def _depth(sizes):
+    """How many blocks, of encoder and decoder apart."""
+    if "num_layers" in sizes:
+        return str(sizes["num_layers"])
+    return f"{sizes['encoder_num_layers']}+{sizes['decoder_num_layers']}"
 
 
 def num_positions(model) -> int | None:
@@ -46,6 +59,8 @@ def num_positions(model) -> int | None:
         model: `keras.Model`, a classifier or an encoder.
     """
     backbone = backbone_of(model)
+    if isinstance(backbone, MassBackbone):
+        return backbone.max_sequence_length
     family = family_of(backbone)
     if family is None or POSITIONS not in family.parts:
         return None

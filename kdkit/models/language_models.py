@@ -1,6 +1,7 @@
 """Language models: a backbone and a head tied to its token embeddings.
 
-Of masked tokens for encoders, of the next token for decoders.
+Of masked tokens for encoders, of the next token for decoders and
+encoder-decoders.
 """
 
 import contextlib
@@ -15,32 +16,38 @@ from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
+from kdkit.models.mass import MassBackbone
+from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.tokens import family_tokenizer
 
 
 def language_model(backbone):
-    """Puts a language-modelling head on an encoder or a decoder.
+    """Puts a language-modelling head on a backbone.
 
     On an encoder a dense layer as wide as the encoder, GELU, layer
     normalisation, and the transposed token embeddings with a bias (Devlin et
-    al., 2018); on a decoder the transposed token embeddings alone (Radford et
-    al., 2019). The backbone is not copied: what is trained here is trained
-    wherever it is used.
+    al., 2018); on a decoder or an encoder-decoder the transposed token
+    embeddings alone (Radford et al., 2019). The backbone is not copied: what is
+    trained here is trained wherever it is used.
 
     Args:
-        backbone: a backbone of a family in `kdkit.families.ALL_FAMILIES`, but
-            ELECTRA, whose pretraining is another.
+        backbone: a `kdkit.models.MassBackbone`, or a backbone of a family in
+            `kdkit.families.ALL_FAMILIES`, but ELECTRA, whose pretraining is
+            another.
 
     Returns:
         The family's keras-hub model without preprocessor. A
         `keras_hub.models.MaskedLM` has logits of shape `(batch_size,
         num_predictions, vocabulary_size)` at the input `mask_positions`, a
         `keras_hub.models.CausalLM` of shape `(batch_size, sequence_length,
-        vocabulary_size)` for what follows every token.
+        vocabulary_size)` for what follows every token, a
+        `kdkit.models.MassSeq2SeqLM` likewise for what its decoder reads.
 
     Raises:
         UsageError: (a `ValueError`) if keras-hub has no such model for it.
     """
+    if isinstance(backbone, MassBackbone):
+        return MassSeq2SeqLM(backbone)
     family = family_of(backbone)
     made = family and (family.masked_lm or family.causal_lm)
     if not made:
@@ -59,6 +66,11 @@ def language_model(backbone):
 def is_causal(model) -> bool:
     """Whether a language model predicts the next token, not masked ones."""
     return isinstance(model, keras_hub.models.CausalLM)
+
+
+def is_encoder_decoder(model) -> bool:
+    """Whether a language model writes one text from another."""
+    return isinstance(model, keras_hub.models.Seq2SeqLM)
 
 
 @contextlib.contextmanager
@@ -97,6 +109,11 @@ def has_decoder(source) -> bool:
     return _keras_hub_class(pathlib.Path(source)) is keras_hub.models.CausalLM
 
 
+def has_encoder_decoder(source) -> bool:
+    """As `has_language_model`, for encoder-decoders alone."""
+    return _keras_hub_class(pathlib.Path(source)) is keras_hub.models.Seq2SeqLM
+
+
 def load_language_model(source) -> LoadedModel:
     """Loads a language model, or puts a head on a backbone.
 
@@ -130,7 +147,7 @@ def load_masked_lm(source) -> LoadedModel:
         UsageError: (a `ValueError`) for a decoder, which knows no masks.
     """
     loaded = load_language_model(source)
-    if is_causal(loaded.model):
+    if not isinstance(loaded.model, keras_hub.models.MaskedLM):
         raise UsageError(
             f"The model in {source} is a {type(loaded.model).__name__}, which "
             "predicts what comes next. Expected an encoder, which predicts "
@@ -139,19 +156,26 @@ def load_masked_lm(source) -> LoadedModel:
     return loaded
 
 
-def save_language_model(model, tokenizer, path, sequence_length):
+def save_language_model(
+    model, tokenizer, path, sequence_length, languages=(None, None)
+):
     """Writes a language model as a keras-hub preset directory.
 
     The directory loads with `keras_hub.models.MaskedLM.from_preset` or
     `keras_hub.models.CausalLM.from_preset`, or without the head with
-    `keras_hub.models.Backbone.from_preset`, where kdkit is not installed.
+    `keras_hub.models.Backbone.from_preset`, where kdkit is not installed; that
+    of an encoder-decoder with `keras_hub.models.Seq2SeqLM.from_preset` where
+    kdkit is imported.
 
     Args:
         model: a model as `language_model` returns it.
         tokenizer: the tokenizer of its family, or another of word pieces for a
             model that reads those.
         path: string or path of the directory.
-        sequence_length: int. Length that the preprocessor pads and cuts to.
+        sequence_length: int. Length that the preprocessor pads and cuts to,
+            each side of an encoder-decoder's.
+        languages: tuple of two strings or `None`s. Of an encoder-decoder, the
+            languages that it reads and writes. Defaults to `(None, None)`.
 
     Raises:
         UsageError: if the tokenizer is of another size than the model.
@@ -166,9 +190,16 @@ def save_language_model(model, tokenizer, path, sequence_length):
     # A copy, since what is saved of a compiled model includes its optimiser.
     copy = type(model).from_config(model.get_config())
     copy.set_weights(model.get_weights())
-    copy.preprocessor = type(model).preprocessor_cls(
-        tokenizer, sequence_length=sequence_length
-    )
+    lengths = {"sequence_length": sequence_length}
+    if is_encoder_decoder(model):
+        source_language, target_language = languages
+        lengths = {
+            "encoder_sequence_length": sequence_length,
+            "decoder_sequence_length": sequence_length,
+            "source_language": source_language,
+            "target_language": target_language,
+        }
+    copy.preprocessor = type(model).preprocessor_cls(tokenizer, **lengths)
     copy.save_to_preset(str(path))
 
 
@@ -177,7 +208,11 @@ def _keras_hub_class(path):
     if not path.is_dir():
         return None
     name = task_class(find_preset_directory(path))
-    for cls in (keras_hub.models.MaskedLM, keras_hub.models.CausalLM):
+    for cls in (
+        keras_hub.models.MaskedLM,
+        keras_hub.models.CausalLM,
+        keras_hub.models.Seq2SeqLM,
+    ):
         if name.endswith(cls.__name__):
             return cls
     return None

@@ -29,7 +29,7 @@ WHERE = (
 
 # Of runs whose models are files: where their tokenizer is.
 TOKENIZER_DIRECTORY = "tokenizer"
-ARMS = ("student", "teacher", "encoder", "decoder")
+ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

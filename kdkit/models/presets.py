@@ -9,6 +9,7 @@ import dataclasses
 BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
 CHINESE_VOCABULARY_SIZE = 21128  # and of Chinese BERT
 GPT2_VOCABULARY_SIZE = 50257
+MASS_VOCABULARY_SIZE = 32_000  # of both languages together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,17 +70,47 @@ class BilstmConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class MassConfig:
+    """The sizes of a `kdkit.models.MassBackbone`.
+
+    Args:
+        encoder_num_layers: int. Transformer blocks of the encoder.
+        decoder_num_layers: int. Transformer blocks of the decoder.
+        hidden_dim: int. Width of the hidden states (H).
+        num_heads: int. Attention heads per block (A).
+        intermediate_dim: int. Width of the feed-forward layers.
+        vocabulary_size: int. Tokens of the joint vocabulary. Defaults to
+            `32000`.
+        max_sequence_length: int. Number of position embeddings of each half.
+            Defaults to `512`.
+        dropout: float. Dropout rate. Defaults to `0.1`.
+        tied_output: bool. Whether tokens are predicted by their own embeddings,
+            transposed, or by weights apart. Defaults to `True`.
+    """
+
+    encoder_num_layers: int
+    decoder_num_layers: int
+    hidden_dim: int
+    num_heads: int
+    intermediate_dim: int
+    vocabulary_size: int = MASS_VOCABULARY_SIZE
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+    tied_output: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
 class Preset:
     """A named size.
 
     Args:
-        config: `BertConfig` or `BilstmConfig`.
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
         paper: string. Where the size comes from.
         paper_parameters: int or `None`. The paper's parameter count, where it
             prints one.
     """
 
-    config: BertConfig | BilstmConfig
+    config: BertConfig | BilstmConfig | MassConfig
     paper: str
     paper_parameters: int | None = None
 
@@ -142,6 +173,14 @@ PRESETS = {
         BertConfig(4, 768, 12, 3072, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"),
         f"{LIGHTPAFF}, table 3",
         67_000_000,
+    ),
+    "mass_6_layer": Preset(
+        MassConfig(6, 6, 1024, 16, 4096),
+        f"Song et al., 2019 (MASS); {LIGHTPAFF}, table 5",
+        213_000_000,
+    ),
+    "lightpaff_mass_6_4_layer": Preset(
+        MassConfig(6, 4, 512, 8, 1024), f"{LIGHTPAFF}, table 5", 42_000_000
     ),
     "distilled_bilstm_en_uncased": Preset(
         BilstmConfig(),

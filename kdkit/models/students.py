@@ -8,9 +8,13 @@ from kdkit.families import ALL_FAMILIES
 from kdkit.models.bilstm import build_bilstm
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
+from kdkit.models.mass import MassBackbone
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
+from kdkit.models.presets import MassConfig
+
+NOT_COUNTED = ("dropout", "tied_output")
 
 
 def student(preset_or_config, num_classes=None, **settings):
@@ -18,10 +22,10 @@ def student(preset_or_config, num_classes=None, **settings):
 
     Args:
         preset_or_config: string, a key of `kdkit.models.PRESETS`; or a
-            `kdkit.models.BertConfig` or `kdkit.models.BilstmConfig`; or a dict
-            of a `BertConfig`'s fields.
+            `kdkit.models.BertConfig`, `kdkit.models.BilstmConfig` or
+            `kdkit.models.MassConfig`; or a dict of a `BertConfig`'s fields.
         num_classes: int or `None`. Width of the logits (1 for regression).
-            `None` for the encoder alone. Defaults to `None`.
+            `None` for the backbone alone. Defaults to `None`.
         **settings: fields of the configuration that replace the preset's,
             such as `vocabulary_size=1000` or `family="distil_bert"`; and
             `dtype`, the Keras dtype policy.
@@ -31,7 +35,8 @@ def student(preset_or_config, num_classes=None, **settings):
         `keras_hub.models.BertTextClassifier`, whose output are logits; or its
         backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
         classifier for ELECTRA: it gets BERT's. For a `BilstmConfig` a
-        functional `keras.Model`.
+        functional `keras.Model`, for a `MassConfig` a
+        `kdkit.models.MassBackbone`, which classifies nothing.
 
     Raises:
         UsageError: (a `ValueError`) if the preset or a setting is unknown, or
@@ -54,6 +59,13 @@ def student(preset_or_config, num_classes=None, **settings):
                 "classes. Received: num_classes=None."
             )
         return build_bilstm(config, num_classes, dtype)
+    if isinstance(config, MassConfig):
+        if num_classes is not None:
+            raise UsageError(
+                "An encoder-decoder writes text and has no classes. Received: "
+                f"num_classes={num_classes}. Use an encoder, such as a BERT."
+            )
+        return MassBackbone(**dataclasses.asdict(config), dtype=dtype)
     family = ALL_FAMILIES[config.family]
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:
@@ -61,12 +73,15 @@ def student(preset_or_config, num_classes=None, **settings):
     return add_head(backbone, Head("sequence", num_classes))
 
 
-def student_config(preset_or_config, **settings) -> BertConfig | BilstmConfig:
+def student_config(preset_or_config, **settings):
     """Returns the checked configuration that `student` builds.
 
     Args:
         preset_or_config: as in `student`.
         **settings: fields of the configuration that replace the preset's.
+
+    Returns:
+        `BertConfig`, `BilstmConfig` or `MassConfig`.
 
     Raises:
         UsageError: as in `student`, with all problems in one message.
@@ -96,7 +111,7 @@ def _kind_and_fields(preset_or_config):
     config = preset_or_config
     if isinstance(config, str) and config in PRESETS:
         config = PRESETS[config].config
-    if isinstance(config, BertConfig | BilstmConfig):
+    if isinstance(config, BertConfig | BilstmConfig | MassConfig):
         return type(config), dataclasses.asdict(config)
     if isinstance(config, Mapping):
         return BertConfig, dict(config)
@@ -131,6 +146,9 @@ def _impossible_sizes(config):
                 f"num_texts must be 1 or 2, received {config.num_texts!r}"
             )
         return problems
+    if isinstance(config, MassConfig):
+        problems = _not_above_zero(dataclasses.asdict(config))
+        return problems or _heads_that_do_not_divide(config)
     if config.family not in ALL_FAMILIES:
         return [
             f"family must be one of {sorted(ALL_FAMILIES)}, received "
@@ -144,12 +162,16 @@ def _impossible_sizes(config):
             f"{config.embedding_dim!r}"
         ]
     problems = _not_above_zero(_constructor_sizes(config))
-    if not problems and config.hidden_dim % config.num_heads:
-        problems.append(
-            f"num_heads must divide hidden_dim, received hidden_dim="
-            f"{config.hidden_dim}, num_heads={config.num_heads}"
-        )
-    return problems
+    return problems or _heads_that_do_not_divide(config)
+
+
+def _heads_that_do_not_divide(config):
+    if config.hidden_dim % config.num_heads == 0:
+        return []
+    return [
+        f"num_heads must divide hidden_dim, received hidden_dim="
+        f"{config.hidden_dim}, num_heads={config.num_heads}"
+    ]
 
 
 def _not_above_zero(sizes):
@@ -157,7 +179,8 @@ def _not_above_zero(sizes):
     problems = [
         f"{name} must be an integer above 0, received {value!r}"
         for name, value in sizes.items()
-        if name != "dropout" and not (isinstance(value, int) and value > 0)
+        if name not in NOT_COUNTED
+        and not (isinstance(value, int) and value > 0)
     ]
     if not 0 <= sizes["dropout"] < 1:
         problems.append(

@@ -8,6 +8,10 @@ https://arxiv.org/abs/1907.11692).
     kdkit pretrain --corpus TEXT --model ENCODER --run-dir runs/pretrained
     kdkit pretrain --corpus TEXT --tokenizer ENCODER \\
         --student tinybert_4_layer_en_uncased --run-dir runs/from_scratch
+
+An encoder-decoder learns to write the hidden half of a sentence (Song et al.,
+2019, https://arxiv.org/abs/1905.02450), and then to write one text from
+another.
 """
 
 from kdkit.training.stages import Stage
@@ -19,6 +23,25 @@ STAGES = (
         epochs=3,
         learning_rate=1e-4,
         warmup_fraction=0.05,
+        hard_label_weight=1.0,
+    ),
+)
+SENTENCES = (
+    Stage(
+        name="pretraining",
+        data="corpus",
+        epochs=3,
+        learning_rate=5e-4,
+        warmup_fraction=0.05,
+        hard_label_weight=1.0,
+    ),
+)
+PAIRS = (
+    Stage(
+        name="fine_tuning",
+        data="corpus",
+        epochs=10,
+        learning_rate=5e-4,
         hard_label_weight=1.0,
     ),
 )

@@ -50,9 +50,9 @@ class Recipe:
             from, for all tasks.
         general_parities: dict from the name of a variant to these stages,
             where they differ.
-        for_decoders: `Recipe` or `None`. The same for decoders, whose stages
-            are all on running text, each on its own: `kdkit pretrain --recipe`
-            runs one of them.
+        for_families: dict from `"gpt2"` and `"mass"` to the recipe as it is for
+            decoders and encoder-decoders. Its stages are all on text, each on
+            its own: `kdkit pretrain --recipe` runs one of them.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Recipe:
     general_parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
         default_factory=dict
     )
-    for_decoders: "Recipe | None" = None
+    for_families: dict[str, "Recipe"] = dataclasses.field(default_factory=dict)
 
     def stages_for(self, task: Task, parity: str | None = None):
         """Returns the stages as they are for a task.

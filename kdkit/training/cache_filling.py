@@ -54,8 +54,6 @@ def fill_cache(settings: DistillSettings) -> TeacherCaches:
             features = caches.features(
                 stage, student, settings.teacher_weights or None
             )
-            material.training_batches(
-                stage.batch_size, settings.seed, 0, features
-            )
+            material.training_batches(stage, settings.seed, 0, features)
             material.validation_batches(features)
     return caches

@@ -1,15 +1,13 @@
 """Running text as the material of a stage: causal language modelling."""
 
 import dataclasses
-import math
 
 import keras
-import tensorflow as tf
 
 from kdkit.data import PackedCorpus
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import next_token_training_batches
-from kdkit.errors import RunError
+from kdkit.training.token_metrics import sum_over_tokens
 
 # Logits of evaluation that are there at one time, over batch, positions and
 # vocabulary: 256 MB.
@@ -42,9 +40,9 @@ class CausalMaterial:
     def labeled_only(self):
         return self  # what follows is the label
 
-    def training_batches(self, batch_size, seed, first_epoch, features=None):
+    def training_batches(self, stage, seed, first_epoch, features=None):
         return next_token_training_batches(
-            self.train, batch_size, seed, first_epoch
+            self.train, stage.batch_size, seed, first_epoch
         )
 
     def validation_batches(self, features=None):
@@ -93,30 +91,14 @@ def next_token_metrics(
     Raises:
         RunError: if the loss is not finite.
     """
-    loss = correct = total = 0.0
     batches = next_token_evaluation_batches(
         rows, rows_at_once(rows, vocabulary_size)
     )
-    for x, labels, weights in batches:
-        logits = tf.cast(predict(x), "float32")
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        is_right = tf.argmax(logits, -1, "int32") == labels
-        loss += float(tf.reduce_sum(weights * losses))
-        correct += float(tf.reduce_sum(weights * tf.cast(is_right, "float32")))
-        total += float(tf.reduce_sum(weights))
-    if not math.isfinite(loss):
-        raise RunError(
-            "The loss on the held-out text is not finite: the model has "
-            "diverged."
-        )
+    sums = sum_over_tokens(predict, batches)
     metrics = {
-        "perplexity": _perplexity(loss, total),
-        "next_token_accuracy": correct / total,
+        "perplexity": sums.perplexity(),
+        "next_token_accuracy": sums.accuracy,
     }
     if rows.num_words:
-        metrics["word_perplexity"] = _perplexity(loss, rows.num_words)
+        metrics["word_perplexity"] = sums.perplexity(rows.num_words)
     return metrics
-
-
-def _perplexity(loss, count):
-    return math.exp(min(loss / count, 700.0))

@@ -55,9 +55,9 @@ class CorpusMaterial:
     def labeled_only(self):
         return self  # masked tokens are labels
 
-    def training_batches(self, batch_size, seed, first_epoch, features=None):
+    def training_batches(self, stage, seed, first_epoch, features=None):
         return masked_training_batches(
-            self.train, self.masker, batch_size, seed, first_epoch
+            self.train, self.masker, stage.batch_size, seed, first_epoch
         )
 
     def validation_batches(self, features=None):
@@ -94,8 +94,10 @@ class PlainTextMaterial:
     def labeled_only(self):
         return self
 
-    def training_batches(self, batch_size, seed, first_epoch, features=None):
-        return plain_training_batches(self.train, batch_size, seed, first_epoch)
+    def training_batches(self, stage, seed, first_epoch, features=None):
+        return plain_training_batches(
+            self.train, stage.batch_size, seed, first_epoch
+        )
 
     def validation_batches(self, features=None):
         return plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
@@ -157,13 +159,25 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
     }
 
 
-def check_readable(settings: CorpusSettings, model) -> None:
+def check_readable(settings, model) -> None:
     """Refuses text in a form that a model does not read.
 
+    Args:
+        settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
+        model: what is trained on it.
+
     Raises:
-        UsageError: if an encoder is to read lines of one document.
+        UsageError: if an encoder is to read lines of one document, or the text
+            is not of sentences for an encoder-decoder and for no other.
     """
-    if settings.one_document and not models.is_causal(model):
+    is_running = isinstance(settings, CorpusSettings)
+    if is_running == models.is_encoder_decoder(model):
+        raise UsageError(
+            "Sentences and pairs are for encoder-decoders, running text is for "
+            f"encoders and decoders. Received: {type(settings).__name__} and a "
+            f"{type(model).__name__}."
+        )
+    if is_running and settings.one_document and not models.is_causal(model):
         raise UsageError(
             "Lines of one document are for decoders. Received: one_document="
             "True, and an encoder, whose rows are texts one after the other. "

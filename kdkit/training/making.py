@@ -148,7 +148,7 @@ def make_model(
         model = _make_bilstm(settings.bilstm, task, tokenizer, announce)
         return model, tokenizer
     encoder = models.student(
-        settings.sizes(), vocabulary_size=tokenizer.vocabulary_size()
+        settings.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
     # Refuses what none can read.
     tokenizer = models.family_tokenizer(encoder, tokenizer)

@@ -11,6 +11,7 @@ from kdkit.data import training_batches
 from kdkit.training.evaluation import BATCH_SIZE
 from kdkit.training.evaluation import NUM_BUCKETS
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.stages import Stage
 from kdkit.training.task_data import TrainingRows
 
 
@@ -34,9 +35,11 @@ class Material(Protocol):
         """Returns it without the rows that only a teacher can use."""
 
     def training_batches(
-        self, batch_size: int, seed: int, first_epoch: int, features=None
+        self, stage: Stage, seed: int, first_epoch: int, features=None
     ):
         """Returns endless batches from an epoch on, and steps per epoch.
+
+        They are as large as the stage says.
 
         The batches of an epoch are a function of `(seed, epoch)` alone.
         `features` is as in `kdkit.data.training_batches`.
@@ -89,9 +92,9 @@ class TaskMaterial:
     def labeled_only(self):
         return dataclasses.replace(self, unlabeled=None)
 
-    def training_batches(self, batch_size, seed, first_epoch, features=None):
+    def training_batches(self, stage, seed, first_epoch, features=None):
         settings = {
-            "batch_size": batch_size,
+            "batch_size": stage.batch_size,
             "seed": seed,
             "first_epoch": first_epoch,
             "num_buckets": self.num_buckets,

@@ -5,6 +5,7 @@ import dataclasses
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
+from kdkit.models import MassConfig
 
 FURTHER_SIZES = ("max_sequence_length", "dropout", "family", "embedding_dim")
 SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
@@ -30,8 +31,28 @@ class BilstmSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class MassSettings:
+    """An encoder-decoder with random weights.
+
+    Args:
+        encoder_num_layers, decoder_num_layers, hidden_dim, num_heads,
+            intermediate_dim, max_sequence_length, dropout, tied_output: as in
+            `kdkit.models.MassConfig`. The vocabulary is the tokenizer's.
+    """
+
+    encoder_num_layers: int
+    decoder_num_layers: int
+    hidden_dim: int
+    num_heads: int
+    intermediate_dim: int
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+    tied_output: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The model that a run trains, from one of four places.
+    """The model that a run trains, from one of five places.
 
     Args:
         checkpoint: string or `None`. Where the whole model comes from, as
@@ -46,9 +67,10 @@ class ModelSettings:
             of a model with random weights, as in `kdkit.models.BertConfig`.
             The vocabulary is the tokenizer's.
         bilstm: `BilstmSettings` or `None`. A BiLSTM with random weights.
+        mass: `MassSettings` or `None`. An encoder-decoder with random weights.
 
     Raises:
-        UsageError: unless exactly one of the four is given, whole.
+        UsageError: unless exactly one of the five is given, whole.
     """
 
     checkpoint: str | None = None
@@ -63,6 +85,7 @@ class ModelSettings:
     family: str = "bert"
     embedding_dim: int | None = None
     bilstm: BilstmSettings | None = None
+    mass: MassSettings | None = None
 
     def __post_init__(self):
         sizes = {name: getattr(self, name) for name in SIZES}
@@ -72,12 +95,13 @@ class ModelSettings:
             *(["copy_from"] if self.copy_from is not None else []),
             *(["sizes"] if given else []),
             *(["bilstm"] if self.bilstm is not None else []),
+            *(["mass"] if self.mass is not None else []),
         ]
         if len(sources) != 1:
             raise UsageError(
                 "A model comes from a checkpoint, from an encoder's blocks "
                 "(copy_from and copy_layers), from sizes with random weights, "
-                "or is a BiLSTM. Expected one of them. Received: "
+                "or is a BiLSTM or a MASS. Expected one of them. Received: "
                 f"{', '.join(sources) or 'none'}."
             )
         if (self.copy_from is None) == bool(self.copy_layers):
@@ -108,8 +132,15 @@ class ModelSettings:
                 f"{', '.join(missing)}."
             )
 
-    def sizes(self) -> dict:
-        """The sizes, as arguments of `kdkit.models.student_config`."""
+    @property
+    def has_random_weights(self) -> bool:
+        """Whether a tokenizer is chosen for it, since it brings none."""
+        return self.num_layers is not None or self.mass is not None
+
+    def config(self):
+        """The sizes, as `kdkit.models.student` takes them."""
+        if self.mass is not None:
+            return MassConfig(**dataclasses.asdict(self.mass))
         return {name: getattr(self, name) for name in SIZES + FURTHER_SIZES}
 
 
@@ -129,4 +160,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
         )
     sizes = dataclasses.asdict(config)
     del sizes["vocabulary_size"]
+    if isinstance(config, MassConfig):
+        return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)

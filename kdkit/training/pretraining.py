@@ -1,4 +1,4 @@
-"""Pretraining: encoders from running text, alone or from a teacher."""
+"""Training of language models on text, alone or from a teacher."""
 
 import pathlib
 
@@ -28,16 +28,17 @@ from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 
 
 def pretrain(settings: PretrainSettings, run_dir) -> None:
-    """Trains a language model on running text.
+    """Trains a language model on text.
 
     An encoder is left in `RUN/encoder/`: where the stages use its predictions
     of masked tokens, with its head; where they compare encoders alone, as
     TinyBERT's general distillation, without. A decoder is left in
-    `RUN/decoder/`, with its head.
+    `RUN/decoder/`, an encoder-decoder in `RUN/encoder_decoder/`, with its head.
 
     Args:
         settings: `PretrainSettings`.
@@ -56,7 +57,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
         loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
-        name = "decoder" if models.is_causal(loaded.model) else "encoder"
+        name = _arm_name(loaded.model)
         model = models.in_policy(loaded.model, settings.dtype_policy)
         run.write_config(to_dict(settings), provenance())
         if settings.vocabulary_size is not None:
@@ -66,9 +67,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             name=name,
             model=model,
             teacher=teacher,
-            material=load_corpus(
-                settings.corpus, loaded.tokenizer, run.path / "corpus", model
-            ),
+            material=_load_text(settings.corpus, loaded, run.path / "corpus"),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
         )
@@ -87,10 +86,25 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
                         loaded.tokenizer,
                         partial,
                         settings.corpus.sequence_length,
+                        getattr(settings.corpus, "sides", (None, None)),
                     )
                 else:
                     models.save_encoder(loaded.model, loaded.tokenizer, partial)
         finish(run, {name: best})
+
+
+def _arm_name(model):
+    """What the model is called in its run."""
+    if models.is_encoder_decoder(model):
+        return "encoder_decoder"
+    return "decoder" if models.is_causal(model) else "encoder"
+
+
+def _load_text(settings, loaded, directory):
+    """The material of a run; running text is packed into a directory."""
+    if models.is_encoder_decoder(loaded.model):
+        return load_seq2seq(settings, loaded.tokenizer)
+    return load_corpus(settings, loaded.tokenizer, directory, loaded.model)
 
 
 def _inputs(settings):
@@ -131,11 +145,12 @@ def _load(settings, has_head, tokenizer_directory):
     check_readable(settings.corpus, loaded.model)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
-        if models.is_causal(teacher) != models.is_causal(loaded.model):
+        if _arm_name(teacher) != _arm_name(loaded.model):
             raise UsageError(
-                "An encoder and a decoder do not predict the same tokens. "
-                f"Received: a {type(teacher).__name__} as teacher, a "
-                f"{type(loaded.model).__name__} as student. Use two of a kind."
+                "Encoders, decoders and encoder-decoders do not predict the "
+                f"same tokens. Received: a {type(teacher).__name__} as "
+                f"teacher, a {type(loaded.model).__name__} as student. Use two "
+                "of a kind."
             )
         check_length(sequence_length, teacher, CORPUS_LENGTH)
         if not has_head:
@@ -167,7 +182,7 @@ def _make_model(
         else:
             tokenizer = _tokenizer(settings, tokenizer_directory)
         backbone = models.student(
-            model.sizes(), vocabulary_size=tokenizer.vocabulary_size()
+            model.config(), vocabulary_size=tokenizer.vocabulary_size()
         )
         # Refuses what none can read.
         tokenizer = models.family_tokenizer(backbone, tokenizer)
@@ -205,15 +220,20 @@ def _tokenizer(settings, directory):
         if directory.is_dir():
             return models.load_saved_tokenizer(directory)
         settings.corpus.check()
-        return models.train_byte_pairs(
-            settings.corpus.texts(held_out=False), settings.vocabulary_size
-        )
+        texts = settings.corpus.texts(held_out=False)
+        if settings.reads_sentences:
+            return models.train_sentence_pieces(
+                texts,
+                settings.vocabulary_size,
+                settings.corpus.different_languages,
+            )
+        return models.train_byte_pairs(texts, settings.vocabulary_size)
     if settings.corpus.files:
         raise UsageError(
             "A model with random weights needs a tokenizer. Expected the place "
             "of one: a run, a preset directory or a vocabulary file. Pass "
-            "--tokenizer MODEL, or for a decoder --vocabulary-size N to train "
-            "one on the corpus."
+            "--tokenizer MODEL, or for a decoder or an encoder-decoder "
+            "--vocabulary-size N to train one on the text."
         )
     return keras_hub.tokenizers.BertTokenizer(
         data.sentiment_vocabulary(), lowercase=True

@@ -8,6 +8,8 @@ from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
@@ -92,7 +94,8 @@ class PretrainSettings:
     """A run of `kdkit pretrain`.
 
     Args:
-        corpus: `CorpusSettings`.
+        corpus: `CorpusSettings`; for an encoder-decoder `SentenceSettings` of
+            masked sequence-to-sequence modelling, or `PairSettings`.
         model: `ModelSettings`. A checkpoint keeps its masked-language-modelling
             head, if it has one.
         stages: tuple of `Stage`, without objectives unless there is a teacher.
@@ -100,9 +103,9 @@ class PretrainSettings:
             weights is, as `kdkit.models.load_tokenizer` takes it; `None` for
             that of the generated sentences. With a teacher it is the
             teacher's.
-        vocabulary_size: int or `None`. Of a decoder with random weights: a
-            byte-pair tokenizer of so many tokens is trained on the corpus,
-            in `tokenizer/`.
+        vocabulary_size: int or `None`. Of a decoder or an encoder-decoder with
+            random weights: a byte-pair tokenizer of so many tokens is trained
+            on the corpus, in `tokenizer/`.
         teacher: string or `None`. A pretrained encoder that the model learns
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
@@ -115,7 +118,7 @@ class PretrainSettings:
         verb: string. `"pretrain"`.
     """
 
-    corpus: CorpusSettings
+    corpus: CorpusSettings | SentenceSettings | PairSettings
     model: ModelSettings
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
@@ -130,6 +133,19 @@ class PretrainSettings:
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        has_sizes = self.model.has_random_weights
+        if has_sizes and (self.model.mass is None) == self.reads_sentences:
+            raise UsageError(
+                "Sentences and pairs are for a MASS, running text is for "
+                f"others. Received: {type(self.corpus).__name__}, and the "
+                f"sizes of a {'MASS' if self.model.mass else 'BERT or GPT-2'}."
+            )
+        if self.reads_sentences and self.jit_compile is True:
+            raise UsageError(
+                "XLA compiles a step for every shape of a batch, and batches "
+                "of sentences have many. Received: jit_compile=True. Use "
+                "jit_compile=update or jit_compile=false."
+            )
         has_objectives = any(stage.objectives for stage in self.stages)
         if has_objectives != (self.teacher is not None):
             raise UsageError(
@@ -138,6 +154,11 @@ class PretrainSettings:
                 f"{'' if has_objectives else 'no '}objectives."
             )
         self._check_tokenizer()
+
+    @property
+    def reads_sentences(self) -> bool:
+        """Whether the text is for an encoder-decoder."""
+        return not isinstance(self.corpus, CorpusSettings)
 
     def _check_tokenizer(self):
         """Refuses a tokenizer where the model, or a teacher, brings one."""
@@ -152,17 +173,18 @@ class PretrainSettings:
                 f"{sources}. Leave all but one out."
             )
         sources.pop("teacher", None)
-        if sources and self.model.num_layers is None:
+        if sources and not self.model.has_random_weights:
             raise UsageError(
                 f"{' and '.join(sources)} is for a model with random weights; "
                 f"a checkpoint brings its own tokenizer. Received: {sources}."
             )
-        if self.vocabulary_size is not None and (
-            self.model.family not in DECODERS
-        ):
+        writes_text = (
+            self.model.mass is not None or self.model.family in DECODERS
+        )
+        if self.vocabulary_size is not None and not writes_text:
             raise UsageError(
-                "A vocabulary of byte pairs is trained for decoders. Received: "
-                f"family={self.model.family!r}. Name a tokenizer."
+                "A vocabulary is trained for decoders and encoder-decoders. "
+                f"Received: family={self.model.family!r}. Name a tokenizer."
             )
 
 

@@ -127,7 +127,7 @@ class StageRun:
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
         batches, steps_per_epoch = self._material.training_batches(
-            self.stage.batch_size, self.arm.seed, first_epoch, self._features
+            self.stage, self.arm.seed, first_epoch, self._features
         )
         self._steps_per_epoch = steps_per_epoch
         # Projections start alike whether or not the stages before ran just now.

@@ -116,6 +116,9 @@ class Stage:
         weight_decay: float. Decoupled weight decay, not applied to biases and
             layer normalisation.
         batch_size: int. Rows per update.
+        batch_tokens: int. Of an encoder-decoder, whose sentences differ in
+            length, in place of rows: tokens per update at most, padding and
+            both sides included.
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
         data: string. What it trains on: `"task"`, or `"corpus"` for running
@@ -137,6 +140,7 @@ class Stage:
     warmup_fraction: float = 0.1
     weight_decay: float = 0.01
     batch_size: int = 32
+    batch_tokens: int = 4096
     keep_best: bool = True
     data: str = "task"
     chunk_size: int | None = None
@@ -146,7 +150,12 @@ class Stage:
         check_chunk_size(self.chunk_size)
         problems = [
             f"{name} must be above 0, received {getattr(self, name)}"
-            for name in ("epochs", "learning_rate", "batch_size")
+            for name in (
+                "epochs",
+                "learning_rate",
+                "batch_size",
+                "batch_tokens",
+            )
             if not getattr(self, name) > 0
         ]
         if self.chunk_size is not None and not self.objectives:

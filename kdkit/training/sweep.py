@@ -174,8 +174,8 @@ def check_axes(
         for value in axis.values:
             chosen = with_values(settings, {axis.field: value})
             model = chosen.student if on_task else chosen.model
-            if model.num_layers is not None:
-                student_config(model.sizes())
+            if model.has_random_weights:
+                student_config(model.config())
 
 
 class _Stop(keras_tuner.errors.FatalError):

@@ -5,10 +5,12 @@ import pytest
 
 from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
+from kdkit.models import MassConfig
 from kdkit.models import student
 
 # Embeddings, blocks and pooler of keras-hub's BertBackbone; embeddings and
-# blocks of its GPT2Backbone; of a BiLSTM all but the head.
+# blocks of its GPT2Backbone; of a MASS both halves and one table of tokens; of
+# a BiLSTM all but the head.
 PARAMETERS = {
     "bert_base_en_uncased": 109_482_240,
     "tinybert_4_layer_en_uncased": 14_350_248,
@@ -23,12 +25,14 @@ PARAMETERS = {
     "lightpaff_bert_3_layer_narrow_zh": 7_975_936,
     "gpt2_medium_en": 354_823_168,
     "lightpaff_gpt2_4_layer_en": 67_736_832,
+    "mass_6_layer": 210_178_048,
+    "lightpaff_mass_6_4_layer": 42_144_768,
     "distilled_bilstm_en_uncased": 9_818_200,
 }
 
 
 def count_by_hand(config):
-    """Parameters of a BERT or a BiLSTM, from its sizes alone."""
+    """Parameters of a BERT, a BiLSTM or a MASS, from its sizes alone."""
     if isinstance(config, BilstmConfig):
         gates = 4 * config.units * (config.embedding_dim + config.units + 1)
         feed_forward = (2 * config.units + 1) * config.intermediate_dim
@@ -36,6 +40,17 @@ def count_by_hand(config):
         return rows + 2 * gates + feed_forward
     width, inner = config.hidden_dim, config.intermediate_dim
     norm = 2 * width
+    if isinstance(config, MassConfig):
+        rows = config.vocabulary_size + 2 * config.max_sequence_length
+        attention = 4 * (width * width + width)
+        feed_forward = width * inner + inner + inner * width + width
+        encoder_block = attention + feed_forward + 2 * norm
+        return (
+            rows * width
+            + 2 * norm
+            + config.encoder_num_layers * encoder_block
+            + config.decoder_num_layers * (encoder_block + attention + norm)
+        )
     rows = config.vocabulary_size + config.max_sequence_length
     attention = 4 * (width * width + width)
     feed_forward = width * inner + inner + inner * width + width

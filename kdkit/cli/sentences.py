@@ -1,0 +1,57 @@
+"""Sentences and pairs that the options name, for encoder-decoders."""
+
+from kdkit.cli.options import absolute
+from kdkit.cli.options import given_flags
+from kdkit.errors import UsageError
+from kdkit.models import PRESETS
+from kdkit.models import MassConfig
+from kdkit.models import has_encoder_decoder
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
+
+# Of texts that are no sentences.
+FOR_OTHERS = ("column", "one_document", "detokenizer")
+
+
+def is_about_sentences(options) -> bool:
+    """Whether what `kdkit pretrain` trains is an encoder-decoder."""
+    if options.pairs is not None or options.languages is not None:
+        return True
+    if options.student in PRESETS:
+        return isinstance(PRESETS[options.student].config, MassConfig)
+    place = absolute(options.model or options.teacher)
+    return place is not None and has_encoder_decoder(place)
+
+
+def sentence_settings(options) -> SentenceSettings | PairSettings:
+    """The sentences, or the pairs, to learn from.
+
+    Raises:
+        UsageError: if both are named, or options of running text are.
+    """
+    if (options.pairs is None) == (options.corpus is None):
+        raise UsageError(
+            "An encoder-decoder is pretrained on sentences, --corpus, and "
+            "fine-tuned on pairs, --pairs. Expected one of them. Received: "
+            f"{'both' if options.pairs else 'neither'}."
+        )
+    foreign = given_flags(options, FOR_OTHERS)
+    if options.pairs is None:
+        foreign += given_flags(options, ("pair_columns",))
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of the sentences of an "
+            "encoder-decoder. Leave it out."
+        )
+    same = {
+        "languages": tuple(options.languages or ()),
+        "held_out": tuple(map(absolute, options.held_out or ())),
+    }
+    if options.corpus is not None:
+        files = tuple(map(absolute, options.corpus))
+        return SentenceSettings(files=files, **same)
+    return PairSettings(
+        files=tuple(map(absolute, options.pairs)),
+        columns=tuple(options.pair_columns or ()),
+        **same,
+    )

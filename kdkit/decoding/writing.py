@@ -1,0 +1,81 @@
+"""What an encoder-decoder writes of many texts, such as translations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit.data import encode_sentences
+from kdkit.data import token_batches
+from kdkit.decoding.beams import Beams
+from kdkit.decoding.beams import make_beam_search
+from kdkit.errors import UsageError
+
+TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
+
+
+class TextWriter:
+    """Writes one text of each that it is given, the likeliest it finds.
+
+    Texts of similar lengths are read together; what is written does not depend
+    on which.
+
+    Args:
+        model: `kdkit.models.MassSeq2SeqLM`.
+        tokenizer: `kdkit.models.MassTokenizer`.
+        languages: tuple of two strings or `None`s. What is read and what is
+            written.
+        beams: `Beams`.
+        max_length: int. Tokens of a text at most, special ones included, on
+            either side; longer sources are cut.
+
+    Call arguments:
+        texts: sequence of strings.
+
+    Returns of a call:
+        list of strings, in their order.
+
+    Raises:
+        UsageError: (a `ValueError`) for a language without a token, a text
+            without tokens, or a length that the model has no positions for.
+    """
+
+    def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
+        self._tokenizer = tokenizer
+        self._source, target = languages
+        self._max_length = max_length
+        self._first = tokenizer.language_token_id(target)
+        self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
+        tokenizer.language_token_id(self._source)  # refuses unknown ones
+        positions = model.backbone.max_sequence_length
+        if max_length > positions:
+            raise UsageError(
+                f"The model reads and writes {positions} tokens at most. "
+                f"Received: max_length={max_length}."
+            )
+        self._search = make_beam_search(
+            model, beams, max_length, tokenizer.end_token_id
+        )
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        sources = encode_sentences(
+            texts, self._tokenizer, self._max_length, self._source
+        )
+        written = {}
+        batches = token_batches([sources.lengths], self._at_once, 0, 0)
+        for rows in batches:
+            token_ids = sources.padded(rows)
+            found, _ = self._search(
+                token_ids,
+                (token_ids != sources.pad_token_id).astype("int32"),
+                np.full(len(rows), self._first, "int32"),
+            )
+            written.update(zip(rows, map(self._text, found), strict=True))
+        return [written[row] for row in range(len(sources))]
+
+    def _text(self, token_ids):
+        """The text of what was found, without its first token and its end."""
+        new = np.asarray(token_ids)[1:]
+        (ends,) = np.nonzero(new == self._tokenizer.end_token_id)
+        if len(ends):
+            new = new[: ends[0]]
+        return self._tokenizer.detokenize(new)

@@ -1,0 +1,202 @@
+"""The settings of what encoder-decoders learn from: sentences, pairs."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from kdkit.data import Corpus
+from kdkit.data import ParallelText
+from kdkit.data import SpanMasking
+from kdkit.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceSettings:
+    """Text of one or several languages, of which spans are hidden.
+
+    Args:
+        files: tuple of strings. Files of one sentence a line.
+        languages: tuple of strings. The language of each file; empty for text
+            without tokens of languages.
+        held_out: tuple of strings. Files to measure on, in the languages of
+            `files` one by one. Empty to hold out sentences of `files`.
+        held_out_every: int. Then every so many sentences of each file, the
+            first one included, is held out.
+        max_texts: int or `None`. Only so many of the first sentences of each of
+            `files`. `None` for all of them.
+        sequence_length: int. Tokens of a sentence at most; longer ones are cut.
+        spans: `kdkit.data.SpanMasking`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the files have not a language each.
+    """
+
+    files: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    held_out: tuple[str, ...] = ()
+    held_out_every: int = 100
+    max_texts: int | None = None
+    sequence_length: int = 128
+    spans: SpanMasking = SpanMasking()
+
+    def __post_init__(self):
+        _check_held_out_every(self.held_out_every)
+        problems = []
+        if not self.files:
+            problems.append("sentences need at least one file, received none")
+        if self.languages and len(self.languages) != len(self.files):
+            problems.append(
+                f"{len(self.files)} files have {len(self.languages)} languages"
+            )
+        if self.held_out and len(self.held_out) != len(self.files):
+            problems.append(
+                f"{len(self.files)} files have {len(self.held_out)} held out, "
+                "which are in their languages one by one"
+            )
+        if problems:
+            raise UsageError(
+                "Sentences of several languages stand in a file for each: "
+                f"{'; '.join(problems)}."
+            )
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
+
+    @property
+    def different_languages(self) -> tuple[str, ...]:
+        """Each language once, in their order."""
+        return tuple(dict.fromkeys(self.languages))
+
+    def check(self) -> None:
+        """Checks that the files are there.
+
+        Raises:
+            UsageError: with everything that is missing.
+        """
+        Corpus(self.all_files).check()
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the sentences to measure on, or those to train on."""
+        for _, texts in self.parts(held_out):
+            yield from texts
+
+    def parts(
+        self, held_out: bool
+    ) -> Iterator[tuple[str | None, Iterable[str]]]:
+        """Yields the language and the sentences of each file."""
+        from_files = held_out and self.held_out
+        files = self.held_out if from_files else self.files
+        languages = self.languages or (None,) * len(files)
+        for file, language in zip(files, languages, strict=True):
+            texts = Corpus((file,)).texts()
+            if from_files:
+                yield language, texts
+                continue
+            texts = itertools.islice(texts, self.max_texts)
+            if not self.held_out:
+                texts = _part(texts, self.held_out_every, held_out)
+            yield language, texts
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSettings:
+    """Texts and what is to be written of them, such as translations.
+
+    Args:
+        files: tuple of strings. As `kdkit.data.ParallelText` takes them.
+        columns: tuple of strings. Headings of the columns of source and target
+            in tables; empty for two files of lines.
+        languages: tuple of strings. Those of source and target; empty for
+            text without tokens of languages.
+        held_out: tuple of strings. Files to measure on, likewise. Empty to hold
+            out pairs of `files`.
+        held_out_every: int. Then every so many pairs, the first one included,
+            is held out.
+        max_texts: int or `None`. Only so many of the first pairs of `files`.
+            `None` for all of them.
+        sequence_length: int. Tokens of a text at most; longer ones are cut.
+
+    Raises:
+        UsageError: (a `ValueError`) if files and columns do not make pairs, or
+            there is one language.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    held_out: tuple[str, ...] = ()
+    held_out_every: int = 100
+    max_texts: int | None = None
+    sequence_length: int = 128
+
+    def __post_init__(self):
+        _check_held_out_every(self.held_out_every)
+        for files in filter(None, (self.files, self.held_out)):
+            self._parallel(files)
+        if len(self.languages) not in (0, 2):
+            raise UsageError(
+                "Pairs have a language on each side. Received: languages="
+                f"{list(self.languages)}."
+            )
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
+
+    @property
+    def different_languages(self) -> tuple[str, ...]:
+        """Each language once, in their order."""
+        return tuple(dict.fromkeys(self.languages))
+
+    @property
+    def sides(self) -> tuple[str | None, str | None]:
+        """The languages of source and target."""
+        return self.languages or (None, None)
+
+    def check(self) -> None:
+        """Reads the files.
+
+        Raises:
+            UsageError: as `kdkit.data.ParallelText.check` does.
+        """
+        for files in filter(None, (self.files, self.held_out)):
+            self._parallel(files).check()
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields both sides of the pairs that `pairs` does."""
+        return itertools.chain.from_iterable(self.pairs(held_out))
+
+    def pairs(self, held_out: bool) -> Iterable[tuple[str, str]]:
+        """Yields the pairs to measure on, or those to train on."""
+        if held_out and self.held_out:
+            return self._parallel(self.held_out).pairs()
+        pairs = itertools.islice(
+            self._parallel(self.files).pairs(), self.max_texts
+        )
+        if self.held_out:
+            return pairs
+        return _part(pairs, self.held_out_every, held_out)
+
+    def _parallel(self, files):
+        return ParallelText(files, self.columns or None)
+
+
+def _part(entries, every, held_out):
+    """The entries that are held out, every so many of them, or the others."""
+    return (
+        entry
+        for number, entry in enumerate(entries)
+        if (number % every == 0) == held_out
+    )
+
+
+def _check_held_out_every(every):
+    if every < 2:
+        raise UsageError(
+            "`held_out_every` must be at least 2, or nothing is left to train "
+            f"on. Received: {every}."
+        )

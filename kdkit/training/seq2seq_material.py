@@ -1,0 +1,207 @@
+"""Sentences and pairs as the material of a stage, for encoder-decoders."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import keras
+
+from kdkit.data import EncodedSentences
+from kdkit.data import SpanMasker
+from kdkit.data import encode_sentences
+from kdkit.data import join_sentences
+from kdkit.data import pair_batches
+from kdkit.data import pair_evaluation_batches
+from kdkit.data import span_batches
+from kdkit.data import span_evaluation_batches
+from kdkit.errors import UsageError
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.token_metrics import sum_over_tokens
+
+# Of a batch of evaluation, whose logits are as wide as the vocabulary.
+EVALUATION_TOKENS = 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutSentences:
+    """Sentences to measure on, each with a span hidden.
+
+    Args:
+        sentences: `kdkit.data.EncodedSentences`.
+        masker: `kdkit.data.SpanMasker`.
+    """
+
+    sentences: EncodedSentences
+    masker: SpanMasker
+
+    def __len__(self):
+        return len(self.sentences)
+
+    def batches(self):
+        """Returns all of them, always with the same spans."""
+        return span_evaluation_batches(
+            self.sentences, self.masker, EVALUATION_TOKENS
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutPairs:
+    """Pairs to measure on.
+
+    Args:
+        sources: `kdkit.data.EncodedSentences`.
+        targets: `kdkit.data.EncodedSentences`, as many.
+    """
+
+    sources: EncodedSentences
+    targets: EncodedSentences
+
+    def __len__(self):
+        return len(self.sources)
+
+    def batches(self):
+        """Returns all of them, always in the same batches."""
+        return pair_evaluation_batches(
+            self.sources, self.targets, EVALUATION_TOKENS
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq2SeqMaterial:
+    """What an encoder-decoder learns to write, and what it is measured on.
+
+    Args:
+        batches: callable of `max_tokens`, `seed` and `first_epoch`. Returns
+            endless batches and the number of them in an epoch.
+        held_out: `HeldOutSentences` or `HeldOutPairs`.
+    """
+
+    batches: Callable
+    held_out: HeldOutSentences | HeldOutPairs
+    primary_metric = "perplexity"
+    larger_is_better = False
+    training_metrics = ()
+
+    @property
+    def label_loss(self):
+        # The mean over the tokens that count, however many a row has.
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def labeled_only(self):
+        return self  # tokens are labels
+
+    def training_batches(self, stage, seed, first_epoch, features=None):
+        return self.batches(
+            max_tokens=stage.batch_tokens, seed=seed, first_epoch=first_epoch
+        )
+
+    def validation_batches(self, features=None):
+        return self.held_out.batches()
+
+    def evaluate(self, predict, logs):
+        """Perplexity and accuracy of the tokens that the decoder predicts."""
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": token_metrics(predict, self.held_out.batches()),
+            "agreement": None,
+        }
+
+
+def token_metrics(predict, batches) -> dict:
+    """Returns the perplexity and accuracy of what a decoder predicts.
+
+    Perplexity is exp of the mean negative log-likelihood in nats, over all
+    predicted tokens; `token_accuracy` the share of them that gets the highest
+    logit. The decoder has read the true tokens before each.
+
+    Args:
+        predict: callable from a dict batch to logits of shape `(batch_size,
+            decoder_length, vocabulary_size)`.
+        batches: as `kdkit.data.pair_evaluation_batches` makes them.
+
+    Raises:
+        RunError: if the loss is not finite.
+    """
+    sums = sum_over_tokens(predict, batches)
+    return {"perplexity": sums.perplexity(), "token_accuracy": sums.accuracy}
+
+
+def load_seq2seq(
+    settings: SentenceSettings | PairSettings, tokenizer
+) -> Seq2SeqMaterial:
+    """Reads and encodes what an encoder-decoder learns from.
+
+    Args:
+        settings: `SentenceSettings`, of which spans are hidden, or
+            `PairSettings`, whose targets are predicted.
+        tokenizer: `kdkit.models.MassTokenizer`.
+
+    Raises:
+        UsageError: if a file is missing or malformed, there is too little text,
+            or a language has no token.
+    """
+    held_out = load_held_out(settings, tokenizer)
+    if isinstance(settings, PairSettings):
+        sources, targets = _encode_pairs(settings, tokenizer, False)
+        batches = functools.partial(pair_batches, sources, targets)
+        num_cut = sources.num_truncated + targets.num_truncated
+        what = f"pairs: {len(sources)}"
+    else:
+        sentences = _encode_sentences(settings, tokenizer, False)
+        batches = functools.partial(span_batches, sentences, held_out.masker)
+        num_cut = sentences.num_truncated
+        what = f"sentences: {len(sentences)}"
+    print(
+        f"{what} to train on, {len(held_out)} held out; {num_cut} cut to "
+        f"{settings.sequence_length} tokens.",
+        flush=True,
+    )
+    return Seq2SeqMaterial(batches, held_out)
+
+
+def load_held_out(settings: SentenceSettings | PairSettings, tokenizer):
+    """Reads and encodes what an encoder-decoder is measured on.
+
+    Args:
+        settings, tokenizer: as in `load_seq2seq`.
+
+    Returns:
+        `HeldOutSentences` or `HeldOutPairs`.
+
+    Raises:
+        UsageError: as `load_seq2seq` does.
+    """
+    if isinstance(settings, PairSettings):
+        return HeldOutPairs(*_encode_pairs(settings, tokenizer, True))
+    return HeldOutSentences(
+        _encode_sentences(settings, tokenizer, True),
+        SpanMasker(settings.spans, tokenizer),
+    )
+
+
+def _encode_sentences(settings, tokenizer, is_held_out):
+    return join_sentences(
+        *(
+            encode_sentences(
+                texts, tokenizer, settings.sequence_length, language
+            )
+            for language, texts in settings.parts(is_held_out)
+        )
+    )
+
+
+def _encode_pairs(settings, tokenizer, is_held_out):
+    """The sources and the targets, each in its language."""
+    pairs = list(settings.pairs(is_held_out))
+    if not pairs:
+        raise UsageError("There are no pairs to encode. Received: no lines.")
+    return [
+        encode_sentences(texts, tokenizer, settings.sequence_length, language)
+        for texts, language in zip(
+            zip(*pairs, strict=True), settings.sides, strict=True
+        )
+    ]

@@ -1,0 +1,222 @@
+"""Encoder-decoders by the verbs: pretrained, distilled, measured, used."""
+
+import dataclasses
+import json
+
+import keras_hub
+import pytest
+from helpers import ENGLISH
+from helpers import GERMAN
+from helpers import read_events
+
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import load_language_model
+from kdkit.recipes import pretraining
+from kdkit.tasks import generation_metrics
+from kdkit.training import CorpusSettings
+from kdkit.training import MassSettings
+from kdkit.training import ModelSettings
+from kdkit.training import PairSettings
+from kdkit.training import PretrainSettings
+from kdkit.training import SentenceSettings
+from kdkit.training import pretrain
+
+SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=32, dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A folder of parallel files."""
+    folder = tmp_path_factory.mktemp("parallel")
+    for language, lines in (("en", ENGLISH), ("de", GERMAN)):
+        (folder / f"train.{language}").write_text("\n".join(4 * lines))
+        (folder / f"dev.{language}").write_text("\n".join(lines))
+    return folder
+
+
+def of_sentences(text, **changes):
+    (stage,) = pretraining.SENTENCES
+    return PretrainSettings(
+        **{
+            "corpus": SentenceSettings(
+                (str(text / "train.en"), str(text / "train.de")),
+                languages=("en", "de"),
+                sequence_length=32,
+                held_out_every=8,
+            ),
+            "model": ModelSettings(mass=SIZES),
+            "stages": (
+                dataclasses.replace(stage, epochs=2, learning_rate=1e-2),
+            ),
+            "vocabulary_size": 300,
+            "jit_compile": False,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("encoder_decoder") / "pretrained"
+    pretrain(of_sentences(text), path)
+    return path
+
+
+def flags(text, *names):
+    """The files of a part, one for each language."""
+    return [
+        *names[:1],
+        str(text / f"{names[1]}.en"),
+        str(text / f"{names[1]}.de"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def translator(text, pretrained, tmp_path_factory):
+    """A student of itself, by the recipe's second stage."""
+    path = tmp_path_factory.mktemp("encoder_decoder") / "en_de"
+    arguments = [
+        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
+        *("--model", str(pretrained), "--languages", "en", "de"),
+        *flags(text, "--pairs", "train"),
+        *flags(text, "--held-out", "dev"),
+        *("--set", "stages.0.epochs=2", "--set", "stages.0.batch_tokens=64"),
+        *("--set", "corpus.sequence_length=32", "--set", "jit_compile=false"),
+        *("--run-dir", str(path)),
+    ]
+    assert main(arguments) == 0
+    return path
+
+
+def test_pretraining_leaves_a_preset_and_its_vocabulary(pretrained):
+    loaded = load_language_model(pretrained)
+    assert loaded.tokenizer.languages == ["en", "de"]
+    assert loaded.model.backbone.vocabulary_size == 300
+    *_, evaluation = read_events(pretrained, "evaluation")
+    assert evaluation["examples"] == 4
+    assert evaluation["metrics"].keys() == {"perplexity", "token_accuracy"}
+    first, last = read_events(pretrained, "epoch")
+    assert last["logs"]["loss"] < first["logs"]["loss"]
+
+
+def test_pairs_are_the_recipes_last_stage(translator):
+    (stage,) = json.loads((translator / "config.json").read_text())["stages"]
+    assert stage["name"] == "fine_tuning"
+    first, last = read_events(translator, "epoch")
+    assert first["logs"]["logit_kl_divergence"] > 0
+    assert last["logs"]["loss"] < first["logs"]["loss"]
+
+
+def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
+    model = keras_hub.models.Seq2SeqLM.from_preset(
+        str(translator / "encoder_decoder")
+    )
+    assert model.preprocessor.source_language == "en"
+    assert model.preprocessor.target_language == "de"
+
+
+def test_evaluate_measures_what_is_written(text, translator, capsys):
+    arguments = [
+        *("evaluate", str(translator), *flags(text, "--pairs", "dev")),
+        *("--num-beams", "1"),
+    ]
+    assert main(arguments) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    *_, evaluation = read_events(translator, "evaluation")
+    assert result["metrics"]["perplexity"] == pytest.approx(
+        evaluation["metrics"]["perplexity"]
+    )
+    assert result["languages"] == ["en", "de"]
+    assert "tok:13a" in result["signatures"]["bleu"]
+    assert (result["beam_size"], result["examples"]) == (1, 4)
+    (noted,) = read_events(translator, "measurement")
+    assert noted["metrics"] == result["metrics"]
+    written = []
+    for line in ENGLISH:
+        main(["generate", str(translator), "--prompt", line])
+        written.append(capsys.readouterr().out.removesuffix("\n"))
+    expected = generation_metrics(written, GERMAN)
+    assert result["metrics"]["bleu"] == pytest.approx(expected["bleu"])
+    assert result["metrics"]["chrf"] == pytest.approx(expected["chrf"])
+
+
+def test_a_run_is_measured_on_what_it_held_out(pretrained, capsys):
+    assert main(["evaluate", str(pretrained)]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    *_, evaluation = read_events(pretrained, "evaluation")
+    assert result["metrics"] == pytest.approx(evaluation["metrics"])
+
+
+def test_a_file_is_written_of_a_file_line_by_line(
+    text, translator, tmp_path, capsys
+):
+    output = tmp_path / "written.de"
+    arguments = [
+        *("generate", str(translator), "--sampler", "beam", "--num-beams", "2"),
+        *("--input", str(text / "dev.en"), "--output", str(output)),
+        *("--max-tokens", "12"),
+    ]
+    assert main(arguments) == 0
+    assert len(output.read_text().splitlines()) == len(ENGLISH)
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-beams", "0", "--sampler", "beam"], "beam_size=0"),
+        (["--sampler", "top_k"], "--sampler top_k"),
+        (["--num-beams", "2"], "needs --sampler beam"),
+        (["--languages", "en"], "--languages are the one"),
+        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--input", "file.en"], "needs --output"),
+    ],
+)
+def test_generate_refuses(translator, capsys, arguments, message):
+    assert (
+        main(["generate", str(translator), "--prompt", "a dog", *arguments])
+        == 2
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_text_for_another_model_is_refused(text, pretrained, tmp_path):
+    pairs = PairSettings(
+        tuple(map(str, (text / "train.en", text / "train.de")))
+    )
+    with pytest.raises(UsageError, match="jit_compile=update"):
+        of_sentences(text, corpus=pairs, jit_compile=True)
+    sizes = ModelSettings(
+        num_layers=1,
+        hidden_dim=8,
+        num_heads=2,
+        intermediate_dim=8,
+        family="gpt2",
+    )
+    with pytest.raises(UsageError, match="sizes of a BERT or GPT-2"):
+        of_sentences(text, model=sizes)
+    running = PretrainSettings(
+        corpus=CorpusSettings(files=pairs.files),
+        model=ModelSettings(checkpoint=str(pretrained)),
+        stages=pretraining.STAGES,
+    )
+    with pytest.raises(UsageError, match="Sentences and pairs are for"):
+        pretrain(running, tmp_path / "run")
+
+
+def test_files_of_different_lengths_are_told_before_anything(
+    text, tmp_path, capsys, pretrained
+):
+    short = tmp_path / "short.de"
+    short.write_text("hund\n")
+    arguments = [
+        *("pretrain", "--pairs", str(text / "dev.en"), str(short)),
+        *("--model", str(pretrained), "--run-dir", str(tmp_path / "run")),
+    ]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert f"4 in {text / 'dev.en'}" in error
+    assert f"1 in {short}" in error
