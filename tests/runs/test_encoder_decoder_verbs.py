@@ -199,7 +199,7 @@ def test_text_for_another_model_is_refused(text, pretrained, tmp_path):
     with pytest.raises(UsageError, match="sizes of a BERT or GPT-2"):
         of_sentences(text, model=sizes)
     running = PretrainSettings(
-        corpus=CorpusSettings(files=pairs.files),
+        corpus=CorpusSettings(files=pairs.files, sequence_length=32),
         model=ModelSettings(checkpoint=str(pretrained)),
         stages=pretraining.STAGES,
     )
