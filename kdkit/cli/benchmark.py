@@ -2,7 +2,9 @@
 
 Several files are measured in turn within one run, so that their ratios hold.
 The last line is a JSON object with a result for each. Results for files of a
-run are noted in it. Of a decoder's file the time is that of one token.
+run are noted in it. Of a decoder's file the time is that of one token, of an
+encoder-decoder's that of one sentence, read and written (25 tokens unless
+--sequence-length says it).
 
 example:
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite

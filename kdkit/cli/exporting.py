@@ -14,8 +14,11 @@ from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
+from kdkit.settings import from_dict
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.seq2seq_material import load_held_out
 
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
@@ -37,9 +40,14 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is exported already. Expected a Keras model."
         )
-    if models.has_decoder(place.path):
-        _export_decoder(place, options)
-        return
+    for has_one, export_one in (
+        (models.has_decoder, _export_decoder),
+        (models.has_encoder_decoder, _export_encoder_decoder),
+    ):
+        if has_one(place.path):
+            _reject_what_is_for_classifiers(options)
+            export_one(place, options)
+            return
     opened = open_model(place, options)
     targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
@@ -61,17 +69,6 @@ def export_model(options) -> None:
 
 def _export_decoder(place, options):
     """Writes the step of a decoder, compared on what its run held out."""
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    if options.format != "litert":
-        clashing.append(f"--format {options.format}")
-    if options.dynamic_length:
-        clashing.append("--dynamic-length")
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: a decoder is exported as one step of a "
-            "text, to LiteRT, with room for --sequence-length tokens. Leave "
-            "it out."
-        )
     targets = _targets(place, options)
     model = models.load_language_model(place.path).model
     length = options.sequence_length or model.backbone.max_sequence_length
@@ -88,6 +85,46 @@ def _export_decoder(place, options):
             overwrite=options.overwrite,
         )
         _note(place, report, None)
+
+
+def _export_encoder_decoder(place, options):
+    """Writes encoder and step, compared on pairs that its run held out."""
+    targets = _targets(place, options)
+    loaded = models.load_language_model(place.path)
+    corpus = place.config.get("corpus", {})
+    length = options.sequence_length or corpus.get(
+        "sequence_length", loaded.model.backbone.max_sequence_length
+    )
+    pairs = None
+    if "columns" in corpus:  # a run on pairs
+        text = from_dict(PretrainSettings, place.config).corpus
+        text = dataclasses.replace(text, sequence_length=length)
+        pairs = load_held_out(text, loaded.tokenizer).rows(DECODER_ROWS)
+    for precision, path in targets.items():
+        report = decoding.seq2seq_to_litert(
+            loaded.model,
+            path,
+            precision=precision,
+            source_length=length,
+            sequence_length=length,
+            verification_pairs=pairs,
+            overwrite=options.overwrite,
+        )
+        _note(place, report, None)
+
+
+def _reject_what_is_for_classifiers(options):
+    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    if options.format != "litert":
+        clashing.append(f"--format {options.format}")
+    if options.dynamic_length:
+        clashing.append("--dynamic-length")
+    if clashing:
+        raise UsageError(
+            f"{', '.join(clashing)}: a decoder is exported as one step of a "
+            "text, to LiteRT, with room for --sequence-length tokens. Leave "
+            "it out."
+        )
 
 
 def _held_out(directory, length):

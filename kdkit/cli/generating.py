@@ -6,8 +6,9 @@ from kdkit import decoding
 from kdkit import export
 from kdkit import models
 from kdkit.cli.locating import locate
-from kdkit.cli.opening import tokenizer_for
+from kdkit.cli.opening import file_tokenizer
 from kdkit.cli.options import given_flags
+from kdkit.cli.writers import is_writer
 from kdkit.cli.writers import print_written
 from kdkit.errors import UsageError
 
@@ -45,7 +46,7 @@ def print_text(options) -> None:
         UsageError: if there is no decoder, no tokenizer, or no room, or an
             option is not the sampler's.
     """
-    if models.has_encoder_decoder(options.model):
+    if is_writer(options.model):
         print_written(options)
         return
     given = given_flags(
@@ -110,13 +111,7 @@ def _open(options):
     place = locate(options.model)
     if place.path.suffix == ".tflite":
         decoder = export.LiteRTDecoder(place.path)
-        tokenizer = tokenizer_for(place, options)
-        if tokenizer is None:
-            raise UsageError(
-                f"The tokenizer of {place.path} is not known, since it is not "
-                "in a run directory. Pass --tokenizer MODEL."
-            )
-        return decoder, tokenizer
+        return decoder, file_tokenizer(place, options)
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "

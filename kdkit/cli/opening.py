@@ -93,6 +93,21 @@ def open_model(place, options) -> Opened:
     )
 
 
+def file_tokenizer(place, options):
+    """As `tokenizer_for`, for a file that is of no use without one.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    tokenizer = tokenizer_for(place, options)
+    if tokenizer is None:
+        raise UsageError(
+            f"The tokenizer of {place.path} is not known, since it is not in a "
+            "run directory. Pass --tokenizer MODEL."
+        )
+    return tokenizer
+
+
 def tokenizer_for(place, options):
     """The tokenizer of --tokenizer, or of the run that a file belongs to."""
     source = options.tokenizer

@@ -1,12 +1,13 @@
 """Encoder-decoders that can be measured on sentences and pairs."""
 
-import pathlib
-
-from kdkit import models
+from kdkit import export
+from kdkit.cli.locating import locate
 from kdkit.cli.measurable import Measurable
 from kdkit.cli.options import given_flags
 from kdkit.cli.sentences import FOR_OTHERS
 from kdkit.cli.writers import beams_of
+from kdkit.cli.writers import is_writer
+from kdkit.cli.writers import open_writer
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.settings import from_dict
@@ -14,9 +15,6 @@ from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
 from kdkit.training.evaluation import make_forward
 from kdkit.training.making import check_length
-from kdkit.training.run_directory import CONFIG
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
@@ -27,16 +25,14 @@ from kdkit.training.seq2seq_material import token_metrics
 OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
 # Options of tasks and of running text.
 FOREIGN = (
-    *("task", "data_dir", "split", "arm", "tokenizer", "stride"),
+    *("task", "data_dir", "split", "arm", "stride"),
     *FOR_OTHERS,
 )
 
 
 def is_about_sentences(options) -> bool:
     """Whether a model is to be measured as an encoder-decoder is."""
-    return bool(given_flags(options, OWN)) or models.has_encoder_decoder(
-        options.model
-    )
+    return bool(given_flags(options, OWN)) or is_writer(options.model)
 
 
 def open_on_sentences(options) -> Measurable:
@@ -59,16 +55,24 @@ def open_on_sentences(options) -> Measurable:
             f"{', '.join(foreign)}: not of an encoder-decoder, which is "
             "measured on --pairs or the sentences of --corpus. Leave it out."
         )
-    if not models.has_encoder_decoder(options.model):
+    if not is_writer(options.model):
         raise UsageError(
             f"{options.model} is no encoder-decoder. Expected a run of kdkit "
-            "pretrain with a MASS, or its preset directory."
+            "pretrain with a MASS, its preset directory, or a .tflite file of "
+            "it."
         )
-    text = _text(options)
+    place = locate(options.model)
+    text = _text(options, place)
     text.check()
-    loaded = models.load_language_model(options.model)
-    check_length(text.sequence_length, loaded.model, "--sequence-length ")
-    tokenizer = loaded.tokenizer
+    model, tokenizer = open_writer(place, options)
+    is_file = isinstance(model, export.LiteRTSeq2Seq)
+    if not is_file:
+        check_length(text.sequence_length, model, "--sequence-length ")
+    elif isinstance(text, SentenceSettings):
+        raise UsageError(
+            "A file is measured by what it writes. Expected --pairs. Received: "
+            "sentences, of which a span is predicted."
+        )
     held_out = load_held_out(text, tokenizer)
     about = {
         "corpus": None,
@@ -85,31 +89,32 @@ def open_on_sentences(options) -> Measurable:
         about["length_penalty"] = beams.length_penalty
         about["signatures"] = generation_signatures()
         writer = TextWriter(
-            loaded.model, tokenizer, text.sides, beams, text.sequence_length
+            model, tokenizer, text.sides, beams, text.sequence_length
         )
         pairs = list(text.pairs(held_out=True))
     else:
         about["corpus"] = list(text.held_out)
-    forward = make_forward(loaded.model)
+    forward = None if is_file else make_forward(model)
 
     def measure():
-        measured = token_metrics(forward, held_out.batches())
-        if writer is None:
-            return measured
-        sources, targets = map(list, zip(*pairs, strict=True))
-        return generation_metrics(writer(sources), targets) | measured
+        measured = {}
+        if writer is not None:
+            sources, targets = map(list, zip(*pairs, strict=True))
+            measured = generation_metrics(writer(sources), targets)
+        if forward is not None:
+            measured |= token_metrics(forward, held_out.batches())
+        return measured
 
-    run = None
-    if pathlib.Path(options.model, CONFIG).is_file() and (
-        read_config(options.model).get("verb") == "pretrain"
-    ):
-        run = RunDirectory(pathlib.Path(options.model))
-    return Measurable(about, measure, loaded.model, run)
+    return Measurable(
+        about, measure, None if is_file else model, place.run, place.arm
+    )
 
 
-def _text(options):
+def _text(options, place):
     """What is measured on: all of the files named, or what a run held out."""
-    own = _own_text(options.model)
+    own = None
+    if place.config.get("verb") == "pretrain":
+        own = from_dict(PretrainSettings, place.config).corpus
     languages = tuple(options.languages or ())
     if not languages and own is not None:
         languages = own.languages
@@ -132,13 +137,3 @@ def _text(options):
             "SOURCE TARGET, or --corpus FILE."
         )
     return own
-
-
-def _own_text(place):
-    """The sentences or pairs of the run that a model is of, or `None`."""
-    if not pathlib.Path(place, CONFIG).is_file():
-        return None
-    config = read_config(place)
-    if config.get("verb") != "pretrain":
-        return None
-    return from_dict(PretrainSettings, config).corpus

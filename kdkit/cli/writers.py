@@ -2,8 +2,10 @@
 
 import pathlib
 
+from kdkit import export
 from kdkit import models
 from kdkit.cli.locating import locate
+from kdkit.cli.opening import file_tokenizer
 from kdkit.cli.options import given_flags
 from kdkit.data.corpus import numbered_lines
 from kdkit.decoding import Beams
@@ -14,7 +16,7 @@ from kdkit.files import write_text
 # Lines that are written before the next line of progress.
 LINES_AT_ONCE = 500
 # Options of `kdkit generate` that are not of encoder-decoders.
-OF_DECODERS = ("temperature", "top_k", "top_p", "seed", "tokenizer")
+OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
 
 def beams_of(options) -> Beams:
@@ -69,13 +71,13 @@ def print_written(options) -> None:
             "a file of them in --input. Received: none."
         )
     place = locate(options.model)
-    loaded = models.load_language_model(place.path)
+    model, tokenizer = open_writer(place, options)
     writer = TextWriter(
-        loaded.model,
-        loaded.tokenizer,
-        _languages(options, place, loaded.tokenizer),
+        model,
+        tokenizer,
+        _languages(options, place, tokenizer),
         beams,
-        _max_tokens(options, place, loaded.model),
+        _max_tokens(options, place, model),
     )
     if options.input is None:
         print(writer(lines)[0])
@@ -89,10 +91,39 @@ def print_written(options) -> None:
     )
 
 
+def is_writer(model: str) -> bool:
+    """Whether a MODEL is an encoder-decoder, or a file of one."""
+    return models.has_encoder_decoder(model) or export.reads_sources(model)
+
+
+def open_writer(place, options):
+    """Opens an encoder-decoder or its file, with its tokenizer.
+
+    Args:
+        place: `kdkit.cli.locating.Place`.
+        options: the parsed options, with `tokenizer`.
+
+    Raises:
+        UsageError: if a file's tokenizer is not known, or a model is told one.
+    """
+    if place.path.suffix == ".tflite":
+        file = export.LiteRTSeq2Seq(place.path)
+        return file, file_tokenizer(place, options)
+    if options.tokenizer is not None:
+        raise UsageError(
+            "--tokenizer is for exported files. Received: "
+            f"{place.path}, which has its own. Leave it out."
+        )
+    loaded = models.load_language_model(place.path)
+    return loaded.model, loaded.tokenizer
+
+
 def _max_tokens(options, place, model):
     """What is given, or that of the run, or all that the model reads."""
     if options.max_tokens is not None:
         return options.max_tokens
+    if isinstance(model, export.LiteRTSeq2Seq):
+        return min(model.source_length, model.sequence_length)
     return place.config.get("corpus", {}).get(
         "sequence_length", model.backbone.max_sequence_length
     )

@@ -6,6 +6,7 @@ against the Keras model; `generate` continues a text with such a file.
 
 from kdkit.decoding.beams import Beams
 from kdkit.decoding.beams import make_beam_search
+from kdkit.decoding.file_search import search_file
 from kdkit.decoding.litert import to_litert
 from kdkit.decoding.seq2seq_litert import seq2seq_to_litert
 from kdkit.decoding.seq2seq_step import Seq2SeqStep
@@ -20,6 +21,7 @@ __all__ = [
     "TextWriter",
     "generate",
     "make_beam_search",
+    "search_file",
     "seq2seq_to_litert",
     "to_litert",
 ]

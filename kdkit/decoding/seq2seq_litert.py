@@ -89,6 +89,7 @@ def seq2seq_to_litert(
         examples=sum(batch["decoder_token_ids"].shape[1] for batch in batches),
         vocabulary_size=model.output_shape[-1],
         reads_tokens=True,
+        reads_sources=True,
     )
 
 

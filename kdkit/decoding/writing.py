@@ -8,7 +8,9 @@ from kdkit.data import encode_sentences
 from kdkit.data import token_batches
 from kdkit.decoding.beams import Beams
 from kdkit.decoding.beams import make_beam_search
+from kdkit.decoding.file_search import search_file
 from kdkit.errors import UsageError
+from kdkit.export import LiteRTSeq2Seq
 
 TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
 
@@ -20,7 +22,8 @@ class TextWriter:
     on which.
 
     Args:
-        model: `kdkit.models.MassSeq2SeqLM`.
+        model: `kdkit.models.MassSeq2SeqLM`, or `kdkit.export.LiteRTSeq2Seq` of
+            its file.
         tokenizer: `kdkit.models.MassTokenizer`.
         languages: tuple of two strings or `None`s. What is read and what is
             written.
@@ -46,15 +49,19 @@ class TextWriter:
         self._first = tokenizer.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
         tokenizer.language_token_id(self._source)  # refuses unknown ones
-        positions = model.backbone.max_sequence_length
+        is_file = isinstance(model, LiteRTSeq2Seq)
+        positions = (
+            min(model.source_length, model.sequence_length)
+            if is_file
+            else model.backbone.max_sequence_length
+        )
         if max_length > positions:
             raise UsageError(
                 f"The model reads and writes {positions} tokens at most. "
                 f"Received: max_length={max_length}."
             )
-        self._search = make_beam_search(
-            model, beams, max_length, tokenizer.end_token_id
-        )
+        make = _search_in_file if is_file else make_beam_search
+        self._search = make(model, beams, max_length, tokenizer.end_token_id)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         sources = encode_sentences(
@@ -79,3 +86,22 @@ class TextWriter:
         if len(ends):
             new = new[: ends[0]]
         return self._tokenizer.detokenize(new)
+
+
+def _search_in_file(file, beams, max_length, end_token_id):
+    """As `make_beam_search`, with a file, which reads one source at a time."""
+
+    def search(token_ids, padding_mask, first_token_ids):
+        rows = zip(
+            token_ids, padding_mask.sum(axis=1), first_token_ids, strict=True
+        )
+        found = [
+            search_file(
+                file, row[:length], first, beams, max_length, end_token_id
+            )
+            for row, length, first in rows
+        ]
+        tokens, scores = zip(*found, strict=True)
+        return tokens, scores
+
+    return search

@@ -12,6 +12,7 @@ from kdkit.export.latency import measure_latency
 from kdkit.export.litert import to_litert
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
+from kdkit.export.litert_decoder import reads_sources
 from kdkit.export.litert_model import LiteRTModel
 from kdkit.export.options import PRECISIONS
 from kdkit.export.report import ExportReport
@@ -26,6 +27,7 @@ __all__ = [
     "LiteRTModel",
     "measure_latencies",
     "measure_latency",
+    "reads_sources",
     "to_litert",
     "to_saved_model",
 ]

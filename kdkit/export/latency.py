@@ -11,9 +11,11 @@ from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import random_batch
 from kdkit.export.litert_decoder import LiteRTDecoder
+from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_model import LiteRTModel
 
 SEQUENCE_LENGTH = 128  # tokens, where a file takes any
+SENTENCE = 25  # tokens of a sentence that is read and written
 TURN = 5  # timed runs of one file before the next file has its turn
 FEWEST_TOKENS = 2  # ids 0 and 1, for files that do not tell their vocabulary
 
@@ -36,6 +38,8 @@ class LatencyReport:
             for a file that kdkit did not write.
         reads_tokens: bool. Whether a time is that of one token, read by a
             decoder with room for `sequence_length`.
+        reads_sources: bool. Whether a time is that of one sentence, which an
+            encoder-decoder reads and writes `sequence_length` tokens of.
     """
 
     file: str
@@ -49,6 +53,7 @@ class LatencyReport:
     size_bytes: int
     parameters: int | None
     reads_tokens: bool = False
+    reads_sources: bool = False
 
 
 def measure_latency(
@@ -65,13 +70,14 @@ def measure_latency(
     Only the interpreter's run is timed: no tokeniser, no copying of inputs
     and outputs. Rows are random tokens. Of the file of a decoder one step is
     timed, with what it takes to keep the new keys and values; it costs the
-    same at every position.
+    same at every position. Of the file of an encoder-decoder a sentence is
+    timed: reading a source, and writing as many tokens one by one.
 
     Args:
         path: string or path. The file.
         sequence_length: int or `None`. Tokens in a row. `None` takes the
-            length of the file, and 128 where that is dynamic. Defaults to
-            `None`.
+            length of the file, and 128 where that is dynamic; of a sentence 25
+            or, with less room, what there is. Defaults to `None`.
         batch_size: int. Rows in the batch; for a multiple choice questions,
             with all their options. Defaults to `1`.
         threads: int. CPU threads. Defaults to `1`.
@@ -145,7 +151,8 @@ def measure_latencies(
             runs=runs,
             size_bytes=model.path.stat().st_size,
             parameters=model.metadata and model.metadata.parameters,
-            reads_tokens=isinstance(model, LiteRTDecoder),
+            reads_tokens=type(model) is LiteRTDecoder,
+            reads_sources=isinstance(model, LiteRTSeq2Seq),
         )
         for model, length, times in zip(models, lengths, seconds, strict=True)
     ]
@@ -154,8 +161,10 @@ def measure_latencies(
 def _open(path, threads):
     path = pathlib.Path(path)
     known = metadata.read(path) if path.is_file() else None
-    reads_tokens = known is not None and known.reads_tokens
-    return (LiteRTDecoder if reads_tokens else LiteRTModel)(path, threads)
+    kind = LiteRTModel
+    if known is not None and known.reads_tokens:
+        kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
+    return kind(path, threads)
 
 
 def _call(model, batch_size, sequence_length, seed):
@@ -165,6 +174,14 @@ def _call(model, batch_size, sequence_length, seed):
         return model.invoke
     rng = np.random.default_rng(seed)
     tokens = rng.integers(model.vocabulary_size, size=sequence_length)
+
+    def sentence():
+        model.read_source(tokens)
+        for token in tokens:
+            model.step(token)
+
+    if isinstance(model, LiteRTSeq2Seq):
+        return sentence
 
     def step():
         if model.position == sequence_length:
@@ -208,10 +225,7 @@ def _lengths(models, sequence_length, batch_size):
     """The sequence length for each model, checked against the files."""
     problems = []
     for model in models:
-        if sequence_length and model.sequence_length not in (
-            None,
-            sequence_length,
-        ):
+        if sequence_length and not _takes(model, sequence_length):
             problems.append(
                 f"{model.path} takes sequence_length={model.sequence_length} "
                 f"only, received sequence_length={sequence_length}"
@@ -223,10 +237,24 @@ def _lengths(models, sequence_length, batch_size):
             )
     if problems:
         raise UsageError(f"Cannot measure: {'; '.join(problems)}.")
-    return [
-        sequence_length or model.sequence_length or SEQUENCE_LENGTH
-        for model in models
-    ]
+    return [sequence_length or _length(model) for model in models]
+
+
+def _takes(model, sequence_length):
+    if isinstance(model, LiteRTSeq2Seq):
+        return sequence_length <= _room(model)
+    return model.sequence_length in (None, sequence_length)
+
+
+def _length(model):
+    if isinstance(model, LiteRTSeq2Seq):
+        return min(SENTENCE, _room(model))
+    return model.sequence_length or SEQUENCE_LENGTH
+
+
+def _room(model):
+    """Tokens that there is room for on either side of an encoder-decoder."""
+    return min(model.source_length, model.sequence_length)
 
 
 def _check_counts(paths, sequence_length, batch_size, *, warmup, runs):

@@ -116,6 +116,29 @@ class LiteRTDecoder:
         self.position += 1
         return logits[0]
 
+    def state(self) -> tuple:
+        """Returns what has been read, for `set_state` of this file."""
+        caches = {
+            name: self._interpreter.tensor(detail["index"])()[
+                :, :, : self.position
+            ].copy()
+            for name, detail in self._inputs.items()
+            if name.startswith(tuple(NEW))
+        }
+        return self.position, caches
+
+    def set_state(self, state: tuple) -> None:
+        """Goes on from what had been read when `state` returned it.
+
+        Args:
+            state: tuple. What `state` returned.
+        """
+        self.position, caches = state
+        for name, values in caches.items():
+            cache = self._interpreter.tensor(self._inputs[name]["index"])()
+            cache[:, :, : self.position] = values
+            del cache  # or the interpreter refuses to run
+
     def _set(self, name, value):
         detail = self._inputs[name]
         self._interpreter.set_tensor(
@@ -222,3 +245,14 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         for name, value in (*read.items(), (MASK, mask)):
             self._interpreter.set_tensor(self._inputs[name]["index"], value)
         self.reset()
+
+
+def reads_sources(path: str | pathlib.Path) -> bool:
+    """Whether a `.tflite` file of kdkit's is of an encoder-decoder.
+
+    Args:
+        path: string or path. A file that may not be there.
+    """
+    path = pathlib.Path(path)
+    known = metadata.read(path) if path.is_file() else None
+    return known is not None and known.reads_sources

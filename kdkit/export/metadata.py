@@ -28,6 +28,8 @@ class Metadata:
             logits: the options of a question. Defaults to 1.
         reads_tokens: bool. Whether it is the step of a decoder, which reads
             one token at a time. Defaults to `False`.
+        reads_sources: bool. Whether that decoder reads a source first, with an
+            encoder. Defaults to `False`.
     """
 
     precision: str
@@ -36,6 +38,7 @@ class Metadata:
     kdkit_version: str
     rows_per_output: int = 1
     reads_tokens: bool = False
+    reads_sources: bool = False
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:

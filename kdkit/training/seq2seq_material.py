@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 
 import keras
+import numpy as np
 
 from kdkit.data import EncodedSentences
 from kdkit.data import SpanMasker
@@ -59,6 +60,20 @@ class HeldOutPairs:
 
     def __len__(self):
         return len(self.sources)
+
+    def rows(self, count: int):
+        """Returns the first pairs as tuples of int arrays without padding.
+
+        The target is without its end, which is never read.
+        """
+        rows = min(count, len(self))
+        return [
+            (
+                self.sources.padded(np.array([row]))[0],
+                self.targets.padded(np.array([row]))[0, :-1],
+            )
+            for row in range(rows)
+        ]
 
     def batches(self):
         """Returns all of them, always in the same batches."""

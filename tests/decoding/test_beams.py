@@ -136,3 +136,15 @@ def test_impossible_beams_are_refused(settings, message):
 def test_lengths_that_the_model_has_not_are_refused(model, max_length):
     with pytest.raises(UsageError, match=f"2 to 9.*max_length={max_length}"):
         make_beam_search(model, Beams(), max_length, END)
+
+
+def test_a_beam_of_one_is_greedy(model, source, chances):
+    first = np.full(len(source[0]), FIRST, "int32")
+    tokens, _ = make_beam_search(model, Beams(1), LENGTH, END)(*source, first)
+    for row, found in enumerate(np.asarray(tokens)):
+        words = ()
+        while len(words) < LENGTH - 1 and END not in words:
+            words += (int(chances[words][row].argmax()),)
+        np.testing.assert_array_equal(
+            found, [FIRST, *words, *[END] * (LENGTH - 1 - len(words))]
+        )

@@ -141,3 +141,21 @@ def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
     decoding.to_litert(decoder(1), path)
     with pytest.raises(UsageError, match="with the signature .decode."):
         export.LiteRTSeq2Seq(path)
+
+
+@pytest.mark.parametrize("beams", [decoding.Beams(1), decoding.Beams(3, 0.6)])
+def test_a_beam_search_in_the_file_is_that_of_keras(model, reports, beams):
+    file = export.LiteRTSeq2Seq(reports["fp32"].file)
+    end = 7
+    search = decoding.make_beam_search(model, beams, ROOM, end)
+    rng = np.random.default_rng(5)
+    for length in (4, SOURCE):
+        source = rng.integers(0, VOCABULARY, (1, length)).astype("int32")
+        (tokens,), (score,) = search(source, np.ones_like(source), [FIRST])
+        found, found_score = decoding.search_file(
+            file, source[0], FIRST, beams, ROOM, end
+        )
+        np.testing.assert_array_equal(
+            found + [end] * (ROOM - len(found)), tokens
+        )
+        assert found_score == pytest.approx(float(score), rel=1e-4)

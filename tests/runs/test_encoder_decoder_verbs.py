@@ -164,6 +164,31 @@ def test_a_file_is_written_of_a_file_line_by_line(
     assert "is there already" in capsys.readouterr().err
 
 
+def test_the_file_writes_what_the_model_does(text, translator, capsys):
+    export = ["export", str(translator), "--precision", "fp32", "int8"]
+    assert main(export) == 0
+    fp32, int8 = read_events(translator, "export")
+    assert fp32["max_abs_difference"] < 1e-4
+    assert int8["size_bytes"] < fp32["size_bytes"]
+    file = translator / "exports" / "encoder_decoder-fp32.tflite"
+    pairs = flags(text, "--pairs", "dev")
+    for beams in ("1", "3"):
+        found = []
+        for model in (translator, file):
+            arguments = ["evaluate", str(model), *pairs, "--num-beams", beams]
+            assert main(arguments) == 0
+            last = capsys.readouterr().out.splitlines()[-1]
+            found.append(json.loads(last)["metrics"])
+        assert found[1].keys() == {"bleu", "chrf"}
+        assert found[1].items() <= found[0].items()
+    assert main(["generate", str(file), "--prompt", ENGLISH[0]]) == 0
+    benchmark = ["benchmark", str(file), "--runs", "2", "--warmup", "1"]
+    assert main(benchmark) == 0
+    (event,) = read_events(translator, "latency")
+    assert event["reads_sources"]
+    assert event["sequence_length"] == 25
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
