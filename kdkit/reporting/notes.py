@@ -41,7 +41,17 @@ def _notes_on_the_run(records):
             "Trained and measured on generated sentences: the numbers say how "
             "the method works, nothing about real text."
         )
-    if not records.events_of("run_finished"):
+    finished = records.events_of("run_finished")
+    best = (finished[-1].get("best") or {}) if finished else {}
+    for arm, result in best.items():
+        epochs = result.get("averaged_epochs")
+        if epochs:
+            found.append(
+                f"The {arm}'s weights are the mean of those after epochs "
+                f"{epochs[0]} to {epochs[-1]} of {result['stage']}; curves "
+                "show each epoch by itself."
+            )
+    if not finished:
         numbers = "its numbers are those of the last evaluation."
         if not metric_names(records):
             numbers = "nothing has been evaluated."

@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: where it stands, and its best weights."""
+"""Checkpoints of a stage: where it stands, its best and its last weights."""
 
 import dataclasses
 import json
@@ -34,15 +34,20 @@ class StageCheckpoints:
     """Saves and restores the training of one stage.
 
     Holds the last epoch (student, projections, optimiser) and the student's
-    weights of the best epoch. Never a teacher.
+    weights of the best epoch and of those to average. Never a teacher.
 
     Args:
         directory: `pathlib.Path`, made if necessary.
+        averaged_epochs: tuple of ints. The epochs whose mean is asked for.
+            Defaults to `()`.
     """
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(
+        self, directory: pathlib.Path, averaged_epochs: tuple[int, ...] = ()
+    ):
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
+        self._averaged_epochs = averaged_epochs
         self.state = StageState()
         if (directory / STATE).exists():
             self.state = StageState(
@@ -65,6 +70,8 @@ class StageCheckpoints:
         is_best = best_value is None or sign * value > sign * best_value
         if is_best:
             self._save(_weights_only(student), f"best-{epoch}")
+        if epoch in self._averaged_epochs:
+            self._save(_weights_only(student), f"averaged-{epoch}")
         self._save(trainer, f"epoch-{epoch}")
         self.state = dataclasses.replace(
             self.state,
@@ -80,6 +87,19 @@ class StageCheckpoints:
         """Loads the last finished epoch, if there is one."""
         if self.state.epoch:
             trainer.load_weights(self._file(f"epoch-{self.state.epoch}"))
+
+    def load_mean(self, student):
+        """Gives the student the mean of its weights after `averaged_epochs`."""
+        model = _weights_only(student)
+        sums = [0.0] * len(model.weights)
+        for epoch in self._averaged_epochs:
+            model.load_weights(self._file(f"averaged-{epoch}"))
+            sums = [
+                total + weight
+                for total, weight in zip(sums, model.get_weights(), strict=True)
+            ]
+        num_epochs = len(self._averaged_epochs)
+        model.set_weights([total / num_epochs for total in sums])
 
     def finish(self, student, keep_best):
         """Gives the student its final weights and marks the stage as done."""
@@ -113,6 +133,7 @@ class StageCheckpoints:
             wanted = {
                 f"epoch-{self.state.epoch}",
                 f"best-{self.state.best_epoch}",
+                *(f"averaged-{epoch}" for epoch in self._averaged_epochs),
             }
         for file in self._directory.glob("*.weights.h5"):
             if file.name.removesuffix(".weights.h5") not in wanted:

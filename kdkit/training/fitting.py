@@ -44,14 +44,14 @@ def check_fit(
 
 
 def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
-    """Makes the losses on labels that stages on the task will have.
+    """Refuses to smooth labels of a task that cannot be smoothed.
 
     Args:
         stages: iterable of `Stage`.
         task: `kdkit.tasks.Task`.
 
     Raises:
-        UsageError: with all stages that smooth labels which cannot be.
+        UsageError: with all stages that would.
     """
     with all_mistakes() as check:
         for stage in stages:

@@ -40,9 +40,13 @@ def finish(run: RunDirectory, best) -> None:
     run.log("run_finished", seconds=run.seconds, best=best)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
+        place = f"epoch {result['epoch']}"
+        if result["averaged_epochs"]:
+            first, *_, last = result["averaged_epochs"]
+            place = f"mean of epochs {first} to {last}"
         print(
             f"{arm}: {format_metrics(result['metrics'])} on "
-            f"{result['split'].replace('_', '-')} (epoch {result['epoch']} of "
+            f"{result['split'].replace('_', '-')} ({place} of "
             f"{result['stage']}), in "
             f"{file if file.exists() else run.path / arm}",
             flush=True,

@@ -19,6 +19,7 @@ from kdkit.training.evaluation import make_forward
 from kdkit.training.material import Material
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_log import format_metrics
 from kdkit.training.stages import Stage
 
 
@@ -68,13 +69,12 @@ class Arm:
 
         Returns:
             A dict with the `stage` and its `epoch` with whose weights the
-            model ends, the `split` it was measured on, `metrics` and
-            `agreement`.
+            model ends, or `None` and the `averaged_epochs`; the `split` it was
+            measured on, `metrics` and `agreement`.
         """
         for stage in stages:
             StageRun(run, self, stage).run()
-        state = StageRun(run, self, stages[-1]).checkpoints.state
-        epoch = state.best_epoch if stages[-1].keep_best else state.epoch
+        epoch = StageRun(run, self, stages[-1]).final_epoch
         # The first of them: other dev splits are measured after it.
         evaluation = next(
             event
@@ -86,6 +86,7 @@ class Arm:
         return {
             "stage": stages[-1].name,
             "epoch": epoch,
+            "averaged_epochs": stages[-1].averaged_epochs,
             "split": evaluation["split"],
             "metrics": evaluation["metrics"],
             "agreement": evaluation["agreement"],
@@ -109,8 +110,17 @@ class StageRun:
         if not stage.objectives:
             self._material = arm.material.labeled_only()
         self.checkpoints = StageCheckpoints(
-            run.path / "checkpoints" / arm.name / stage.name
+            run.path / "checkpoints" / arm.name / stage.name,
+            stage.averaged_epochs,
         )
+
+    @property
+    def final_epoch(self) -> int | None:
+        """The epoch it ended with the weights of, `None` if with a mean."""
+        if self.stage.averaged_epochs:
+            return None
+        state = self.checkpoints.state
+        return state.best_epoch if self.stage.keep_best else state.epoch
 
     def run(self) -> None:
         """Trains from the last finished epoch on, or loads what is there."""
@@ -140,6 +150,8 @@ class StageRun:
             self.checkpoints.restore_epoch(trainer)
         if first_epoch < self.stage.epochs:
             self._fit(trainer, batches, first_epoch, title)
+        if self.stage.averaged_epochs:
+            self._take_mean(trainer, title)
         self.checkpoints.finish(self.arm.model, self.stage.keep_best)
         self.run_directory.log(
             "stage_finished",
@@ -167,9 +179,7 @@ class StageRun:
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
-                validation_data=self._for_trainer(
-                    self._material.validation_batches(self._features)
-                ),
+                validation_data=self._validation_batches(),
                 shuffle=False,  # training_batches does that
                 verbose=0,
                 callbacks=[
@@ -185,6 +195,35 @@ class StageRun:
                     ),
                 ],
             )
+
+    def _take_mean(self, trainer, title):
+        """Averages the weights of the last epochs, and measures the mean."""
+        self.checkpoints.load_mean(self.arm.model)
+        losses = trainer.evaluate(
+            self._validation_batches(), verbose=0, return_dict=True
+        )
+        evaluation = self._material.evaluate(
+            self.arm.forward,
+            {f"val_{name}": value for name, value in losses.items()},
+        )
+        self.run_directory.log(
+            "evaluation",
+            arm=self.arm.name,
+            stage=self.stage.name,
+            epoch=None,
+            averaged_epochs=self.stage.averaged_epochs,
+            **evaluation,
+        )
+        print(
+            f"{title}: mean of the last {self.stage.average_last} epochs: "
+            f"{format_metrics(evaluation['metrics'])}",
+            flush=True,
+        )
+
+    def _validation_batches(self):
+        return self._for_trainer(
+            self._material.validation_batches(self._features)
+        )
 
     def _for_trainer(self, batches):
         """Leaves out what the model takes not; a distiller does it itself."""
@@ -251,11 +290,10 @@ class StageRun:
         )
 
     def _forget_unfinished_epochs(self, last_epoch):
-        """Drops what was logged after the last checkpoint."""
+        """Drops what was logged after the last checkpoint, and of a mean."""
+        kept = range(1, last_epoch + 1)
         self.run_directory.keep_events(
-            lambda event: (
-                not self._is_mine(event) or event["epoch"] <= last_epoch
-            )
+            lambda event: not self._is_mine(event) or event["epoch"] in kept
         )
 
     def _is_mine(self, event):

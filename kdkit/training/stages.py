@@ -121,6 +121,9 @@ class Stage:
             both sides included.
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
+        average_last: int, from 1 to `epochs`. The stage ends with the mean of
+            the model's weights after so many of its last epochs (Vaswani et
+            al., 2017, section 6.1), which above 1 excludes `keep_best`.
         data: string. What it trains on: `"task"`, or `"corpus"` for running
             text, whose labels are the masked tokens or those that follow.
         chunk_size: int or `None`. Of decoders, at how many positions the logits
@@ -142,6 +145,7 @@ class Stage:
     batch_size: int = 32
     batch_tokens: int = 4096
     keep_best: bool = True
+    average_last: int = 1
     data: str = "task"
     chunk_size: int | None = None
     label_smoothing: float = 0.0
@@ -177,9 +181,26 @@ class Stage:
                 "warmup_fraction must be in [0, 1), received "
                 f"{self.warmup_fraction}"
             )
+        problems += self._averaging_problems()
         problems += self._label_problems()
         if problems:
             raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
+
+    def _averaging_problems(self):
+        """What is wrong with the epochs to average, as a list of texts."""
+        problems = []
+        if not 1 <= self.average_last <= max(self.epochs, 1):
+            problems.append(
+                "average_last must be at least 1 and at most epochs "
+                f"({self.epochs}), received {self.average_last}"
+            )
+        if self.average_last > 1 and self.keep_best:
+            problems.append(
+                "a stage ends with its best epoch or with a mean, received "
+                f"keep_best=True and average_last={self.average_last}: set "
+                "keep_best to False, or average_last to 1"
+            )
+        return problems
 
     def _label_problems(self):
         """What is wrong with the weights of labels, as a list of texts."""
@@ -230,6 +251,15 @@ class Stage:
         """Whether the model's logits count."""
         return self.label_weight > 0 or any(
             settings.tap == "logits" for settings in self.objectives
+        )
+
+    @property
+    def averaged_epochs(self) -> tuple[int, ...]:
+        """The epochs whose weights are averaged, from 1; empty for none."""
+        if self.average_last == 1:
+            return ()
+        return tuple(
+            range(self.epochs - self.average_last + 1, self.epochs + 1)
         )
 
     def build_objectives(self) -> list[Objective]:

@@ -118,6 +118,15 @@ def test_soft_label_weight_divides_between_logits_and_labels():
     [
         ({"soft_label_weight": 1.2}, r"must be in \[0, 1\], received 1.2"),
         ({"soft_label_weight": -0.1}, r"must be in \[0, 1\]"),
+        (
+            {"average_last": 2, "keep_best": False},
+            r"at most epochs \(1\), received 2",
+        ),
+        ({"average_last": 0}, "at least 1"),
+        (
+            {"average_last": 2, "epochs": 3},
+            "keep_best=True and average_last=2",
+        ),
         ({"label_smoothing": 1.0}, r"must be in \[0, 1\), received 1.0"),
         ({"label_smoothing": 0.1}, "hard_label_weight is 0"),
         (
@@ -130,10 +139,15 @@ def test_soft_label_weight_divides_between_logits_and_labels():
         ),
     ],
 )
-def test_weights_of_labels_that_contradict_are_refused(settings, message):
-    objectives = (ObjectiveSettings("soft", loss="soft_cross_entropy"),)
+def test_settings_that_contradict_are_refused(settings, message):
+    defaults = {
+        "name": "s",
+        "epochs": 1,
+        "learning_rate": 1e-3,
+        "objectives": (ObjectiveSettings("soft", loss="soft_cross_entropy"),),
+    }
     with pytest.raises(UsageError, match=message):
-        Stage("s", 1, 1e-3, **{"objectives": objectives, **settings})
+        Stage(**{**defaults, **settings})
 
 
 def test_control_has_as_many_epochs_and_the_batch_size():
