@@ -220,6 +220,11 @@ DECODERS = {
     )
 }
 ALL_FAMILIES = FAMILIES | DECODERS
+# The blocks of an encoder-decoder.
+HALVES = {
+    "encoder": keras_hub.layers.TransformerEncoder,
+    "decoder": keras_hub.layers.TransformerDecoder,
+}
 
 _BY_CLASS = {
     cls: family
@@ -251,7 +256,7 @@ def find_backbone(model):
 
 
 def blocks_of(backbone) -> tuple:
-    """The transformer blocks of a backbone in the order of their calls.
+    """The transformer blocks of an encoder or decoder, in the order of calls.
 
     A backbone of a user's own lists them in `transformer_layers`, one
     `keras_hub.layers.TransformerEncoder` each.
@@ -270,3 +275,26 @@ def blocks_of(backbone) -> tuple:
     ):
         return tuple(blocks)
     return ()
+
+
+def stacks_of(backbone) -> dict[str, tuple]:
+    """The transformer blocks of each stack of a backbone, by its name.
+
+    An encoder-decoder lists them in `encoder_transformer_layers` and in
+    `decoder_transformer_layers`, as keras-hub's BART does.
+
+    Returns:
+        A dict with the keys `"encoder"` and `"decoder"`, or the key `""` for a
+        model of one stack. Empty where the blocks are not known.
+    """
+    halves = {
+        half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
+        for half in HALVES
+    }
+    if all(
+        blocks and all(isinstance(block, HALVES[half]) for block in blocks)
+        for half, blocks in halves.items()
+    ):
+        return halves
+    blocks = blocks_of(backbone)
+    return {"": blocks} if blocks else {}

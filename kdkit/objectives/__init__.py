@@ -1,7 +1,6 @@
 """Objectives: one term of the distillation loss each."""
 
 from kdkit.objectives.binding import bind
-from kdkit.objectives.binding import position_weights
 from kdkit.objectives.comparison import Comparison
 from kdkit.objectives.comparison import sum_over_replicas
 from kdkit.objectives.labels import check_chunk_size
@@ -12,6 +11,7 @@ from kdkit.objectives.objective import Objective
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
 from kdkit.objectives.weights import label_weights
+from kdkit.objectives.weights import position_weights
 
 __all__ = [
     "Comparison",

@@ -2,28 +2,22 @@
 
 import math
 
-from keras import ops
-
 from kdkit.errors import UsageError
 from kdkit.layer_maps import layer_map as make_layer_map
 from kdkit.losses import RelationKLDivergence
 from kdkit.objectives.chunks import ChunkTerm
 from kdkit.objectives.objective import PROJECTED_TAPS
 from kdkit.objectives.objective import Objective
+from kdkit.objectives.weights import combine_weights
+from kdkit.objectives.weights import pair_weights
+from kdkit.objectives.weights import position_weights
 from kdkit.taps import ATTENTION_TAPS
-from kdkit.taps import CLS_INDEX
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import Entry
 from kdkit.taps import check_taps
+from kdkit.taps import split_tap
 
-# Taps with a position axis: padding does not count there.
-MASKED_TAPS = (
-    "embedding_output",
-    "hidden_states",
-    *ATTENTION_TAPS,
-    *VECTOR_TAPS,
-)
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
 
@@ -138,7 +132,14 @@ class BoundObjective:
         self.pairs = pairs
         self.projections = projections
 
-    def sums(self, teacher_taps, student_taps, padding_mask, sample_weight):
+    def sums(
+        self,
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        sample_weight,
+        key_padding_mask=None,
+    ):
         """Returns Σ weight × value over the pairs, reduced, and Σ weight.
 
         Their quotient is the value of the objective. Both add up over
@@ -151,6 +152,8 @@ class BoundObjective:
                 sequence_length)`, true or 1 where there is a token.
             sample_weight: `None` or tensor of shape `(batch_size,)` or
                 `(batch_size, sequence_length)`.
+            key_padding_mask: the padding mask of the keys of cross-attention,
+                likewise. Defaults to `None`.
         """
         tap = self.objective.tap
         loss = self.objective.loss
@@ -163,6 +166,7 @@ class BoundObjective:
             weights = combine_weights(
                 tap, len(student.shape), padding_mask, sample_weight
             )
+            weights = pair_weights(tap, student, weights, key_padding_mask)
             projection = self.projections.get(student_index)
             if projection is not None:
                 student = projection(student)
@@ -191,50 +195,18 @@ class BoundObjective:
         )
 
 
-def position_weights(states, sample_weight):
-    """Weights of the positions of states: those of the data, or ones."""
-    shape = ops.shape(states)[:2]
-    if sample_weight is None:
-        return ops.ones(shape, dtype="float32")
-    sample_weight = ops.cast(sample_weight, "float32")
-    if len(sample_weight.shape) == 1:
-        sample_weight = sample_weight[:, None]
-    return ops.broadcast_to(sample_weight, shape)
-
-
-def combine_weights(tap, rank, padding_mask, sample_weight):
-    """Multiplies the padding mask of a tap with the data's sample weights.
-
-    Where there is one vector per example (`rank` 2: [CLS] states, the logits
-    of a classifier), a weight per position is that of [CLS]. Logits take no
-    mask but the sample weights.
-    """
-    if sample_weight is not None:
-        sample_weight = ops.cast(sample_weight, "float32")
-        if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
-            sample_weight = sample_weight[:, 0]
-        if len(sample_weight.shape) == 2 and rank == 2:
-            sample_weight = sample_weight[:, CLS_INDEX]
-    if tap not in MASKED_TAPS or padding_mask is None:
-        return sample_weight
-    mask = ops.cast(padding_mask, "float32")
-    if sample_weight is None:
-        return mask
-    if len(sample_weight.shape) == 1:
-        sample_weight = sample_weight[:, None]
-    return mask * sample_weight
-
-
 def _pairs(objective, teacher, student):
     """Pairs of student and teacher layer index, (0, 0) if not per layer."""
-    if objective.tap not in PER_LAYER_TAPS:
+    tap = objective.tap
+    _, kind = split_tap(tap)
+    if kind not in PER_LAYER_TAPS:
         return [(0, 0)]
     pairs = list(
         make_layer_map(
-            objective.layer_map, teacher.num_layers, student.num_layers
+            objective.layer_map, teacher.depth(tap), student.depth(tap)
         ).items()
     )
-    if objective.tap == "hidden_states" and objective.include_embeddings:
+    if kind == "hidden_states" and objective.include_embeddings:
         pairs.insert(0, (0, 0))
     return pairs
 
@@ -242,9 +214,10 @@ def _pairs(objective, teacher, student):
 def _check_sizes(objective, teacher, student):
     """Raises a `UsageError` where the models' sizes do not fit."""
     tap = objective.tap
+    _, kind = split_tap(tap)
     name = objective.name
     if (
-        tap in PROJECTED_TAPS
+        kind in PROJECTED_TAPS
         and objective.projection is None
         and teacher.hidden_dim != student.hidden_dim
     ):
@@ -264,7 +237,7 @@ def _check_sizes(objective, teacher, student):
                     f"{role}'s width. Received: num_relation_heads="
                     f"{num_relation_heads}, hidden_dim={shape.hidden_dim}."
                 )
-    compares_heads = tap in ATTENTION_TAPS + VECTOR_TAPS and not relations
+    compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and not relations
     if compares_heads and teacher.num_heads != student.num_heads:
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} head by head, and the "
@@ -274,7 +247,7 @@ def _check_sizes(objective, teacher, student):
             'RelationKLDivergence on the taps "queries", "keys", "values".'
         )
     if (
-        tap in VECTOR_TAPS
+        kind in VECTOR_TAPS
         and not relations
         and teacher.hidden_dim != student.hidden_dim
     ):

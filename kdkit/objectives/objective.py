@@ -18,11 +18,15 @@ from kdkit.losses import PatienceMSE
 from kdkit.losses import RelationKLDivergence
 from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.losses import SoftCrossEntropy
+from kdkit.objectives.weights import in_pairs
 from kdkit.projections import get_projection
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import SEQ2SEQ_TAPS
 from kdkit.taps import TAPS
 from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import split_tap
+from kdkit.taps import taps_beside
 
 # Taps as wide as the model: a projection can bridge the widths there.
 PROJECTED_TAPS = (
@@ -57,8 +61,11 @@ class Objective:
 
     Args:
         loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
-        tap: string. What is compared, one of `kdkit.taps.TAPS`. Defaults to
-            `"logits"`.
+        tap: string. What is compared, one of `kdkit.taps.TAPS` or, of an
+            encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention of its decoder
+            counts where a token may look, which is at itself and at what
+            stands before, and cross-attention where both the decoder's token
+            and the encoder's are not padding. Defaults to `"logits"`.
         layer_map: string or dict, for taps per layer. See `kdkit.layer_map`.
             `None` means `"uniform"` there. Defaults to `None`.
         weight: float. Factor of this term in the total loss. The logs show
@@ -75,7 +82,9 @@ class Objective:
             authors' code of Patient KD has it. Defaults to `"sum"`.
         use_sample_weight: bool. Whether the data's sample weights count. Pass
             `False` for states and attention in token classification, where
-            the weights say which positions have labels. Defaults to `True`.
+            the weights say which positions have labels. Weights per position
+            are the decoder's in an encoder-decoder, and do not count for taps
+            of its encoder. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if an argument is invalid on its own. What
@@ -108,7 +117,7 @@ class Objective:
         _check_arguments(
             loss, tap, layer_map, weight, projection, pair_reduction
         )
-        if layer_map is None and tap in PER_LAYER_TAPS:
+        if layer_map is None and split_tap(tap)[1] in PER_LAYER_TAPS:
             layer_map = "uniform"
         self.loss = loss
         self.tap = tap
@@ -159,27 +168,37 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
             f"kdkit.losses.DistillationLoss. Received: {loss!r}. For example "
             "kdkit.losses.SoftCrossEntropy()."
         )
-    if tap not in TAPS:
+    if tap not in TAPS + SEQ2SEQ_TAPS:
         raise UsageError(
-            f"Unknown tap. Expected one of {TAPS}. Received: tap={tap!r}."
+            f"Unknown tap. Expected one of {TAPS}, or of an encoder-decoder "
+            f"one of {SEQ2SEQ_TAPS}. Received: tap={tap!r}."
         )
-    if layer_map is not None and tap not in PER_LAYER_TAPS:
+    _, kind = split_tap(tap)
+    if layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
             f"Tap {tap!r} is not per layer, so it takes no layer map. "
             f"Received: layer_map={layer_map!r}. Leave it out, or use one of "
-            f"the taps {PER_LAYER_TAPS}."
+            f"the taps {taps_beside(tap, PER_LAYER_TAPS)}."
         )
-    if projection is not None and tap not in PROJECTED_TAPS:
+    if projection is not None and kind not in PROJECTED_TAPS:
         raise UsageError(
             f"Tap {tap!r} takes no projection. Expected one of the taps "
-            f"{PROJECTED_TAPS}. Received: projection={projection!r}."
+            f"{taps_beside(tap, PROJECTED_TAPS)}. Received: "
+            f"projection={projection!r}."
         )
-    for loss_class, taps in LOSS_TAPS.items():
-        if isinstance(loss, loss_class) and tap not in taps:
+    for loss_class, kinds in LOSS_TAPS.items():
+        if isinstance(loss, loss_class) and kind not in kinds:
             raise UsageError(
                 f"{loss_class.__name__} cannot compare tap {tap!r}. Expected "
-                f"one of the taps {taps}. Received: tap={tap!r}."
+                f"one of the taps {taps_beside(tap, kinds) or kinds}. "
+                f"Received: tap={tap!r}."
             )
+    if isinstance(loss, AttentionMSE) and loss.parity and in_pairs(tap):
+        raise UsageError(
+            f"AttentionMSE's parity={loss.parity!r} is of encoders, where all "
+            "tokens but padding see each other. Expected parity=None. "
+            f"Received: tap={tap!r}."
+        )
     if not (math.isfinite(weight) and weight >= 0):
         raise UsageError(
             "Invalid value for argument `weight`. Expected a finite number of "

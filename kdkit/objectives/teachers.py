@@ -90,7 +90,8 @@ def _taps_of(outputs, shape):
     """Tensors by the names of their entries, as taps."""
     taps = {}
     for name, tensor in outputs.items():
-        Entry.of(name).write(taps, tensor, shape.num_layers)
+        entry = Entry.of(name)
+        entry.write(taps, tensor, shape.depth(entry.tap))
     return taps
 
 

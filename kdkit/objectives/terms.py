@@ -7,7 +7,8 @@ from kdkit.objectives.binding import bind
 from kdkit.objectives.chunks import chunked_sums
 from kdkit.objectives.weights import objective_weights
 from kdkit.taps import Entry
-from kdkit.taps import padding_mask
+from kdkit.taps import padding_masks
+from kdkit.taps import split_tap
 
 
 class Terms:
@@ -98,12 +99,7 @@ class Terms:
             sample_weight: `None` or tensor, as `Objective` takes it.
         """
         sums = [
-            term.sums(
-                teacher_taps,
-                student_taps,
-                padding_mask(x),
-                objective_weights(term.objective.tap, x, sample_weight),
-            )
+            _sums(term, teacher_taps, student_taps, x, sample_weight)
             for term, teacher_taps in self._of_teachers(teachers_taps)
         ]
         return [top for top, _ in sums], [bottom for _, bottom in sums]
@@ -126,13 +122,13 @@ class Terms:
         for index, (term, teacher_taps) in enumerate(
             self._of_teachers(teachers_taps)
         ):
-            weight = objective_weights(term.objective.tap, x, sample_weight)
             if term.objective.tap == "logits":
+                weight = objective_weights("logits", x, sample_weight)
                 made = term.chunk_term(teacher_taps, student_taps, weight)
                 on_logits.append((index, made))
             else:
-                sums[index] = term.sums(
-                    teacher_taps, student_taps, padding_mask(x), weight
+                sums[index] = _sums(
+                    term, teacher_taps, student_taps, x, sample_weight
                 )
         terms = [made for _, made in on_logits]
         if labels is not None:
@@ -172,6 +168,20 @@ class Terms:
             )
             for index in range(per_teacher)
         ]
+
+
+def _sums(term, teacher_taps, student_taps, x, sample_weight):
+    """The sums of one term, with the masks of its tap."""
+    tap = term.objective.tap
+    part, _ = split_tap(tap)
+    padding_mask, key_padding_mask = padding_masks(x, part)
+    return term.sums(
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        objective_weights(tap, x, sample_weight),
+        key_padding_mask,
+    )
 
 
 def _normalized(weights, num_teachers):

@@ -1,23 +1,39 @@
-"""Which sample weights count for what."""
+"""Which weights count for what: those of the data, and those of masks."""
 
 from keras import ops
 
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import CLS_INDEX
+from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import causal_mask
+from kdkit.taps import key_mask
+from kdkit.taps import split_tap
+
 LABEL_WEIGHT = "label_weight"  # a feature beside the models' inputs
+# Kinds of taps with a position axis: padding does not count there.
+MASKED_TAPS = (
+    "embedding_output",
+    "hidden_states",
+    *ATTENTION_TAPS,
+    *VECTOR_TAPS,
+)
 
 
 def objective_weights(tap, x, sample_weight):
     """The sample weights that count for a tap.
 
     Those of a masked-language model are of its predictions: they weigh the
-    logits, and no other tensor has that axis.
+    logits, and no other tensor has that axis. Those of an encoder-decoder are
+    of its decoder's positions, which its encoder does not have.
     """
-    of_predictions = (
-        isinstance(x, dict)
-        and "mask_positions" in x
-        and sample_weight is not None
-        and len(sample_weight.shape) > 1
-    )
-    return None if of_predictions and tap != "logits" else sample_weight
+    if sample_weight is None or len(sample_weight.shape) == 1:
+        return sample_weight
+    of_predictions = isinstance(x, dict) and "mask_positions" in x
+    if of_predictions and tap != "logits":
+        return None
+    part, _ = split_tap(tap)
+    of_decoder = sample_weight.shape[1] != 1
+    return None if of_decoder and part == "encoder" else sample_weight
 
 
 def label_weights(x, sample_weight):
@@ -34,3 +50,78 @@ def label_weights(x, sample_weight):
     weights = ops.cast(weights, sample_weight.dtype)
     ones = (1,) * (len(sample_weight.shape) - 1)
     return sample_weight * ops.reshape(weights, (-1, *ones))
+
+
+def position_weights(states, sample_weight):
+    """Weights of the positions of states: those of the data, or ones."""
+    return _of_positions(sample_weight, *ops.shape(states)[:2])
+
+
+def combine_weights(tap, rank, padding_mask, sample_weight):
+    """Multiplies the padding mask of a tap with the data's sample weights.
+
+    Where there is one vector per example (`rank` 2: [CLS] states, the logits
+    of a classifier), a weight per position is that of [CLS]. Logits take no
+    mask but the sample weights.
+    """
+    if sample_weight is not None:
+        sample_weight = ops.cast(sample_weight, "float32")
+        if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
+            sample_weight = sample_weight[:, 0]
+        if len(sample_weight.shape) == 2 and rank == 2:
+            sample_weight = sample_weight[:, CLS_INDEX]
+    _, kind = split_tap(tap)
+    if kind not in MASKED_TAPS or padding_mask is None:
+        return sample_weight
+    mask = ops.cast(padding_mask, "float32")
+    if sample_weight is None:
+        return mask
+    if len(sample_weight.shape) == 1:
+        sample_weight = sample_weight[:, None]
+    return mask * sample_weight
+
+
+def in_pairs(tap) -> bool:
+    """Whether a weight per position does not tell what counts in a tap.
+
+    It does in an encoder, where a token sees all that are not padding.
+    """
+    part, kind = split_tap(tap)
+    return kind in ATTENTION_TAPS and part in ("decoder", "cross")
+
+
+def pair_weights(tap, attention, weights, key_padding_mask):
+    """Weights of the pairs of a query and a key that it may see.
+
+    Args:
+        tap: string.
+        attention: tensor of the tap, of shape `(batch_size, num_heads,
+            query_length, key_length)` if it is one of attention.
+        weights: as `combine_weights` returns them: those of the queries.
+        key_padding_mask: `None` or the padding mask of the keys.
+
+    Returns:
+        The weights as they are where they tell what counts, or a tensor of
+        shape `(batch_size, 1, query_length, key_length)`.
+    """
+    if not in_pairs(tap):
+        return weights
+    batch_size, _, query_length, key_length = ops.shape(attention)
+    queries = _of_positions(weights, batch_size, query_length)
+    if split_tap(tap)[0] == "cross":
+        seen = key_mask(_of_positions(key_padding_mask, batch_size, key_length))
+    else:
+        # As in an encoder, what has no weight is no key either.
+        seen = ops.logical_and(causal_mask(queries), key_mask(queries))
+    return queries[:, None, :, None] * ops.cast(seen, "float32")
+
+
+def _of_positions(weights, batch_size, length):
+    """Weights per example or position as floats per position; ones of none."""
+    shape = (batch_size, length)
+    if weights is None:
+        return ops.ones(shape, dtype="float32")
+    weights = ops.cast(weights, "float32")
+    if len(weights.shape) == 1:
+        weights = weights[:, None]
+    return ops.broadcast_to(weights, shape)

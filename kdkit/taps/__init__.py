@@ -1,8 +1,9 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `cached_block.py` and `shape.py` say which. tests/test_taps.py,
-tests/models/test_families.py and tests/decoding/ pin what is assumed of them.
+`attention.py`, `cached_block.py`, `decoder_block.py` and `shape.py` say which.
+tests/test_taps.py, tests/models/ and tests/decoding/ pin what is assumed of
+them.
 """
 
 from kdkit.families import find_backbone
@@ -11,16 +12,21 @@ from kdkit.taps.cached_block import source_keys_values
 from kdkit.taps.entries import LENGTH
 from kdkit.taps.entries import Entry
 from kdkit.taps.entries import sizes
-from kdkit.taps.inputs import padding_mask
+from kdkit.taps.inputs import padding_masks
 from kdkit.taps.inputs import select_inputs
+from kdkit.taps.masks import causal_mask
+from kdkit.taps.masks import key_mask
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.names import OUTPUT_TAPS
 from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import SEQ2SEQ_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
 from kdkit.taps.names import TEACHER_OUTPUTS
 from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.names import split_tap
+from kdkit.taps.names import taps_beside
 from kdkit.taps.shape import ModelShape
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
@@ -35,6 +41,7 @@ __all__ = [
     "LENGTH",
     "OUTPUT_TAPS",
     "PER_LAYER_TAPS",
+    "SEQ2SEQ_TAPS",
     "STATE_TAPS",
     "TAPS",
     "TEACHER_OUTPUTS",
@@ -44,13 +51,17 @@ __all__ = [
     "ModelShape",
     "TappedModel",
     "block_step",
-    "source_keys_values",
+    "causal_mask",
     "check_taps",
     "describe",
     "find_backbone",
+    "key_mask",
     "output_embeddings",
-    "padding_mask",
+    "padding_masks",
     "select_inputs",
     "sizes",
+    "source_keys_values",
+    "split_tap",
     "tapped",
+    "taps_beside",
 ]

@@ -2,13 +2,13 @@
 
 keras-hub's blocks give back the whole cache with every token, which copies it
 several times; here the new keys and values come back alone. The private names
-of `TransformerDecoder` that this needs are `_self_attention_layer`,
-`_self_attention_layer_norm`, `_cross_attention_layer`,
-`_cross_attention_layer_norm`, `_feedforward_layer_norm`,
-`_feedforward_intermediate_dense` and `_feedforward_output_dense`.
+of `TransformerDecoder` that this needs are `_self_attention_layer` and
+`_cross_attention_layer`.
 """
 
 from keras import ops
+
+from kdkit.taps.decoder_block import run_block
 
 MASKED = -1e9  # the attention logit of what is not there
 
@@ -54,31 +54,22 @@ def block_step(block, state, keys, values, is_past, source=None):
         position's key and value, of shape `(batch_size, num_heads, 1,
         head_dim)`.
     """
-    residual = state
-    if block.normalize_first:
-        state = block._self_attention_layer_norm(state)
-    attended, key, value = _attend(
-        block._self_attention_layer, state, keys, values, is_past
+    new = []
+
+    def attend(state):
+        attended, *key_and_value = _attend(
+            block._self_attention_layer, state, keys, values, is_past
+        )
+        new.extend(key_and_value)
+        return attended
+
+    def attend_to_source(state):
+        return _attend_to_source(block._cross_attention_layer, state, *source)
+
+    output = run_block(
+        block, state, attend, None if source is None else attend_to_source
     )
-    state = residual + attended
-    if not block.normalize_first:
-        state = block._self_attention_layer_norm(state)
-    if source is not None:
-        residual = state
-        if block.normalize_first:
-            state = block._cross_attention_layer_norm(state)
-        attention = block._cross_attention_layer
-        state = residual + _attend_to_source(attention, state, *source)
-        if not block.normalize_first:
-            state = block._cross_attention_layer_norm(state)
-    residual = state
-    if block.normalize_first:
-        state = block._feedforward_layer_norm(state)
-    state = block._feedforward_intermediate_dense(state)
-    state = residual + block._feedforward_output_dense(state)
-    if not block.normalize_first:
-        state = block._feedforward_layer_norm(state)
-    return state, key, value
+    return output, *new
 
 
 def _attend(attention, state, keys, values, is_past):

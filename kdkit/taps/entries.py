@@ -7,6 +7,7 @@ import numpy as np
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.names import split_tap
 
 LENGTH = "length"  # in a shape: as long as the sequence
 
@@ -27,7 +28,7 @@ class Entry:
     @property
     def name(self) -> str:
         """`"logits"`, `"hidden_states/3"`."""
-        if self.tap in PER_LAYER_TAPS:
+        if self.is_per_layer:
             return f"{self.tap}/{self.layer}"
         return self.tap
 
@@ -42,6 +43,11 @@ class Entry:
         return cls(tap, int(layer or 0))
 
     @property
+    def is_per_layer(self) -> bool:
+        """Whether the tap has one tensor for each of several layers."""
+        return split_tap(self.tap)[1] in PER_LAYER_TAPS
+
+    @property
     def is_of_rows(self) -> bool:
         """Whether there is one for a row, not for each of its sequences."""
         return self.tap == "logits"
@@ -49,18 +55,24 @@ class Entry:
     def read(self, taps: dict):
         """Returns the tensor out of what `kdkit.taps.tapped` returned."""
         tensors = taps[self.tap]
-        if self.tap not in PER_LAYER_TAPS:
+        if not self.is_per_layer:
             return tensors
-        return tensors[self.layer - _first_layer(self.tap)]
+        return tensors[self.layer - self._first_layer]
 
     def write(self, taps: dict, tensor, num_layers: int) -> None:
         """Puts the tensor where `read` finds it."""
-        if self.tap not in PER_LAYER_TAPS:
+        if not self.is_per_layer:
             taps[self.tap] = tensor
             return
-        first = _first_layer(self.tap)
+        first = self._first_layer
         tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
         tensors[self.layer - first] = tensor
+
+    @property
+    def _first_layer(self):
+        """Blocks' own tensors are counted from 1, states from embeddings."""
+        _, kind = split_tap(self.tap)
+        return 1 if kind in ATTENTION_TAPS + VECTOR_TAPS else 0
 
     def shape(self, output: np.ndarray) -> tuple:
         """Returns the shape of one of a batch, `"length"` in it.
@@ -74,7 +86,7 @@ class Entry:
             "hidden_states": (1,),
             "embedding_output": (1,),
             "logits": (1,) if output.ndim == 3 else (),
-        }.get(self.tap, ())
+        }.get(split_tap(self.tap)[1], ())
         return tuple(
             LENGTH if axis in has_length else size
             for axis, size in enumerate(output.shape)
@@ -89,8 +101,3 @@ def sizes(shape: tuple, length: int) -> tuple[int, ...]:
     (12, 7, 7)
     """
     return tuple(length if size == LENGTH else size for size in shape)
-
-
-def _first_layer(tap):
-    """Blocks' own tensors are counted from 1, states from the embeddings."""
-    return 1 if tap in ATTENTION_TAPS + VECTOR_TAPS else 0

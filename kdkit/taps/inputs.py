@@ -3,11 +3,26 @@
 import keras
 
 from kdkit.errors import UsageError
+from kdkit.taps.names import name_tap
 
 
-def padding_mask(x):
-    """Returns the padding mask in the inputs `x`, or `None`."""
-    return x.get("padding_mask") if isinstance(x, dict) else None
+def padding_masks(x, part=""):
+    """Returns the padding masks of the queries and of the keys of a part.
+
+    They are one in self-attention, and what positions of states have.
+
+    Args:
+        x: the inputs of a model.
+        part: string, as `kdkit.taps.split_tap` returns it. Defaults to `""`.
+
+    Returns:
+        Tuple of two tensors of shape `(batch_size, length)`, each `None` where
+        the inputs have none.
+    """
+    halves = ("decoder", "encoder") if part == "cross" else (part, part)
+    if not isinstance(x, dict):
+        return None, None
+    return tuple(x.get(name_tap(half, "padding_mask")) for half in halves)
 
 
 def select_inputs(model, x):

@@ -10,12 +10,15 @@ import keras
 
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
-from kdkit.families import blocks_of
 from kdkit.families import family_of
 from kdkit.families import find_backbone
+from kdkit.families import stacks_of
 from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import SEQ2SEQ_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
+from kdkit.taps.names import name_tap
+from kdkit.taps.names import split_tap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,15 +28,18 @@ class ModelShape:
     Args:
         num_classes: int or `None`. Width of the logits; `None` for a backbone
             without a head.
-        num_layers: int or `None`. Number of transformer blocks, each call of
-            a shared one counted; `None` where the model's blocks cannot be
-            tapped. So for the other sizes.
+        num_layers: int or `None`. Number of transformer blocks of an encoder or
+            a decoder, each call of a shared one counted; `None` where the
+            model's blocks cannot be tapped. So for the other sizes.
         hidden_dim: int or `None`. Width of the hidden states.
         num_heads: int or `None`. Attention heads per block.
         has_pooled_output: bool. Whether `"pooled_output"` can be tapped.
         family: string or `None`. The backbone's family in
             `kdkit.families.ALL_FAMILIES`, if it is one of them. Models of equal
             sizes and different families compare equal.
+        encoder_num_layers: int or `None`. Number of transformer blocks of the
+            encoder of an encoder-decoder; `None` for other models.
+        decoder_num_layers: int or `None`. Likewise of its decoder.
     """
 
     num_classes: int | None
@@ -42,6 +48,8 @@ class ModelShape:
     num_heads: int | None = None
     has_pooled_output: bool = False
     family: str | None = dataclasses.field(default=None, compare=False)
+    encoder_num_layers: int | None = None
+    decoder_num_layers: int | None = None
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -54,7 +62,18 @@ class ModelShape:
             family = ALL_FAMILIES.get(self.family)
             withheld = family.withheld_taps if family else ()
             names += [tap for tap in PER_LAYER_TAPS if tap not in withheld]
+        if self.decoder_num_layers is not None:
+            names += SEQ2SEQ_TAPS
         return tuple(names)
+
+    def depth(self, tap: str) -> int | None:
+        """The number of transformer blocks of the part that a tap is of."""
+        return {
+            "": self.num_layers,
+            "encoder": self.encoder_num_layers,
+            "decoder": self.decoder_num_layers,
+            "cross": self.decoder_num_layers,
+        }[split_tap(tap)[0]]
 
 
 def describe(model) -> ModelShape:
@@ -74,17 +93,21 @@ def describe(model) -> ModelShape:
         )
     backbone = find_backbone(model)
     num_classes = None if model is backbone else _num_classes(model)
-    blocks = () if backbone is None else blocks_of(backbone)
-    if not blocks:
+    stacks = {} if backbone is None else stacks_of(backbone)
+    if not stacks:
         return ModelShape(num_classes=num_classes)
     family = family_of(backbone)
+    first_block = next(iter(stacks.values()))[0]
     return ModelShape(
         num_classes=num_classes,
-        num_layers=len(blocks),
         hidden_dim=backbone.hidden_dim,
-        num_heads=blocks[0].num_heads,
+        num_heads=first_block.num_heads,
         has_pooled_output="pooled_output" in named_outputs(backbone),
         family=family and family.name,
+        **{
+            name_tap(part, "num_layers"): len(blocks)
+            for part, blocks in stacks.items()
+        },
     )
 
 
@@ -101,10 +124,11 @@ def named_outputs(backbone):
 
 def check_taps(taps, shape, model_name):
     """Raises a `UsageError` that names every tap that cannot be read."""
-    unknown = [tap for tap in taps if tap not in TAPS]
+    unknown = [tap for tap in taps if tap not in TAPS + SEQ2SEQ_TAPS]
     if unknown:
         raise UsageError(
-            f"Unknown tap. Expected one of {TAPS}. Received: "
+            f"Unknown tap. Expected one of {TAPS}, or of an encoder-decoder "
+            f"one of {SEQ2SEQ_TAPS}. Received: "
             f"{', '.join(map(repr, unknown))}."
         )
     absent = [tap for tap in taps if tap not in shape.taps]
@@ -118,14 +142,24 @@ def check_taps(taps, shape, model_name):
 
 def _why_absent(absent, shape):
     """Why a model of this shape lacks the taps, and what to use instead."""
+    if shape.decoder_num_layers is not None:
+        return (
+            "The model is an encoder-decoder: name the part that a tap is of, "
+            "such as 'decoder_hidden_states'; logits need a head."
+        )
     if shape.num_layers is None:
         return (
             "Hidden states and attention need a keras-hub backbone of one of "
             f"the families {tuple(ALL_FAMILIES)}, or one that lists a "
-            "TransformerEncoder per block in `transformer_layers`; logits "
-            "need a head."
+            "TransformerEncoder per block in `transformer_layers`, or lists "
+            "its halves as kdkit.models.MassBackbone does; logits need a head."
         )
     reasons = []
+    if set(absent) & set(SEQ2SEQ_TAPS):
+        reasons.append(
+            "The model is no encoder-decoder: leave out the part that a tap "
+            "is of."
+        )
     family = ALL_FAMILIES.get(shape.family)
     withheld = [tap for tap in absent if family and tap in family.withheld_taps]
     if withheld:

@@ -1,0 +1,267 @@
+"""Objectives on the halves of encoder-decoders, against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import log_softmax
+from helpers import to_numpy
+from helpers import with_random_weights
+
+import kdkit
+from kdkit import losses
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.models import MassBackbone
+from kdkit.models import MassSeq2SeqLM
+from kdkit.objectives import bind
+from kdkit.objectives.weights import objective_weights
+from kdkit.taps import ModelShape
+
+VOCABULARY, HEADS, RELATION_HEADS = 12, 2, 4
+# Of teacher and student.
+DEPTHS = {"encoder": (2, 2), "decoder": (3, 2), "cross": (3, 2)}
+
+
+def make_model(width, depths, seed):
+    keras.utils.set_random_seed(seed)
+    backbone = MassBackbone(VOCABULARY, *depths, HEADS, width, 12, dropout=0.0)
+    return with_random_weights(MassSeq2SeqLM(backbone), seed=seed)
+
+
+def objective_on(tap):
+    """An objective that fits a tap, by the tap's name."""
+    part, kind = taps.split_tap(tap)
+    if kind in taps.ATTENTION_TAPS:
+        loss, projection = losses.AttentionMSE(), None
+    elif kind in taps.VECTOR_TAPS:
+        loss, projection = losses.RelationKLDivergence(RELATION_HEADS), None
+    elif part == "encoder":
+        loss, projection = losses.HiddenStateMSE(), "shared"
+    else:
+        loss, projection = losses.HiddenStateCosine(), "per_layer"
+    return kdkit.Objective(loss, tap=tap, projection=projection, name=tap)
+
+
+@pytest.fixture(scope="module")
+def distiller():
+    return kdkit.Distiller(
+        make_model(8, (2, 3), seed=1),
+        make_model(4, (2, 2), seed=2),
+        [objective_on(tap) for tap in taps.SEQ2SEQ_TAPS],
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Inputs, labels that no objective reads, and weights of the positions."""
+    rng = np.random.default_rng(0)
+    source = np.arange(6) < [[6], [5], [3]]
+    target = np.arange(4) < [[4], [4], [2]]
+    x = {
+        "encoder_token_ids": rng.integers(4, VOCABULARY, source.shape),
+        "encoder_padding_mask": source.astype("int32"),
+        "decoder_token_ids": rng.integers(4, VOCABULARY, target.shape),
+        "decoder_padding_mask": target.astype("int32"),
+        "decoder_positions": np.tile(np.arange(4), (3, 1)),
+    }
+    weight = np.array([[1, 2, 0.5, 1], [1, 1, 1, 0], [3, 1, 1, 1]], "float32")
+    return x, np.zeros(target.shape, "int32"), weight
+
+
+def cosine(first, second):
+    norms = [np.linalg.norm(x, axis=-1) for x in (first, second)]
+    return (first * second).sum(-1) / norms[0] / norms[1]
+
+
+def relation(vectors, real):
+    vectors = vectors.reshape(*vectors.shape[:2], RELATION_HEADS, -1)
+    products = np.einsum("bqad,bkad->baqk", vectors, vectors)
+    products /= np.sqrt(vectors.shape[-1])
+    return log_softmax(np.where(real[:, None, None, :], products, -1e9))
+
+
+def expected_value(tap, teacher, student, x, weight):
+    """Σ weight × value / Σ weight of one pair, by the equations."""
+    part, kind = taps.split_tap(tap)
+    source = x["encoder_padding_mask"].astype("float64")
+    # Weights per position are those of the decoder.
+    target = x["decoder_padding_mask"] * weight
+    positions = source if part == "encoder" else target
+    if kind in taps.ATTENTION_TAPS:
+        keys = (target if part == "decoder" else source) > 0
+        weights = positions[:, None, :, None] * keys[:, None, None, :]
+        if part == "decoder":
+            weights = np.tril(weights)
+        values = (teacher - student) ** 2
+    elif kind in taps.VECTOR_TAPS:
+        of_teacher, of_student = (
+            relation(vectors, positions > 0) for vectors in (teacher, student)
+        )
+        values = np.exp(of_teacher) * (of_teacher - of_student)
+        values, weights = values.sum(-1), positions[:, None]
+    elif part == "encoder":
+        values, weights = ((teacher - student) ** 2).mean(-1), positions
+    else:
+        values, weights = 1 - cosine(teacher, student), positions
+    weights = np.broadcast_to(weights, values.shape)
+    return (values * weights).sum() / weights.sum()
+
+
+def test_each_tap_has_an_objective_with_the_mask_of_its_own(distiller, data):
+    x, y, weight = data
+    distiller.compile(run_eagerly=True)
+    logs = distiller.evaluate(
+        x, y, sample_weight=weight, verbose=0, return_dict=True
+    )
+    teacher, student = (
+        to_numpy(taps.tapped(model, taps.SEQ2SEQ_TAPS)(x))
+        for model in (distiller.teacher, distiller.student)
+    )
+    projections = {layer.name: layer for layer in distiller.projections}
+    for tap in taps.SEQ2SEQ_TAPS:
+        part, kind = taps.split_tap(tap)
+        pairs = [(0, 0)]
+        if kind in taps.PER_LAYER_TAPS:
+            blocks = kdkit.layer_map("uniform", *DEPTHS[part]).items()
+            pairs = [*pairs, *blocks] if kind == "hidden_states" else blocks
+        value = 0
+        for block, of_teacher in pairs:
+            both = [teacher[tap], student[tap]]
+            for index, layer in enumerate((of_teacher, block)):
+                if kind == "hidden_states":
+                    both[index] = both[index][layer]
+                elif kind in taps.PER_LAYER_TAPS:
+                    both[index] = both[index][layer - 1]
+            for name in (f"{tap}_projection", f"{tap}_projection_{block}"):
+                if name in projections:
+                    both[1] = to_numpy(projections[name](both[1]))
+            value += expected_value(tap, *both, x, weight)
+        assert logs[tap] == pytest.approx(value, rel=1e-4), tap
+    assert logs["loss"] == pytest.approx(
+        sum(logs[tap] for tap in taps.SEQ2SEQ_TAPS), rel=1e-5
+    )
+
+
+def test_what_is_padding_does_not_count(distiller, data):
+    """Neither as a query nor as a key, nor what a token may not look at."""
+    x, y, weight = data
+    changed = dict(x)
+    for half in ("encoder", "decoder"):
+        ids, mask = x[f"{half}_token_ids"], x[f"{half}_padding_mask"]
+        changed[f"{half}_token_ids"] = np.where(mask == 1, ids, 3)
+    distiller.compile(run_eagerly=True)
+    first, second = (
+        distiller.evaluate(
+            inputs, y, sample_weight=weight, verbose=0, return_dict=True
+        )
+        for inputs in (x, changed)
+    )
+    assert first == pytest.approx(second, rel=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["uniform", "top", "bottom", "skip", "last"])
+def test_layer_maps_are_of_the_half_that_a_tap_is_of(spec):
+    teacher, student = (
+        ModelShape(
+            9,
+            hidden_dim=8,
+            num_heads=2,
+            encoder_num_layers=6,
+            decoder_num_layers=depth,
+        )
+        for depth in (6, 4)
+    )
+    for tap, depth in (
+        ("encoder_attention_logits", 6),
+        ("decoder_attention_logits", 4),
+        ("cross_attention_logits", 4),
+    ):
+        objective = kdkit.Objective(losses.AttentionMSE(), tap, spec)
+        (term,) = bind([objective], 0.0, teacher, student)
+        assert dict(term.pairs) == kdkit.layer_map(spec, 6, depth)
+    deeper = kdkit.Objective(
+        losses.AttentionMSE(), "cross_attention_logits", {5: 6}
+    )
+    with pytest.raises(UsageError, match="student blocks from 1 to 4"):
+        bind([deeper], 0.0, teacher, student)
+
+
+def test_weights_per_position_are_those_of_the_decoder():
+    per_example, column, per_position = (
+        np.ones(shape) for shape in ((3,), (3, 1), (3, 4))
+    )
+    for tap in taps.SEQ2SEQ_TAPS:
+        of_encoder = tap.startswith("encoder_")
+        for weight in (per_example, column, per_position):
+            found = objective_weights(tap, {}, weight)
+            if of_encoder and weight is per_position:
+                assert found is None
+            else:
+                assert found is weight
+
+
+def test_a_step_of_fit_learns_and_a_saved_distiller_goes_on(data, tmp_path):
+    x, y, weight = data
+    teacher = make_model(8, (1, 1), seed=1)
+    student = make_model(4, (1, 1), seed=2)
+    chosen = (
+        "encoder_hidden_states",
+        "decoder_attention_logits",
+        "cross_attention_logits",
+    )
+    distiller = kdkit.Distiller(teacher, student, [*map(objective_on, chosen)])
+    distiller.compile(optimizer=keras.optimizers.SGD(0.05))
+    before = student.get_weights()
+    history = distiller.fit(x, y, sample_weight=weight, epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    assert not np.array_equal(before[0], student.get_weights()[0])
+    distiller.save(tmp_path / "distiller.keras")
+    loaded = keras.models.load_model(tmp_path / "distiller.keras")
+    loaded.attach_teacher(teacher)
+    assert loaded.get_config()["objectives"] == [
+        objective.get_config() for objective in distiller.objectives
+    ]
+    for model in (distiller, loaded):
+        model.compile(run_eagerly=True)
+    first, second = (
+        model.evaluate(x, y, sample_weight=weight, verbose=0, return_dict=True)
+        for model in (distiller, loaded)
+    )
+    assert first == pytest.approx(second)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"loss": losses.AttentionMSE(), "tap": "encoder_queries"},
+            r"one of the taps \('encoder_attention_logits', ",
+        ),
+        (
+            {
+                "loss": losses.AttentionMSE(parity="tinybert"),
+                "tap": "cross_attention_logits",
+            },
+            "is of encoders.*tap='cross_attention_logits'",
+        ),
+        (
+            {
+                "loss": losses.EmbeddingMSE(),
+                "tap": "decoder_embedding_output",
+                "layer_map": "top",
+            },
+            "not per layer.*'decoder_hidden_states'",
+        ),
+        (
+            {
+                "loss": losses.AttentionMSE(),
+                "tap": "cross_attention_probs",
+                "projection": "shared",
+            },
+            "'cross_attention_probs' takes no projection",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_tap_is_refused(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        kdkit.Objective(**arguments)

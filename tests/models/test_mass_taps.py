@@ -1,0 +1,287 @@
+"""Taps of encoder-decoders, against the layers called by hand."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from helpers import bert
+from helpers import softmax
+from helpers import to_numpy
+from helpers import with_random_weights
+
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.models import MassBackbone
+from kdkit.models import MassSeq2SeqLM
+from kdkit.taps.decoder_block import OpenBlock
+
+BATCH, SOURCE, TARGET, WIDTH, HEADS = 3, 7, 5, 8, 2
+ENCODER_LAYERS, DECODER_LAYERS, VOCABULARY = 1, 2, 30
+
+
+def inputs(source=SOURCE, target=TARGET, padding=0):
+    """Rows with and without padding, padded with some token."""
+    rng = np.random.default_rng(1)
+    x = {
+        "encoder_token_ids": rng.integers(4, VOCABULARY, (BATCH, SOURCE)),
+        "decoder_token_ids": rng.integers(4, VOCABULARY, (BATCH, TARGET)),
+        "encoder_padding_mask": np.arange(SOURCE) < [[7], [5], [3]],
+        "decoder_padding_mask": np.arange(TARGET) < [[5], [5], [2]],
+        "decoder_positions": np.array(
+            [[0, 1, 2, 3, 4]] * 2 + [[3, 4, 0, 0, 0]]
+        ),
+    }
+    x = {name: value.astype("int32") for name, value in x.items()}
+    for half, length in (("encoder", source), ("decoder", target)):
+        ids, mask = f"{half}_token_ids", f"{half}_padding_mask"
+        x[ids] = np.where(x[mask], x[ids], padding)
+        more = ((0, 0), (0, length - x[ids].shape[1]))
+        x[ids] = np.pad(x[ids], more, constant_values=padding)
+        x[mask] = np.pad(x[mask], more)
+    more = ((0, 0), (0, target - TARGET))
+    x["decoder_positions"] = np.pad(x["decoder_positions"], more)
+    return x
+
+
+@pytest.fixture(scope="module")
+def model():
+    made = MassSeq2SeqLM(
+        MassBackbone(
+            VOCABULARY, ENCODER_LAYERS, DECODER_LAYERS, HEADS, WIDTH, 12
+        )
+    )
+    return with_random_weights(made)
+
+
+@pytest.fixture(scope="module")
+def run(model):
+    return taps.tapped(model, taps.describe(model).taps)
+
+
+@pytest.fixture(scope="module")
+def outputs(run):
+    return to_numpy(run(inputs(), training=False))
+
+
+def test_taps_have_the_documented_names_and_shapes(model, outputs):
+    shape = taps.describe(model)
+    assert shape == taps.ModelShape(
+        num_classes=VOCABULARY,
+        hidden_dim=WIDTH,
+        num_heads=HEADS,
+        encoder_num_layers=ENCODER_LAYERS,
+        decoder_num_layers=DECODER_LAYERS,
+    )
+    assert tuple(outputs) == shape.taps == ("logits", *taps.SEQ2SEQ_TAPS)
+    expected = {"logits": (BATCH, TARGET, VOCABULARY)}
+    for half, length, depth in (
+        ("encoder", SOURCE, ENCODER_LAYERS),
+        ("decoder", TARGET, DECODER_LAYERS),
+    ):
+        states = (BATCH, length, WIDTH)
+        matrices = [(BATCH, HEADS, length, length)] * depth
+        vectors = [(BATCH, length, HEADS, WIDTH // HEADS)] * depth
+        expected |= {
+            f"{half}_embedding_output": states,
+            f"{half}_hidden_states": [states] * (depth + 1),
+            f"{half}_attention_logits": matrices,
+            f"{half}_attention_probs": matrices,
+            f"{half}_queries": vectors,
+            f"{half}_keys": vectors,
+            f"{half}_values": vectors,
+        }
+    cross = [(BATCH, HEADS, TARGET, SOURCE)] * DECODER_LAYERS
+    expected |= dict.fromkeys(
+        ("cross_attention_logits", "cross_attention_probs"), cross
+    )
+    received = {
+        tap: [tensor.shape for tensor in value]
+        if isinstance(value, list)
+        else value.shape
+        for tap, value in outputs.items()
+    }
+    assert received == expected
+
+
+def test_outputs_and_ends_of_the_halves_are_the_models_own(model, outputs):
+    x = inputs()
+    np.testing.assert_array_equal(outputs["logits"], model(x))
+    backbone = model.backbone
+    own = backbone(x)
+    for half in ("encoder", "decoder"):
+        states = outputs[f"{half}_hidden_states"]
+        np.testing.assert_array_equal(
+            states[-1], own[f"{half}_sequence_output"]
+        )
+        positions = x["decoder_positions"]
+        if half == "encoder":
+            positions = np.arange(SOURCE)
+        table = getattr(backbone, f"{half}_position_embedding")
+        embedded = (
+            to_numpy(backbone.token_embedding(x[f"{half}_token_ids"]))
+            + to_numpy(table.position_embeddings)[positions]
+        )
+        layer_norm = getattr(backbone, f"{half}_embeddings_layer_norm")
+        np.testing.assert_allclose(states[0], layer_norm(embedded), atol=1e-5)
+        np.testing.assert_array_equal(
+            outputs[f"{half}_embedding_output"], states[0]
+        )
+
+
+def check_attention(part, index, outputs, queries, keys, seen):
+    """Compares a block's attention with that of queries and keys."""
+    logits = np.einsum("bqhd,bkhd->bhqk", queries, keys)
+    logits /= np.sqrt(WIDTH // HEADS)
+    received = outputs[f"{part}_attention_logits"][index]
+    np.testing.assert_allclose(received, logits, atol=1e-5)
+    probs = softmax(np.where(seen, logits, -1e9))
+    received = outputs[f"{part}_attention_probs"][index]
+    np.testing.assert_allclose(received, probs, atol=1e-6)
+    return probs
+
+
+@pytest.mark.parametrize("half", ["encoder", "decoder"])
+def test_tapped_attention_is_what_the_blocks_compute(model, outputs, half):
+    """Pins the private names: attention by hand gives the blocks' outputs."""
+    x = inputs()
+    of_source = x["encoder_padding_mask"][:, None, None, :] == 1
+    seen = of_source
+    if half == "decoder":
+        seen = np.tril(np.ones((TARGET, TARGET), bool))
+        seen = seen & (x["decoder_padding_mask"][:, None, None, :] == 1)
+    encoded = outputs["encoder_hidden_states"][-1]
+    blocks = getattr(model.backbone, f"{half}_transformer_layers")
+    for index, block in enumerate(blocks):
+        state = outputs[f"{half}_hidden_states"][index]
+        attention = block._self_attention_layer
+        queries, keys, values = (
+            to_numpy(project(state))
+            for project in (
+                attention.query_dense,
+                attention.key_dense,
+                attention.value_dense,
+            )
+        )
+        for name, own in (
+            ("queries", queries),
+            ("keys", keys),
+            ("values", values),
+        ):
+            received = outputs[f"{half}_{name}"][index]
+            np.testing.assert_allclose(received, own, atol=1e-6)
+        probs = check_attention(half, index, outputs, queries, keys, seen)
+        read = attention.output_dense(
+            np.einsum("bhqk,bkhd->bqhd", probs, values)
+        )
+        state = block._self_attention_layer_norm(state + read)
+        if half == "decoder":
+            attention = block._cross_attention_layer
+            queries = to_numpy(attention.query_dense(state))
+            keys = to_numpy(attention.key_dense(encoded))
+            values = to_numpy(attention.value_dense(encoded))
+            probs = check_attention(
+                "cross", index, outputs, queries, keys, of_source
+            )
+            read = attention.output_dense(
+                np.einsum("bhqk,bkhd->bqhd", probs, values)
+            )
+            state = block._cross_attention_layer_norm(state + read)
+        inner = block._feedforward_intermediate_dense(state)
+        state = block._feedforward_layer_norm(
+            state + block._feedforward_output_dense(inner)
+        )
+        np.testing.assert_allclose(
+            outputs[f"{half}_hidden_states"][index + 1], state, atol=1e-5
+        )
+
+
+def real_part(tap, tensor):
+    """A tap without its padding: zeros in its place, cut to equal lengths."""
+    x = inputs()
+    part, kind = taps.split_tap(tap)
+    masks = [x[f"{half}_padding_mask"] for half in ("encoder", "decoder")]
+    of_keys, of_queries = {
+        "encoder": (masks[0], masks[0]),
+        "cross": masks,
+    }.get(part, (masks[1], masks[1]))
+    length = of_queries.shape[1]
+    if kind not in taps.ATTENTION_TAPS:
+        mask = of_queries.reshape(BATCH, length, *[1] * (tensor.ndim - 2))
+        return tensor[:, :length] * mask
+    tensor = tensor[:, :, :length, : of_keys.shape[1]]
+    return tensor * of_queries[:, None, :, None] * of_keys[:, None, None]
+
+
+def test_padding_does_not_change_what_is_real(run, outputs):
+    longer = to_numpy(run(inputs(SOURCE + 3, TARGET + 2, padding=9)))
+    for tap, value in outputs.items():
+        first, second = (
+            [real_part(tap, tensor) for tensor in tensors]
+            if isinstance(value, list)
+            else real_part(tap, tensors)
+            for tensors in (value, longer[tap])
+        )
+        np.testing.assert_allclose(first, second, atol=1e-5, err_msg=tap)
+
+
+def test_dropout_is_that_of_the_models_own_forward_pass(model):
+    run = taps.tapped(model, ["logits", "cross_attention_logits"])
+    seeds = [variable.numpy() for variable in model.non_trainable_variables]
+    own = to_numpy(model(inputs(), training=True))
+    for variable, seed in zip(
+        model.non_trainable_variables, seeds, strict=True
+    ):
+        variable.assign(seed)
+    found = run(inputs(), training=True)["logits"]
+    np.testing.assert_array_equal(found, own)
+    assert not np.allclose(own, model(inputs(), training=False))
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_a_block_taken_apart_gives_what_it_gives_whole(normalize_first):
+    """Pins the private names of `TransformerDecoder`."""
+    block = keras_hub.layers.TransformerDecoder(
+        12, HEADS, normalize_first=normalize_first
+    )
+    draw = np.random.default_rng(0).normal
+    arguments = {
+        "decoder_sequence": draw(size=(BATCH, TARGET, WIDTH)),
+        "encoder_sequence": draw(size=(BATCH, SOURCE, WIDTH)),
+    }
+    for half in ("encoder", "decoder"):
+        name = f"{half}_padding_mask"
+        arguments[name] = inputs()[name]
+    arguments = keras.tree.map_structure(keras.ops.convert_to_tensor, arguments)
+    block(**arguments)
+    with_random_weights(block)
+    own = block(**arguments)
+    received, _ = OpenBlock(block)(**arguments)
+    np.testing.assert_allclose(received, own, atol=1e-6)
+
+
+def test_bart_has_the_taps_of_its_halves():
+    bart = keras_hub.models.BartBackbone(VOCABULARY, 1, HEADS, WIDTH, 12)
+    x = inputs()
+    del x["decoder_positions"]
+    found = taps.tapped(bart, taps.describe(bart).taps)(x)
+    assert tuple(found) == taps.SEQ2SEQ_TAPS
+    own = bart(x)["decoder_sequence_output"]
+    np.testing.assert_array_equal(found["decoder_hidden_states"][-1], own)
+
+
+@pytest.mark.parametrize(
+    ("tap", "message"),
+    [
+        ("hidden_states", "'hidden_states'.*such as 'decoder_hidden_states'"),
+        ("cross_queries", "Unknown tap.*'cross_attention_probs'"),
+        ("logits", "'logits' is not available.*logits need a head"),
+    ],
+)
+def test_what_an_encoder_decoder_lacks_is_refused_by_name(model, tap, message):
+    with pytest.raises(UsageError, match=message):
+        taps.tapped(model.backbone, [tap])
+
+
+def test_other_models_have_no_taps_of_halves():
+    with pytest.raises(UsageError, match="'cross_.*is no encoder-decoder"):
+        taps.tapped(bert(1), ["cross_attention_logits"])
