@@ -9,6 +9,7 @@ import keras_hub
 import sentencepiece
 
 from kdkit.errors import UsageError
+from kdkit.models.mass import MassBackbone
 
 PAD, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 LANGUAGE = "<{}>"
@@ -31,6 +32,8 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     Raises:
         UsageError: (a `ValueError`) if a special token is not in it.
     """
+
+    backbone_cls = MassBackbone
 
     def __init__(self, proto=None, **kwargs):
         super().__init__(proto, **kwargs)
