@@ -17,7 +17,13 @@ _PERCENT_METRICS = (
     "same_top_class",
     "same_decisions",
 )
-_CAPITALS = {"f1": "F1", "kl": "KL", "mse": "MSE", "bleu": "BLEU"}
+_CAPITALS = {
+    "f1": "F1",
+    "kl": "KL",
+    "mse": "MSE",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+}
 _LOWER_IS_BETTER = (
     "perplexity", "loss", "error", "divergence", "difference", "mse",
 )  # fmt: skip

@@ -28,8 +28,9 @@ def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
     Returns:
         A GitHub Markdown table in the order of the groups: perplexity (over
         words, where words were counted) on the text that was held out and on
-        each that `kdkit evaluate` measured, with the standard deviation over
-        the seeds. Empty for fewer than two groups.
+        each that `kdkit evaluate` measured, or the BLEU of what was written
+        there, with the standard deviation over the seeds. Empty for fewer than
+        two groups.
     """
     groups = [
         group
@@ -71,15 +72,17 @@ def _elsewhere(group, metric):
     found = {}
     for run in group:
         for where, arms in measurements(run).items():
-            value = arms.get(run.trained_arm, {}).get(metric)
-            if value is not None:
-                found.setdefault(where, []).append(value)
+            measured = arms.get(run.trained_arm, {})
+            # Of what was written, how good that is.
+            name = "bleu" if "bleu" in measured else metric
+            if name in measured:
+                found.setdefault((where, name), []).append(measured[name])
     texts = (
-        f"{where}: {_level(metric, values)}"
+        f"{where}: {_level(name, values)}"
         + (f" ({len(values)} runs)" if len(values) < len(group) else "")
-        for where, values in found.items()
+        for (where, name), values in found.items()
     )
-    return "; ".join(texts) or DOES_NOT_APPLY
+    return "; ".join(texts).replace("|", "\\|") or DOES_NOT_APPLY
 
 
 def _level(metric, values):

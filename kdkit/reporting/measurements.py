@@ -1,5 +1,6 @@
 """What `kdkit evaluate` noted in a run."""
 
+from kdkit.reporting.formatting import words
 from kdkit.reporting.provenance import portable_path
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
@@ -28,12 +29,15 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
 def _where(event, records):
     """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`.
 
-    Two measurements with the same words are of the same data and way.
+    Of what was written, also how, and sacrebleu's signature. Two measurements
+    with the same words are of the same data and way.
     """
     if "split" in event:
         task = (records.config.get("data") or {}).get("task")
         of_task = "" if event.get("task") in (None, task) else event["task"]
         return f"{event['split']} {of_task and f'of {of_task}'}".strip()
+    if event.get("pairs"):
+        return _where_written(event)
     corpus = event.get("corpus") or ""
     if not isinstance(corpus, str):
         corpus = " and ".join(portable_path(str(file)) for file in corpus)
@@ -50,3 +54,17 @@ def _where(event, records):
     if event.get("stride"):
         text += f", {event['stride']} new"
     return text
+
+
+def _where_written(event):
+    """Which pairs, how they were written, and how that was measured."""
+    pairs = " and ".join(portable_path(str(file)) for file in event["pairs"])
+    signatures = (
+        f"{words(name)} {signature}"
+        for name, signature in (event.get("signatures") or {}).items()
+    )
+    beams = event.get("beam_size")
+    how = "greedy" if beams == 1 else f"{beams} beams"
+    if beams != 1:
+        how += f", length penalty {event.get('length_penalty')}"
+    return f"{pairs} ({'; '.join([how, *signatures])})"

@@ -13,7 +13,7 @@ EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
 ARMS = ("teacher", "control", "student")
 # What a run on text calls the model that it trains.
-_LANGUAGE_MODELS = ("encoder", "decoder")
+_LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,8 @@ class RunRecords:
         run_dir: pathlib.Path. The run directory.
         config: dict. The resolved configuration, from `config.json`.
         events: tuple of dicts. The lines of `metrics.jsonl` in order; each
-            has at least the keys `"event"` and `"time"`. The encoder or
-            decoder of a run on text is its student, or its teacher if the run
+            has at least the keys `"event"` and `"time"`. The language
+            model of a run on text is its student, or its teacher if the run
             has no other.
         remarks: tuple of strings. What a reader of the numbers should know
             about the reading itself, such as a cut-off last line.

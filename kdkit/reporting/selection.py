@@ -143,7 +143,8 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
 def _text_of(records):
     """The text that a run on text is measured on, and how it is read."""
     corpus = dict(records.config.get("corpus") or {})
-    return {name: corpus[name] for name in corpus if name != "masking"}
+    ways = ("masking", "spans")
+    return {name: corpus[name] for name in corpus if name not in ways}
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:

@@ -161,3 +161,22 @@ def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):
     page = write_report(runs[1], tmp_path / "report.html").read_text()
     assert "lightpaff on text" in page
     assert "word perplexity" in page
+
+
+def test_what_was_written_stands_with_its_signature(make_text_run):
+    runs = [make_text_run(name, 60.0) for name in ("first", "second")]
+    runs[0].log(
+        "measurement",
+        corpus=None,
+        pairs=["/data/test.en", "/data/test.de"],
+        beam_size=4,
+        length_penalty=1.0,
+        signatures={"bleu": "nrefs:1|tok:13a"},
+        arm="decoder",
+        metrics={"bleu": 31.25, "perplexity": 5.0},
+    )
+    table = markdown_results([read_run(run.run_dir) for run in runs])
+    assert (
+        "test.en and test.de (4 beams, length penalty 1.0; BLEU "
+        "nrefs:1\\|tok:13a): 31.2 BLEU |"
+    ) in table
