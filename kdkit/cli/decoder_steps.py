@@ -1,8 +1,9 @@
-"""LightPAFF's four steps for a decoder: runs of pretraining, one in another.
+"""LightPAFF's four steps on text alone: runs of pretraining, one in another.
 
-Text is all that a decoder learns from, so each step is a run of `kdkit
-pretrain`: the teacher on general text, the teacher on the task's, the student
-from the one on general text, the student from the other on the task's.
+Text is all that a decoder or an encoder-decoder learns from, so each step is a
+run of `kdkit pretrain`: the teacher on general text, the teacher on the task's,
+the student from the one on general text, the student from the other on the
+task's.
 """
 
 import argparse
@@ -13,11 +14,13 @@ from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.sentences import sentence_settings
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import PRESETS
 from kdkit.models import check_same_ids
 from kdkit.models import has_decoder
+from kdkit.models import has_encoder_decoder
 from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
@@ -26,18 +29,17 @@ from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
+from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import without_teacher
 
-# The options of this family, and of no other.
+# The options of these families, and of no other.
+OF_GPT2 = ("task_text", "one_document", "detokenizer")
+OF_MASS = ("pairs", "pair_columns", "languages")
 OPTIONS = (
-    "decoder",
-    "tokenizer",
-    "vocabulary_size",
-    "task_text",
-    "task_held_out",
-    "one_document",
-    "detokenizer",
+    *("decoder", "tokenizer", "vocabulary_size", "task_held_out"),
+    *OF_GPT2,
+    *OF_MASS,
 )
 OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
@@ -46,12 +48,15 @@ OF_TASKS = (
     "stages", "parity", "config",
 )  # fmt: skip
 
-FAMILY = "gpt2"
+KINDS = {
+    "gpt2": (has_decoder, "decoder"),
+    "mass": (has_encoder_decoder, "encoder-decoder"),
+}
 TITLES = {
     "pretrained": "the teacher on --corpus",
-    "teacher": "the teacher on --task-text",
+    "teacher": "the teacher on {text}",
     "general": "the student on --corpus, with the first teacher",
-    "student": "the student on --task-text, with the second teacher",
+    "student": "the student on {text}, with the second teacher",
 }
 
 
@@ -80,11 +85,12 @@ class Steps:
         }
 
 
-def distill_decoder(recipe, options) -> None:
-    """Runs the steps of a recipe for a decoder, those that are not done yet.
+def distill_on_text(recipe, options) -> None:
+    """Runs the steps of a recipe on text, those that are not done yet.
 
     Args:
-        recipe: `kdkit.recipes.Recipe` with stages for decoders.
+        recipe: `kdkit.recipes.Recipe` with stages for the family of
+            `--model`.
         options: the parsed options of `kdkit distill`.
 
     Raises:
@@ -95,7 +101,8 @@ def distill_decoder(recipe, options) -> None:
     _check(steps, options)
     runs = steps.runs()
     for number, (name, settings) in enumerate(runs.items(), start=1):
-        print(f"Step {number} of {len(runs)}: {TITLES[name]}.", flush=True)
+        title = TITLES[name].format(text=_task_option(options))
+        print(f"Step {number} of {len(runs)}: {title}.", flush=True)
         place = pathlib.Path(options.run_dir)
         pretrain(settings, place if name == "student" else _made(place, name))
 
@@ -113,7 +120,7 @@ def decoder_steps(recipe, options) -> Steps:
         "teacher": options.teacher and absolute(options.teacher[0]),
         "general": options.general and located(options.general),
     }
-    recipe = recipe.for_families[FAMILY]
+    recipe = recipe.for_families[options.model]
     on_general, on_task = recipe.stages
     made = {name: place is None for name, place in places.items()}
     made["pretrained"] &= made["teacher"] or made["general"]
@@ -122,33 +129,29 @@ def decoder_steps(recipe, options) -> Steps:
         name: place or str(_made(run_dir, name))
         for name, place in places.items()
     }
-    text = CorpusSettings(
-        files=tuple(map(absolute, options.task_text)),
-        held_out=tuple(map(absolute, options.task_held_out or ())),
-        one_document=bool(options.one_document),
-        detokenizer=options.detokenizer,
-    )
-    corpus = None
-    if options.corpus is not None:
-        # How lines are read is said of the task's text.
-        plain = {"one_document": None, "detokenizer": None}
-        corpus = corpus_settings(
-            argparse.Namespace(**{**vars(options), **plain})
-        )
+    make_text = _pairs if options.model == "mass" else _running_text
+    text, corpus = make_text(options)
+    on_corpus, on_task_alone = pretraining.STAGES, (without_teacher(on_task),)
+    same = {}
+    if options.model == "mass":
+        on_corpus, on_task_alone = pretraining.SENTENCES, pretraining.PAIRS
+        same = {"jit_compile": UPDATE}  # batches have many shapes
     steps = Steps(
         pretrained=PretrainSettings(
             corpus=corpus,
             model=_decoder(options.decoder),
-            stages=pretraining.STAGES,
+            stages=on_corpus,
             tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
+            **same,
         )
         if made["pretrained"]
         else None,
         teacher=PretrainSettings(
             corpus=text,
             model=ModelSettings(checkpoint=found["pretrained"]),
-            stages=(without_teacher(on_task),),
+            stages=on_task_alone,
+            **same,
         )
         if made["teacher"]
         else None,
@@ -158,6 +161,7 @@ def decoder_steps(recipe, options) -> Steps:
             stages=(on_general,),
             teacher=found["pretrained"],
             recipe=recipe.name,
+            **same,
         )
         if made["general"]
         else None,
@@ -167,13 +171,46 @@ def decoder_steps(recipe, options) -> Steps:
             stages=(on_task,),
             teacher=found["teacher"],
             recipe=recipe.name,
+            **same,
         ),
     )
     return _with_settings(steps, options)
 
 
+def _running_text(options):
+    """The text of the task and the general one, of a decoder."""
+    text = CorpusSettings(
+        files=tuple(map(absolute, options.task_text)),
+        held_out=tuple(map(absolute, options.task_held_out or ())),
+        one_document=bool(options.one_document),
+        detokenizer=options.detokenizer,
+    )
+    # How lines are read is said of the task's text.
+    plain = {"one_document": None, "detokenizer": None}
+    corpus = argparse.Namespace(**{**vars(options), **plain})
+    return text, corpus_settings(corpus) if options.corpus else None
+
+
+def _pairs(options):
+    """The pairs and the sentences of an encoder-decoder."""
+    of_pairs = {"corpus": None, "held_out": options.task_held_out}
+    of_sentences = {"pairs": None, "pair_columns": None}
+    text, corpus = (
+        argparse.Namespace(**{**vars(options), **changes})
+        for changes in (of_pairs, of_sentences)
+    )
+    return (
+        sentence_settings(text),
+        sentence_settings(corpus) if options.corpus else None,
+    )
+
+
+def _task_option(options):
+    return "--pairs" if options.model == "mass" else "--task-text"
+
+
 def reject_for_encoders(options) -> None:
-    """Refuses what only decoders are told.
+    """Refuses what only models on text are told.
 
     Raises:
         UsageError: with the flags.
@@ -181,8 +218,8 @@ def reject_for_encoders(options) -> None:
     given = given_flags(options, OPTIONS)
     if given:
         raise UsageError(
-            f"{', '.join(given)}: for decoders. Pass --model gpt2 too, or "
-            "leave it out."
+            f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
+            "--model gpt2 or --model mass too, or leave it out."
         )
 
 
@@ -243,12 +280,15 @@ def _with_settings(steps, options):
 
 
 def _reject(recipe, options):
-    if FAMILY not in recipe.for_families:
+    if options.model not in recipe.for_families:
         raise UsageError(
-            f"--model gpt2: recipe {recipe.name!r} is for encoders. Leave it "
-            "out, or use lightpaff."
+            f"--model {options.model}: recipe {recipe.name!r} is for encoders. "
+            "Leave it out, or use lightpaff."
         )
     wrong = given_flags(options, OF_TASKS)
+    wrong += given_flags(
+        options, OF_GPT2 if options.model == "mass" else OF_MASS
+    )
     wrong += [
         f"--{name}" for name in ("smoke", "control") if getattr(options, name)
     ]
@@ -256,16 +296,16 @@ def _reject(recipe, options):
         wrong.append("a second --teacher")
     if wrong:
         raise UsageError(
-            f"{', '.join(wrong)}: not of --model gpt2, which learns from text "
-            "alone. Leave it out."
+            f"{', '.join(wrong)}: not of --model {options.model}, which learns "
+            f"from --corpus and {_task_option(options)} alone. Leave it out."
         )
 
 
 def _require(options, made):
     """Refuses a command that lacks what its steps need."""
     missing = []
-    if options.task_text is None:
-        missing.append("--task-text, the text to be good at")
+    if (options.pairs or options.task_text) is None:
+        missing.append(f"{_task_option(options)}, the text to be good at")
     if made["pretrained"] and options.decoder is None:
         missing.append(
             "--decoder, the teacher to pretrain, or --pretrained, one that is"
@@ -303,20 +343,24 @@ def _check(steps, options):
                 _check_positions(name, settings)
         for place in places:
             with check():
-                if not has_decoder(place):
+                has_one, expected = KINDS[options.model]
+                if not has_one(place):
                     raise UsageError(
-                        f"{place} is no decoder. Expected a run of kdkit "
-                        "pretrain with a GPT-2, or its preset directory."
+                        f"{place} is no {expected}. Expected a run of kdkit "
+                        "pretrain with one, or its preset directory."
                     )
                 check_same_ids(load_tokenizer(places[0]), load_tokenizer(place))
 
 
 def _check_positions(name, settings):
+    if not settings.model.has_random_weights:
+        return
     length = settings.corpus.sequence_length
-    positions = settings.model.max_sequence_length
-    if settings.model.num_layers is not None and length > positions:
+    positions = (settings.model.mass or settings.model).max_sequence_length
+    if length > positions:
+        field = "mass." if settings.model.mass else ""
         raise UsageError(
             f"Step {name!r}: rows of {length} tokens are longer than the "
             f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
-            f"or --set {name}.model.max_sequence_length={length}."
+            f"or --set {name}.model.{field}max_sequence_length={length}."
         )

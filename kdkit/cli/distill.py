@@ -12,6 +12,10 @@ example:
       --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
       --task-held-out ptb.valid.txt --one-document --detokenizer ptb \\
       --run-dir runs/lightpaff_gpt2
+  kdkit distill lightpaff --model mass --decoder mass_6_layer \\
+      --vocabulary-size 32000 --corpus train.en train.de --languages en de \\
+      --pairs train.en train.de --task-held-out val.en val.de \\
+      --run-dir runs/lightpaff_en_de
 """
 
 from kdkit.cli import options as shared
@@ -40,19 +44,19 @@ def add_arguments(parser):
 def add_decoder(parser):
     """Adds what a recipe for a decoder is told."""
     group = parser.add_argument_group(
-        "decoders",
+        "decoders and encoder-decoders",
         "Each step is a run of kdkit pretrain:\n"
         "  RUN/pretrained_run  the teacher on --corpus\n"
-        "  RUN/teacher_run     the teacher on --task-text\n"
+        "  RUN/teacher_run     the teacher on --task-text or --pairs\n"
         "  RUN/general_run     the student on --corpus\n"
-        "  RUN                 the student on --task-text\n"
+        "  RUN                 the student on --task-text or --pairs\n"
         "--pretrained, --teacher and --general give what a step would make.\n"
         "--set pretrained.…, teacher.… and general.… are of these steps,\n"
         "other fields of the last.",
     )
     group.add_argument(
         "--model",
-        choices=["bert", "gpt2"],
+        choices=["bert", "gpt2", "mass"],
         default="bert",
         help="the family that a recipe is for; bert unless set",
     )
@@ -60,14 +64,14 @@ def add_decoder(parser):
         "--decoder",
         metavar="MODEL",
         help="the teacher to pretrain: a preset with random weights (see kdkit "
-        "list), or a decoder to go on with",
+        "list), or a model to go on with",
     )
     group.add_argument(
         "--tokenizer",
         metavar="MODEL",
         help="for a --decoder with random weights: where its tokenizer is, a "
-        "run, a preset directory or a vocabulary of byte pairs (vocab.json, "
-        "encoder.json)",
+        "run, a preset directory or, for GPT-2, a vocabulary of byte pairs "
+        "(vocab.json, encoder.json)",
     )
     group.add_argument(
         "--vocabulary-size",
@@ -79,15 +83,17 @@ def add_decoder(parser):
         "--task-text",
         nargs="+",
         metavar="FILE",
-        help="the text that the student is to be good at",
+        help="for decoders: the text that the student is to be good at",
     )
     group.add_argument(
         "--task-held-out",
         nargs="+",
         metavar="FILE",
-        help="text to measure that on; unless set, every 100th of --task-text",
+        help="text or pairs to measure that on; unless set, every 100th of "
+        "--task-text or --pairs",
     )
     shared.add_benchmark_text(group)
+    shared.add_sentences(group)
 
 
 def add_distillation(parser):
@@ -134,7 +140,14 @@ def add_distillation(parser):
         "embeddings of a BiLSTM start from; random unless set",
     )
     shared.add_corpus(parser)
-    parser.set_defaults(one_document=None, detokenizer=None)  # of decoders
+    # Of models on text alone.
+    parser.set_defaults(
+        one_document=None,
+        detokenizer=None,
+        pairs=None,
+        pair_columns=None,
+        languages=None,
+    )
     parser.add_argument(
         "--general",
         metavar="RUN",
@@ -176,9 +189,9 @@ def run(options):
     from kdkit.cli import resolving
     from kdkit.training import distill
 
-    if options.model == "gpt2":
+    if options.model != "bert":
         recipe = resolving.get_recipe(options.recipe)
-        decoder_steps.distill_decoder(recipe, options)
+        decoder_steps.distill_on_text(recipe, options)
         return
     decoder_steps.reject_for_encoders(options)
     distill(resolving.distill_settings(options), options.run_dir)

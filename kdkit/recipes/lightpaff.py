@@ -68,6 +68,18 @@ several languages and the second on pairs, with λ 0.7 in pretraining.
         --teacher runs/mass_en_de --model runs/general \\
         --pairs train.en train.de --languages en de --run-dir runs/en_de
 
+Or all four steps in one run:
+
+    kdkit distill lightpaff --model mass --decoder mass_6_layer \\
+        --vocabulary-size 32000 --corpus train.en train.de --languages en de \\
+        --pairs train.en train.de --run-dir runs/lightpaff_en_de
+
+The teacher's own translations as targets, sequence-level distillation (Kim and
+Rush, 2016, https://arxiv.org/abs/1606.07947), are pairs like others:
+
+    kdkit generate runs/mass_en_de --sampler beam --input train.en \\
+        --output train.written.de
+
 Expected: BLEU of 32.2 on WMT16's English to German with a hundred thousand
 pairs, from a teacher of 33.1 (table 5). Not measured on real data yet.
 

@@ -164,7 +164,10 @@ def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):
 
 
 def test_what_was_written_stands_with_its_signature(make_text_run):
-    runs = [make_text_run(name, 60.0) for name in ("first", "second")]
+    runs = [
+        make_text_run(name, 60.0, model={"checkpoint": f"runs/{name}_begun"})
+        for name in ("first", "second")
+    ]
     runs[0].log(
         "measurement",
         corpus=None,

@@ -1,4 +1,4 @@
-"""LightPAFF for a decoder as one command: which runs it makes, from what."""
+"""LightPAFF on text as one command: which runs it makes, from what."""
 
 import pathlib
 
@@ -189,3 +189,50 @@ def test_recipes_and_options_of_encoders_are_refused(files, runs, capsys):
     words = ["distill", "pkd", "--task-text", "task.txt", "--run-dir", "run"]
     assert main(words) == 2
     assert "--task-text: for decoders" in capsys.readouterr().err
+
+
+TRANSLATE = (
+    "--model", "mass", "--decoder", "mass_6_layer", "--vocabulary-size", 400,
+    "--corpus", "general.txt", "task.txt", "--languages", "en", "de",
+    "--pairs", "general.txt", "task.txt",
+)  # fmt: skip
+
+
+def test_an_encoder_decoder_learns_sentences_and_then_pairs(files, runs):
+    held_out = ["--task-held-out", "held_out.txt", "task.txt"]
+    assert distill(*TRANSLATE, *held_out) == 0
+    pretrained, teacher, general, student = (settings for _, settings in runs)
+    for settings in (pretrained, general):
+        assert settings.corpus.spans.share == 0.5
+        assert settings.corpus.held_out == ()
+    for settings in (teacher, student):
+        assert settings.corpus.languages == ("en", "de")
+        names = [pathlib.Path(file).name for file in settings.corpus.held_out]
+        assert names == ["held_out.txt", "task.txt"]
+    assert pretrained.model.mass.decoder_num_layers == 6
+    assert general.model.mass.decoder_num_layers == 4
+    assert [stage.soft_label_weight for stage in general.stages] == [0.7]
+    assert not teacher.stages[0].objectives
+    assert student.stages[0].objectives
+    assert {settings.jit_compile for _, settings in runs} == {"update"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (TRANSLATE[:-3], "Missing: --pairs"),
+        ([*TRANSLATE, "--task-text", "task.txt"], "--task-text: not of"),
+        ([*TRANSLATE, "--set", "jit_compile=true"], "jit_compile=update"),
+        (
+            [*TRANSLATE, "--set", "general.model.mass.max_sequence_length=64"],
+            "general.model.mass.max_sequence_length=128",
+        ),
+        ([*TRANSLATE, "--general", "nowhere"], "is no encoder-decoder"),
+    ],
+)
+def test_mistakes_about_pairs_are_told_before_anything_is_run(
+    arguments, said, files, runs, capsys
+):
+    assert distill(*arguments) == 2
+    assert said in capsys.readouterr().err
+    assert not runs
