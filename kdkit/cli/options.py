@@ -71,14 +71,14 @@ def add_sentences(parser):
         nargs="+",
         metavar="FILE",
         help="for encoder-decoders: texts and what is to be written of them, "
-        "two files whose lines belong together, or tables with a header (then "
-        "with --pair-columns)",
+        "two files whose lines belong together, or tables with a header or "
+        "tfds:NAME:SPLIT of TensorFlow Datasets (then with --pair-columns)",
     )
     parser.add_argument(
         "--pair-columns",
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="the columns of these tables",
+        help="the columns or features of these",
     )
     parser.add_argument(
         "--languages",

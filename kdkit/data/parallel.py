@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Iterator
 
 from kdkit.data.corpus import numbered_lines
+from kdkit.data.tfds import PREFIX
+from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
 
 
@@ -17,9 +19,11 @@ class ParallelText:
     Args:
         files: tuple of strings or paths. Two UTF-8 files with one text a line,
             the source's first, whose lines belong together; or with `columns`
-            one or more tab-separated tables with a header.
+            one or more tab-separated tables with a header, or data sets of
+            TensorFlow Datasets with their splits, such as
+            `"tfds:ted_hrlr_translate/pt_to_en:train"`.
         columns: tuple of two strings, or `None`. The headings of the columns
-            of source and target. Defaults to `None`.
+            of source and target, or their features. Defaults to `None`.
 
     Raises:
         UsageError: if files and columns do not make pairs.
@@ -56,7 +60,10 @@ class ParallelText:
             yield from self._lines_of_both()
         else:
             for file in self.files:
-                yield from self._rows(pathlib.Path(file))
+                if str(file).startswith(PREFIX):
+                    yield from self._of_data_set(file)
+                else:
+                    yield from self._rows(pathlib.Path(file))
 
     def check(self) -> int:
         """Reads all of it, and returns how many pairs there are.
@@ -81,6 +88,12 @@ class ParallelText:
                     _not_empty(source, number, first[1]),
                     _not_empty(target, number, second[1]),
                 )
+
+    def _of_data_set(self, place):
+        pairs = tfds_pairs(place, self.columns)
+        for number, pair in enumerate(pairs, start=1):
+            source, target = (_not_empty(place, number, text) for text in pair)
+            yield source, target
 
     def _rows(self, path):
         places = None

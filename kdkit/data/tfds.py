@@ -1,6 +1,7 @@
-"""GLUE from TensorFlow Datasets, for those without a local copy."""
+"""Data sets from TensorFlow Datasets, for those without a local copy."""
 
 import dataclasses
+from collections.abc import Iterator
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +11,7 @@ from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 
 ROWS_PER_STEP = 1024  # handed over together
+PREFIX = "tfds:"  # of a place that is not a file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +53,12 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
             f"Unknown split of {layout.name}. Expected one of "
             f"{tuple(layout.splits)}. Received: {split!r}."
         )
-    try:
-        dataset = tensorflow_datasets.load(
-            layout.name, split=layout.splits[split]
-        )
-    # network, proxy, checksum, archive and disk each fail with their own type
-    except Exception as error:
-        raise UsageError(
-            f"TensorFlow Datasets could not provide {layout.name!r}: "
-            f"{type(error).__name__}: {error}\n"
-            "Pass --data-dir (Python: data_dir=) with the root of a local "
-            "copy in the official GLUE layout."
-        ) from error
+    dataset = _load(
+        layout.name,
+        layout.splits[split],
+        "Pass --data-dir (Python: data_dir=) with the root of a local copy in "
+        "the official GLUE layout.",
+    )
     steps = list(dataset.batch(ROWS_PER_STEP).as_numpy_iterator())
     columns = {
         name: np.concatenate([step[name] for step in steps])
@@ -77,3 +73,46 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
         return Examples(texts)
     is_score = np.issubdtype(labels.dtype, np.floating)
     return Examples(texts, labels.astype("float32" if is_score else "int32"))
+
+
+def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
+    """Yields source and target of a parallel data set.
+
+    It is downloaded the first time.
+
+    Args:
+        place: string. Name and split, such as
+            `"tfds:ted_hrlr_translate/pt_to_en:train"`.
+        columns: tuple of two strings. The features of source and target, such
+            as `("pt", "en")`.
+
+    Raises:
+        UsageError: if the place names no split, the data set cannot be had, or
+            it has no such features.
+    """
+    _, name, split = place.split(":") if place.count(":") == 2 else ("", "", "")
+    if not (name and split):
+        raise UsageError(
+            "A data set of TensorFlow Datasets is named with its split. "
+            f"Expected {PREFIX}NAME:SPLIT. Received: {place!r}."
+        )
+    dataset = _load(name, split, "Pass files in its place.")
+    missing = [one for one in columns if one not in dataset.element_spec]
+    if missing:
+        raise UsageError(
+            f"{place} has no features {missing}. Expected two of "
+            f"{sorted(dataset.element_spec)}. Name them as columns."
+        )
+    for row in dataset.as_numpy_iterator():
+        yield [row[name].decode("utf-8").strip() for name in columns]
+
+
+def _load(name, split, instead):
+    try:
+        return tensorflow_datasets.load(name, split=split)
+    # network, proxy, checksum, archive and disk each fail with their own type
+    except Exception as error:
+        raise UsageError(
+            f"TensorFlow Datasets could not provide {name!r}: "
+            f"{type(error).__name__}: {error}\n{instead}"
+        ) from error

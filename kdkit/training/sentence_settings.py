@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kdkit.data import Corpus
 from kdkit.data import ParallelText
 from kdkit.data import SpanMasking
+from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
 
 
@@ -144,8 +145,12 @@ class PairSettings:
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """The files to train and to measure on."""
-        return (*self.files, *self.held_out)
+        """The files to train and to measure on; not what is downloaded."""
+        return tuple(
+            file
+            for file in (*self.files, *self.held_out)
+            if not file.startswith(DOWNLOADED)
+        )
 
     @property
     def different_languages(self) -> tuple[str, ...]:
