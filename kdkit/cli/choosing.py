@@ -164,7 +164,7 @@ def model_to_pretrain(options, recipe=None) -> ModelSettings:
     """The encoder to go on with, or the student to begin with."""
     if options.model is not None and options.student is not None:
         raise UsageError(
-            "Expected one of --model, an encoder to go on with, and --student, "
+            "Expected one of --model, a model to go on with, and --student, "
             "a preset to begin with. Received: both."
         )
     if options.model is not None:
@@ -175,7 +175,7 @@ def model_to_pretrain(options, recipe=None) -> ModelSettings:
         )
     if options.student is None:
         raise UsageError(
-            "Expected one of --model, an encoder to go on with, and --student, "
+            "Expected one of --model, a model to go on with, and --student, "
             "a preset to begin with. Received: neither."
         )
     return _preset(options.student)
