@@ -23,7 +23,7 @@ def all_mistakes():
     """Lets several checks tell their mistakes at once.
 
     Yields a context manager that notes a `UsageError` and goes on. At the end
-    all that were noted are raised as one.
+    all that were noted are raised as one, each of them once.
 
     >>> try:
     ...     with all_mistakes() as check:
@@ -47,4 +47,4 @@ def all_mistakes():
 
     yield check
     if problems:
-        raise UsageError("\n".join(problems))
+        raise UsageError("\n".join(dict.fromkeys(problems)))

@@ -25,6 +25,7 @@ VERBS = {
     "distill": ("distill", "train a student from a teacher by a recipe"),
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
+    "difficulty": ("difficulty", "BERT, MASS and GPT-2 on the same text"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
     "perturb": ("perturb", "a model's metrics under noise on its weights"),
     "export": ("export", "write verified LiteRT or SavedModel files"),

@@ -9,17 +9,21 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
+from kdkit.models.sentence_pieces import MassTokenizer
 
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
+# Families that read MASS's pieces too, which have all their special tokens.
+READ_SENTENCE_PIECES = ("bert", "gpt2")
 
 
 def family_tokenizer(model, tokenizer):
     """Returns a tokenizer as the class that goes with a model.
 
     A DistilBERT or an ELECTRA can be distilled from a BERT on BERT's word
-    pieces: their tokenizers differ by name alone.
+    pieces: their tokenizers differ by name alone. A BERT or a GPT-2 can be
+    trained on a `kdkit.models.MassTokenizer`, as it stands.
 
     Args:
         model: `keras.Model`. A backbone or a task model around one.
@@ -34,6 +38,11 @@ def family_tokenizer(model, tokenizer):
     """
     family = family_of(getattr(model, "backbone", model))
     if family is None or isinstance(tokenizer, family.tokenizer):
+        return tokenizer
+    if (
+        isinstance(tokenizer, MassTokenizer)
+        and family.name in READ_SENTENCE_PIECES
+    ):
         return tokenizer
     if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
         raise UsageError(
