@@ -11,8 +11,10 @@
 set -euo pipefail
 
 if [ $# -lt 6 ]; then
-    folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
+    smoke=smoke_
+    folder=runs/smoke_mass_text
+    mkdir -p "$folder"
+    rm -f "$folder/en" "$folder/de"
     for _ in 1 2 3 4; do
         printf 'two dogs run\nthe cat sleeps\n' >> "$folder/en"
         printf 'zwei hunde rennen\ndie katze schläft\n' >> "$folder/de"
@@ -30,12 +32,12 @@ if [ $# -lt 6 ]; then
 fi
 source=$1 target=$2 dev_source=$3 dev_target=$4 from=$5 to=$6
 shift 6
-run="runs/${from}_${to}_lightpaff"
+run="runs/${smoke:-}${from}_${to}_lightpaff"
 
 kdkit distill lightpaff --model mass --decoder mass_6_layer \
     --vocabulary-size 32000 --corpus "$source" "$target" \
     --pairs "$source" "$target" --languages "$from" "$to" \
     --task-held-out "$dev_source" "$dev_target" --run-dir "$run" "$@"
 kdkit evaluate "$run" --pairs "$dev_source" "$dev_target" --num-beams 5
-kdkit export "$run" --precision fp32 int8
+kdkit export "$run" --precision fp32 int8 --overwrite
 kdkit report "$run"

@@ -32,6 +32,7 @@ from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import without_teacher
+from kdkit.training.seq2seq_material import check_languages
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -199,6 +200,8 @@ def _pairs(options):
         argparse.Namespace(**{**vars(options), **changes})
         for changes in (of_pairs, of_sentences)
     )
+    # Files of one language may be several, and a pair has two.
+    text.languages = list(dict.fromkeys(options.languages or ())) or None
     return (
         sentence_settings(text),
         sentence_settings(corpus) if options.corpus else None,
@@ -349,7 +352,11 @@ def _check(steps, options):
                         f"{place} is no {expected}. Expected a run of kdkit "
                         "pretrain with one, or its preset directory."
                     )
-                check_same_ids(load_tokenizer(places[0]), load_tokenizer(place))
+                tokenizer = load_tokenizer(place)
+                check_same_ids(load_tokenizer(places[0]), tokenizer)
+                if options.model == "mass":
+                    for settings in steps.runs().values():
+                        check_languages(settings.corpus, tokenizer)
 
 
 def _check_positions(name, settings):

@@ -5,7 +5,8 @@ last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
 words. With --pairs MODEL is a run with an encoder-decoder, measured by BLEU and
-chrF of what it writes (by sacrebleu, whose signatures are in the last line).
+chrF of what it writes (by sacrebleu, whose signatures are in the last line);
+with --corpus by the perplexity of hidden spans.
 Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 

@@ -13,11 +13,11 @@ from kdkit import models
 from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
+from kdkit.cli.writers import text_of_run
 from kdkit.errors import UsageError
-from kdkit.settings import from_dict
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
-from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import load_held_out
 
 VERIFICATION_ROWS = 256
@@ -91,15 +91,17 @@ def _export_encoder_decoder(place, options):
     """Writes encoder and step, compared on pairs that its run held out."""
     targets = _targets(place, options)
     loaded = models.load_language_model(place.path)
-    corpus = place.config.get("corpus", {})
-    length = options.sequence_length or corpus.get(
-        "sequence_length", loaded.model.backbone.max_sequence_length
-    )
+    text = text_of_run(place)
+    length = options.sequence_length
+    if length is None:
+        length = (
+            loaded.model.backbone.max_sequence_length
+            if text is None
+            else text.sequence_length
+        )
     pairs = None
-    if "columns" in corpus:  # a run on pairs
-        text = from_dict(PretrainSettings, place.config).corpus
-        text = dataclasses.replace(text, sequence_length=length)
-        pairs = load_held_out(text, loaded.tokenizer).rows(DECODER_ROWS)
+    if isinstance(text, PairSettings):
+        pairs = _held_out_pairs(text, loaded.tokenizer, length)
     for precision, path in targets.items():
         report = decoding.seq2seq_to_litert(
             loaded.model,
@@ -113,6 +115,18 @@ def _export_encoder_decoder(place, options):
         _note(place, report, None)
 
 
+def _held_out_pairs(text, tokenizer, length):
+    """Some pairs that a run held out, `None` if its files are gone."""
+    try:
+        found = load_held_out(
+            dataclasses.replace(text, sequence_length=length), tokenizer
+        )
+    except UsageError as error:
+        print(f"Compared on generated pairs: {error}", flush=True)
+        return None
+    return found.rows(DECODER_ROWS)
+
+
 def _reject_what_is_for_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     if options.format != "litert":
@@ -121,9 +135,9 @@ def _reject_what_is_for_classifiers(options):
         clashing.append("--dynamic-length")
     if clashing:
         raise UsageError(
-            f"{', '.join(clashing)}: a decoder is exported as one step of a "
-            "text, to LiteRT, with room for --sequence-length tokens. Leave "
-            "it out."
+            f"{', '.join(clashing)}: a decoder, or an encoder-decoder, is "
+            "exported as one step of a text, to LiteRT, with room for "
+            "--sequence-length tokens. Leave it out."
         )
 
 

@@ -42,7 +42,7 @@ def add_arguments(parser):
         choices=SAMPLERS,
         default="greedy",
         help="of keras-hub, with its own settings unless these are set: greedy "
-        "unless set; beam for Keras models only",
+        "unless set; beam for Keras models, and for files of encoder-decoders",
     )
     parser.add_argument(
         "--temperature",

@@ -28,7 +28,8 @@ def add_texts(parser):
         nargs="+",
         metavar="FILE",
         help="running text: files of one text a line, or tables with a header "
-        "(then with --column)",
+        "(then with --column); for encoder-decoders lines alone, a file for "
+        "each of --languages",
     )
     parser.add_argument(
         "--column",
@@ -96,7 +97,7 @@ def add_beams(parser):
         type=int,
         metavar="N",
         help="texts that a beam search keeps open; of an encoder-decoder 4 "
-        "unless set, 1 is greedy",
+        "unless set, and 1 is greedy",
     )
     parser.add_argument(
         "--length-penalty",

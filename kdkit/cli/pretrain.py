@@ -69,8 +69,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--teacher",
         metavar="MODEL",
-        help="for --recipe: the pretrained encoder to learn from, not "
-        "fine-tuned",
+        help="for --recipe: the model to learn from, trained on such text",
     )
     parser.add_argument(
         "--stage",

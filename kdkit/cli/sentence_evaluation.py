@@ -1,23 +1,24 @@
 """Encoder-decoders that can be measured on sentences and pairs."""
 
-from kdkit import export
+import dataclasses
+
 from kdkit.cli.locating import locate
 from kdkit.cli.measurable import Measurable
 from kdkit.cli.options import given_flags
 from kdkit.cli.sentences import FOR_OTHERS
 from kdkit.cli.writers import beams_of
 from kdkit.cli.writers import is_writer
+from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
-from kdkit.settings import from_dict
 from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
 from kdkit.training.evaluation import make_forward
 from kdkit.training.making import check_length
-from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.seq2seq_material import check_languages
 from kdkit.training.seq2seq_material import load_held_out
 from kdkit.training.seq2seq_material import token_metrics
 
@@ -61,79 +62,132 @@ def open_on_sentences(options) -> Measurable:
             "pretrain with a MASS, its preset directory, or a .tflite file of "
             "it."
         )
+    _check_combination(options)
     place = locate(options.model)
-    text = _text(options, place)
+    opened = open_writer(place, options)
+    text = _text(options, opened)
+    _check_text(text, options, opened)
     text.check()
-    model, tokenizer = open_writer(place, options)
-    is_file = isinstance(model, export.LiteRTSeq2Seq)
-    if not is_file:
-        check_length(text.sequence_length, model, "--sequence-length ")
-    elif isinstance(text, SentenceSettings):
-        raise UsageError(
-            "A file is measured by what it writes. Expected --pairs. Received: "
-            "sentences, of which a span is predicted."
-        )
-    held_out = load_held_out(text, tokenizer)
+    held_out = load_held_out(text, opened.tokenizer)
     about = {
         "corpus": None,
         "pairs": None,
+        "held_out_every": None if text.held_out else text.held_out_every,
         "languages": list(text.languages),
         "sequence_length": text.sequence_length,
         "examples": len(held_out),
     }
-    writer, pairs = None, ()
+    files = list(text.held_out or text.files)
+    writer = None
     if isinstance(text, PairSettings):
         beams = beams_of(options)
-        about["pairs"] = list(text.held_out)
-        about["beam_size"] = beams.beam_size
-        about["length_penalty"] = beams.length_penalty
-        about["signatures"] = generation_signatures()
+        about |= {
+            "pairs": files,
+            "beam_size": beams.beam_size,
+            "length_penalty": beams.length_penalty,
+            "signatures": generation_signatures(),
+        }
         writer = TextWriter(
-            model, tokenizer, text.sides, beams, text.sequence_length
+            opened.model,
+            opened.tokenizer,
+            text.sides,
+            beams,
+            text.sequence_length,
         )
-        pairs = list(text.pairs(held_out=True))
     else:
-        about["corpus"] = list(text.held_out)
-    forward = None if is_file else make_forward(model)
+        about["corpus"] = files
+    forward = None if opened.is_file else make_forward(opened.model)
 
     def measure():
         measured = {}
         if writer is not None:
-            sources, targets = map(list, zip(*pairs, strict=True))
+            sources, targets = map(
+                list, zip(*text.pairs(held_out=True), strict=True)
+            )
             measured = generation_metrics(writer(sources), targets)
         if forward is not None:
             measured |= token_metrics(forward, held_out.batches())
         return measured
 
-    return Measurable(
-        about, measure, None if is_file else model, place.run, place.arm
-    )
+    model = None if opened.is_file else opened.model
+    return Measurable(about, measure, model, place.run, place.arm)
 
 
-def _text(options, place):
+def _check_combination(options):
+    """Refuses options that mean nothing together."""
+    if options.pairs is not None and options.corpus is not None:
+        raise UsageError(
+            "An encoder-decoder is measured on --pairs or on the sentences of "
+            "--corpus. Received: both. Leave one of them out."
+        )
+    if options.pairs is None:
+        needed = ["pair_columns"]
+        if options.corpus is None:  # what the run held out is read as it was
+            needed += ["languages", "sequence_length"]
+        else:
+            needed += ["num_beams", "length_penalty"]
+        given = given_flags(options, needed)
+        if given:
+            raise UsageError(
+                f"{', '.join(given)} needs --pairs SOURCE TARGET. Received: "
+                "none."
+            )
+
+
+def _check_text(text, options, opened):
+    """Refuses text that the model cannot read, and files what they cannot."""
+    check_languages(text, opened.tokenizer)
+    if not opened.is_file:
+        check_length(text.sequence_length, opened.model, "--sequence-length ")
+    elif isinstance(text, SentenceSettings):
+        raise UsageError(
+            "A file is measured by what it writes. Expected --pairs. Received: "
+            "sentences, of which a span is predicted."
+        )
+    if isinstance(text, SentenceSettings):
+        given = given_flags(options, ("num_beams", "length_penalty"))
+        if given:
+            raise UsageError(
+                f"{', '.join(given)}: nothing is written of sentences with a "
+                "hidden span. Leave it out, or pass --pairs."
+            )
+
+
+def _text(options, opened):
     """What is measured on: all of the files named, or what a run held out."""
-    own = None
-    if place.config.get("verb") == "pretrain":
-        own = from_dict(PretrainSettings, place.config).corpus
-    languages = tuple(options.languages or ())
-    if not languages and own is not None:
-        languages = own.languages
-    length = options.sequence_length or (own.sequence_length if own else 128)
-    same = {"languages": languages, "sequence_length": length}
+    own = opened.text
+    length = options.sequence_length
+    if length is None:
+        length = opened.room
+        if options.pairs is None and options.corpus is None and own is not None:
+            length = min(length, own.sequence_length)
     if options.pairs is not None:
         files = tuple(options.pairs)
+        sides = languages_of(options, opened)
         return PairSettings(
             files=files,
             held_out=files,
             columns=tuple(options.pair_columns or ()),
-            **same,
+            languages=() if None in sides else sides,
+            sequence_length=length,
         )
     if options.corpus is not None:
         files = tuple(options.corpus)
-        return SentenceSettings(files=files, held_out=files, **same)
+        languages, spans = options.languages, {}
+        if isinstance(own, SentenceSettings):
+            spans = {"spans": own.spans}
+            if languages is None and len(own.languages) == len(files):
+                languages = own.languages
+        return SentenceSettings(
+            files=files,
+            held_out=files,
+            languages=tuple(languages or ()),
+            sequence_length=length,
+            **spans,
+        )
     if own is None:
         raise UsageError(
             f"{options.model} is not a run that held out text. Pass --pairs "
             "SOURCE TARGET, or --corpus FILE."
         )
-    return own
+    return dataclasses.replace(own, sequence_length=length)

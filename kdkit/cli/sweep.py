@@ -43,6 +43,7 @@ def add_arguments(parser):
         help="try N choices drawn at random, not all of them",
     )
     shared.add_benchmark_text(parser)
+    shared.add_sentences(parser)
     parser.add_argument(
         "--curves",
         metavar="FILE.svg",

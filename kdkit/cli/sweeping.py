@@ -88,7 +88,7 @@ def _resolved(options, step, fixed):
     options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
     settings = (
         _settings_on_text(options)
-        if options.task is None and options.corpus is not None
+        if options.task is None and (options.corpus or options.pairs)
         else _settings_on_task(options)
     )
     settings = override(

@@ -1,6 +1,8 @@
 """What encoder-decoders write of texts, as the options of verbs say."""
 
+import dataclasses
 import pathlib
+import sys
 
 from kdkit import export
 from kdkit import models
@@ -12,6 +14,10 @@ from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.files import write_text
+from kdkit.settings import from_dict
+from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
 
 # Lines that are written before the next line of progress.
 LINES_AT_ONCE = 500
@@ -62,6 +68,8 @@ def print_written(options) -> None:
         beams = Beams(1)
     else:
         beams = beams_of(options)
+    if options.input is None and options.output is not None:
+        raise UsageError("--output needs --input FILE. Received: none.")
     lines = [options.prompt]
     if options.input is not None:
         lines = _read(options)
@@ -71,16 +79,17 @@ def print_written(options) -> None:
             "a file of them in --input. Received: none."
         )
     place = locate(options.model)
-    model, tokenizer = open_writer(place, options)
+    opened = open_writer(place, options)
     writer = TextWriter(
-        model,
-        tokenizer,
-        _languages(options, place, tokenizer),
+        opened.model,
+        opened.tokenizer,
+        languages_of(options, opened),
         beams,
-        _max_tokens(options, place, model),
+        opened.room if options.max_tokens is None else options.max_tokens,
     )
     if options.input is None:
         print(writer(lines)[0])
+        _say_cut(writer)
         return
     written = []
     for begin in range(0, len(lines), LINES_AT_ONCE):
@@ -89,6 +98,54 @@ def print_written(options) -> None:
     write_text(
         pathlib.Path(options.output), "".join(f"{line}\n" for line in written)
     )
+    _say_cut(writer)
+    empty = [number for number, line in enumerate(written, 1) if not line]
+    if empty:
+        print(
+            f"{len(empty)} texts are empty, the first in line {empty[0]}: "
+            "leave these pairs out.",
+            file=sys.stderr,
+        )
+
+
+def _say_cut(writer):
+    if writer.num_truncated:
+        print(
+            f"{writer.num_truncated} texts were cut, since they have more "
+            "tokens than are read.",
+            file=sys.stderr,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenedWriter:
+    """An encoder-decoder or its file, and what is known of it.
+
+    Args:
+        model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
+        tokenizer: `kdkit.models.MassTokenizer`.
+        text: `SentenceSettings` or `PairSettings` of the run that it is of, or
+            `None`.
+        languages: tuple of two strings or `None`s. What it reads and writes.
+    """
+
+    model: object
+    tokenizer: object
+    text: SentenceSettings | PairSettings | None
+    languages: tuple[str | None, str | None]
+
+    @property
+    def is_file(self) -> bool:
+        return isinstance(self.model, export.LiteRTSeq2Seq)
+
+    @property
+    def room(self) -> int:
+        """How many tokens are read and written unless it is said."""
+        if self.is_file:
+            return min(self.model.source_length, self.model.sequence_length)
+        if self.text is not None:
+            return self.text.sequence_length
+        return self.model.backbone.max_sequence_length
 
 
 def is_writer(model: str) -> bool:
@@ -96,8 +153,8 @@ def is_writer(model: str) -> bool:
     return models.has_encoder_decoder(model) or export.reads_sources(model)
 
 
-def open_writer(place, options):
-    """Opens an encoder-decoder or its file, with its tokenizer.
+def open_writer(place, options) -> OpenedWriter:
+    """Opens an encoder-decoder or its file.
 
     Args:
         place: `kdkit.cli.locating.Place`.
@@ -106,33 +163,57 @@ def open_writer(place, options):
     Raises:
         UsageError: if a file's tokenizer is not known, or a model is told one.
     """
+    text = text_of_run(place)
     if place.path.suffix == ".tflite":
         file = export.LiteRTSeq2Seq(place.path)
-        return file, file_tokenizer(place, options)
+        languages = (
+            text.sides if isinstance(text, PairSettings) else (None,) * 2
+        )
+        return OpenedWriter(
+            file, file_tokenizer(place, options), text, languages
+        )
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "
             f"{place.path}, which has its own. Leave it out."
         )
     loaded = models.load_language_model(place.path)
-    return loaded.model, loaded.tokenizer
+    return OpenedWriter(loaded.model, loaded.tokenizer, text, loaded.languages)
 
 
-def _max_tokens(options, place, model):
-    """What is given, or that of the run, or all that the model reads."""
-    if options.max_tokens is not None:
-        return options.max_tokens
-    if isinstance(model, export.LiteRTSeq2Seq):
-        return min(model.source_length, model.sequence_length)
-    return place.config.get("corpus", {}).get(
-        "sequence_length", model.backbone.max_sequence_length
-    )
+def text_of_run(place) -> SentenceSettings | PairSettings | None:
+    """What the run of an encoder-decoder learned from, if it is of one."""
+    if place.config.get("verb") != "pretrain":
+        return None
+    return from_dict(PretrainSettings, place.config).corpus
+
+
+def languages_of(options, opened) -> tuple[str | None, str | None]:
+    """The languages that are read and written: given, or the model's own.
+
+    Raises:
+        UsageError: if they are not two, or not known.
+    """
+    if options.languages is not None:
+        if len(options.languages) != 2:
+            raise UsageError(
+                "--languages are the one that is read and the one that is "
+                f"written. Received: {' '.join(options.languages)}."
+            )
+        return tuple(options.languages)
+    known = opened.tokenizer.languages
+    if known and None in opened.languages:
+        raise UsageError(
+            "The model knows several languages. Expected --languages SOURCE "
+            f"TARGET, two of {', '.join(known)}. Received: none."
+        )
+    return opened.languages
 
 
 def _read(options):
     """The lines to write of, once it is sure that what is written has a place.
 
-    A line stays one: each has a text, and so has each that is written.
+    Each line has a text.
     """
     if options.output is None:
         raise UsageError("--input needs --output FILE. Received: none.")
@@ -155,23 +236,3 @@ def _read(options):
     if not lines:
         raise UsageError(f"{path}: expected texts. Received: an empty file.")
     return lines
-
-
-def _languages(options, place, tokenizer):
-    """The languages that are read and written: given, or those of the run."""
-    if options.languages is not None:
-        if len(options.languages) != 2:
-            raise UsageError(
-                "--languages are the one that is read and the one that is "
-                f"written. Received: {' '.join(options.languages)}."
-            )
-        return tuple(options.languages)
-    corpus = place.config.get("corpus", {})
-    if "columns" in corpus:  # a run on pairs
-        return tuple(corpus["languages"]) or (None, None)
-    if tokenizer.languages:
-        raise UsageError(
-            "The model knows several languages. Expected --languages SOURCE "
-            f"TARGET, two of {', '.join(tokenizer.languages)}. Received: none."
-        )
-    return None, None

@@ -35,7 +35,10 @@ class TextWriter:
         texts: sequence of strings.
 
     Returns of a call:
-        list of strings, in their order.
+        list of strings, in their order, without line breaks.
+
+    Attributes:
+        num_truncated: int. How many sources were cut so far.
 
     Raises:
         UsageError: (a `ValueError`) for a language without a token, a text
@@ -46,6 +49,7 @@ class TextWriter:
         self._tokenizer = tokenizer
         self._source, target = languages
         self._max_length = max_length
+        self.num_truncated = 0
         self._first = tokenizer.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
         tokenizer.language_token_id(self._source)  # refuses unknown ones
@@ -67,6 +71,7 @@ class TextWriter:
         sources = encode_sentences(
             texts, self._tokenizer, self._max_length, self._source
         )
+        self.num_truncated += sources.num_truncated
         written = {}
         batches = token_batches([sources.lengths], self._at_once, 0, 0)
         for rows in batches:
@@ -85,7 +90,8 @@ class TextWriter:
         (ends,) = np.nonzero(new == self._tokenizer.end_token_id)
         if len(ends):
             new = new[: ends[0]]
-        return self._tokenizer.detokenize(new)
+        # Bytes spell all white space there is, and a text is one line.
+        return " ".join(self._tokenizer.detokenize(new).split())
 
 
 def _search_in_file(file, beams, max_length, end_token_id):

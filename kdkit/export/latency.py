@@ -227,8 +227,8 @@ def _lengths(models, sequence_length, batch_size):
     for model in models:
         if sequence_length and not _takes(model, sequence_length):
             problems.append(
-                f"{model.path} takes sequence_length={model.sequence_length} "
-                f"only, received sequence_length={sequence_length}"
+                f"{model.path} takes sequence_length={_most(model)}, received "
+                f"sequence_length={sequence_length}"
             )
         if model.batch_size not in (None, batch_size):
             problems.append(
@@ -250,6 +250,13 @@ def _length(model):
     if isinstance(model, LiteRTSeq2Seq):
         return min(SENTENCE, _room(model))
     return model.sequence_length or SEQUENCE_LENGTH
+
+
+def _most(model):
+    """The lengths that a file takes, in words."""
+    if isinstance(model, LiteRTSeq2Seq):
+        return f"1 to {_room(model)}"
+    return f"{model.sequence_length} only"
 
 
 def _room(model):

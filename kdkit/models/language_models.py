@@ -132,9 +132,14 @@ def load_language_model(source) -> LoadedModel:
     cls = _keras_hub_class(path)
     if cls is not None:
         model = cls.from_preset(str(find_preset_directory(path)))
-        tokenizer = model.preprocessor.tokenizer
+        tokenizer, languages = model.preprocessor.tokenizer, (None, None)
+        if is_encoder_decoder(model):
+            languages = (
+                model.preprocessor.source_language,
+                model.preprocessor.target_language,
+            )
         model.preprocessor = None
-        return LoadedModel(model, tokenizer, has_trained_head=True)
+        return LoadedModel(model, tokenizer, True, languages)
     backbone, tokenizer = load_encoder(source)
     model = language_model(backbone)
     return LoadedModel(model, tokenizer, has_trained_head=is_causal(model))
@@ -207,7 +212,10 @@ def _keras_hub_class(path):
     """The class that loads the language model in a place, if there is one."""
     if not path.is_dir():
         return None
-    name = task_class(find_preset_directory(path))
+    try:
+        name = task_class(find_preset_directory(path))
+    except UsageError:  # told where the model is needed
+        return None
     for cls in (
         keras_hub.models.MaskedLM,
         keras_hub.models.CausalLM,

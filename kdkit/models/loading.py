@@ -44,11 +44,14 @@ class LoadedModel:
             has none.
         has_trained_head: bool. Whether the classifier's head came with the
             weights. `False` for a pretrained encoder, whose head is random.
+        languages: tuple of two strings or `None`s. Of an encoder-decoder, what
+            it was trained to read and to write, where that is known.
     """
 
     model: object
     tokenizer: object
     has_trained_head: bool
+    languages: tuple[str | None, str | None] = (None, None)
 
 
 def load_classifier(source, num_classes) -> LoadedModel:

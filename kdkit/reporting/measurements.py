@@ -40,7 +40,7 @@ def _where(event, records):
         return _where_written(event)
     corpus = event.get("corpus") or ""
     if not isinstance(corpus, str):
-        corpus = " and ".join(portable_path(str(file)) for file in corpus)
+        corpus = _files(corpus, event)
     ways = [
         f"column {event['column']}" if event.get("column") else "",
         "one document" if event.get("one_document") else "",
@@ -58,13 +58,23 @@ def _where(event, records):
 
 def _where_written(event):
     """Which pairs, how they were written, and how that was measured."""
-    pairs = " and ".join(portable_path(str(file)) for file in event["pairs"])
+    pairs = _files(event["pairs"], event)
     signatures = (
         f"{words(name)} {signature}"
         for name, signature in (event.get("signatures") or {}).items()
     )
     beams = event.get("beam_size")
-    how = "greedy" if beams == 1 else f"{beams} beams"
+    how = " to ".join(event.get("languages") or ())
+    how += f", {event.get('sequence_length')} tokens at most, "
+    how = how.removeprefix(", ")
+    how += "greedy" if beams == 1 else f"{beams} beams"
     if beams != 1:
         how += f", length penalty {event.get('length_penalty')}"
     return f"{pairs} ({'; '.join([how, *signatures])})"
+
+
+def _files(files, event):
+    """Their names, and which of their lines."""
+    names = " and ".join(portable_path(str(file)) for file in files)
+    every = event.get("held_out_every")
+    return f"one of {every} of {names}" if every else names

@@ -28,6 +28,7 @@ from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.seq2seq_material import check_languages
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 
@@ -143,6 +144,8 @@ def _load(settings, has_head, tokenizer_directory):
     sequence_length = settings.corpus.sequence_length
     check_length(sequence_length, loaded.model, CORPUS_LENGTH)
     check_readable(settings.corpus, loaded.model)
+    if settings.reads_sentences:
+        check_languages(settings.corpus, loaded.tokenizer)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
         if _arm_name(teacher) != _arm_name(loaded.model):

@@ -145,6 +145,29 @@ def token_metrics(predict, batches) -> dict:
     return {"perplexity": sums.perplexity(), "token_accuracy": sums.accuracy}
 
 
+def check_languages(
+    settings: SentenceSettings | PairSettings, tokenizer
+) -> None:
+    """Refuses text whose languages are not those of a vocabulary.
+
+    Args:
+        settings: `SentenceSettings` or `PairSettings`.
+        tokenizer: `kdkit.models.MassTokenizer`.
+
+    Raises:
+        UsageError: if a language has no token, or no language is named where
+            the vocabulary has some.
+    """
+    for language in settings.languages:
+        tokenizer.language_token_id(language)
+    if tokenizer.languages and not settings.languages:
+        raise UsageError(
+            "The vocabulary has tokens of languages, and none is named for the "
+            f"text. Expected some of {', '.join(tokenizer.languages)} in "
+            "--languages. Received: none."
+        )
+
+
 def load_seq2seq(
     settings: SentenceSettings | PairSettings, tokenizer
 ) -> Seq2SeqMaterial:

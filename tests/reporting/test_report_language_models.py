@@ -172,6 +172,8 @@ def test_what_was_written_stands_with_its_signature(make_text_run):
         "measurement",
         corpus=None,
         pairs=["/data/test.en", "/data/test.de"],
+        languages=["en", "de"],
+        sequence_length=64,
         beam_size=4,
         length_penalty=1.0,
         signatures={"bleu": "nrefs:1|tok:13a"},
@@ -180,6 +182,7 @@ def test_what_was_written_stands_with_its_signature(make_text_run):
     )
     table = markdown_results([read_run(run.run_dir) for run in runs])
     assert (
-        "test.en and test.de (4 beams, length penalty 1.0; BLEU "
+        "test.en and test.de (en to de, 64 tokens at most, 4 beams, length "
+        "penalty 1.0; BLEU "
         "nrefs:1\\|tok:13a): 31.2 BLEU |"
     ) in table

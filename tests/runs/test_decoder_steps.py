@@ -236,3 +236,12 @@ def test_mistakes_about_pairs_are_told_before_anything_is_run(
     assert distill(*arguments) == 2
     assert said in capsys.readouterr().err
     assert not runs
+
+
+def test_a_language_may_have_several_files(files, runs):
+    words = [*TRANSLATE[:7], "general.txt", "task.txt", "held_out.txt"]
+    words += ["--languages", "en", "de", "de", *TRANSLATE[-3:]]
+    assert distill(*words) == 0
+    (_, pretrained), (_, teacher), *_ = runs
+    assert pretrained.corpus.languages == ("en", "de", "de")
+    assert teacher.corpus.languages == ("en", "de")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import keras_hub
 import pytest
@@ -187,6 +188,87 @@ def test_the_file_writes_what_the_model_does(text, translator, capsys):
     (event,) = read_events(translator, "latency")
     assert event["reads_sources"]
     assert event["sequence_length"] == 25
+
+
+def test_a_preset_outside_of_a_run_knows_its_languages(
+    text, translator, tmp_path, capsys
+):
+    preset = tmp_path / "preset"
+    shutil.copytree(translator / "encoder_decoder", preset)
+    found = []
+    for model in (translator, preset):
+        pairs = flags(text, "--pairs", "dev")
+        assert main(["evaluate", str(model), *pairs]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    assert found[0] == found[1]
+
+
+def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
+    config = pretrained / "config.json"
+    settings = json.loads(config.read_text())
+    changed = settings["corpus"] | {"spans": settings["corpus"]["spans"]}
+    changed["spans"] = changed["spans"] | {"share": 1.0}
+    files = [str(text / "dev.en"), str(text / "dev.de")]
+    found = []
+    for corpus in (settings["corpus"], changed):
+        config.write_text(json.dumps(settings | {"corpus": corpus}))
+        assert main(["evaluate", str(pretrained), "--corpus", *files]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    config.write_text(json.dumps(settings))
+    assert found[0]["languages"] == ["en", "de"]
+    assert found[0]["metrics"] != found[1]["metrics"]
+
+
+def test_what_a_run_held_out_is_named(pretrained, text):
+    main(["evaluate", str(pretrained)])
+    *_, event = read_events(pretrained, "measurement")
+    assert event["corpus"] == [str(text / "train.en"), str(text / "train.de")]
+    assert event["held_out_every"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--languages", "de", "en"], "--languages needs --pairs"),
+        (["--pairs", "A", "B", "--corpus", "A"], "Received: both"),
+        (["--corpus", "A", "--num-beams", "2"], "--num-beams needs --pairs"),
+        (["--corpus", "A"], "none is named for the text"),
+        (["--task", "sst2"], "not of an encoder-decoder"),
+        (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
+    ],
+)
+def test_evaluate_refuses(text, pretrained, capsys, arguments, message):
+    files = {"A": str(text / "dev.en"), "B": str(text / "dev.de")}
+    arguments = [files.get(word, word) for word in arguments]
+    assert main(["evaluate", str(pretrained), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_languages_are_checked_before_a_run_begins(
+    text, pretrained, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    arguments = [
+        *("pretrain", *flags(text, "--pairs", "train"), "--run-dir", str(run)),
+        *("--model", str(pretrained), "--set", "corpus.sequence_length=32"),
+    ]
+    for languages, message in (
+        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        ([], "none is named for the text"),
+    ):
+        assert main([*arguments, *languages]) == 2
+        assert message in capsys.readouterr().err
+        assert not (run / "config.json").exists()
+
+
+def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(translator, copy, ignore=shutil.ignore_patterns("exports"))
+    config = json.loads((copy / "config.json").read_text())
+    config["corpus"]["held_out"] = ["/gone/a.en", "/gone/a.de"]
+    (copy / "config.json").write_text(json.dumps(config))
+    assert main(["export", str(copy), "--precision", "fp32"]) == 0
+    assert "Compared on generated pairs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
