@@ -1,5 +1,7 @@
 """NumPy oracles, tiny models and tiny data for the tests."""
 
+import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -7,13 +9,17 @@ import sys
 import keras
 import keras_hub
 import numpy as np
+import pytest
 
 import kdkit
+from kdkit import data
 from kdkit import models
+from kdkit.data import sentiment
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
 GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
 VOCABULARY_SIZE = 20
+DEV_ROWS = 64  # of generated sentences, as many as most runs train on
 LENGTH = 6
 
 
@@ -253,3 +259,23 @@ def read_events(run, kind):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     return [event for event in events if event["event"] == kind]
+
+
+@contextlib.contextmanager
+def small_dev_set():
+    """The generated sentences to measure on are `DEV_ROWS`."""
+    data.load_sentiment("dev")  # all are kept for later
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sentiment.NUM_EXAMPLES, "dev", DEV_ROWS)
+        yield
+
+
+@contextlib.contextmanager
+def eager_steps():
+    """Models run their steps untraced; tracing is most of a short run."""
+    compile_eagerly = functools.partialmethod(
+        keras.Model.compile, run_eagerly=True
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.Model, "compile", compile_eagerly)
+        yield

@@ -7,6 +7,8 @@ import shlex
 import sys
 
 import pytest
+from helpers import eager_steps
+from helpers import small_dev_set
 from kinds import write_polyphone
 
 from kdkit.cli.main import VERBS
@@ -83,7 +85,10 @@ def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
         ["tinybert.py", "--output", str(tmp_path), "--rows", "64"]
         + ["--epochs", "1"],
     )
-    runpy.run_path(str(ROOT / "examples" / "tinybert.py"), run_name="__main__")
+    with small_dev_set(), eager_steps():
+        runpy.run_path(
+            str(ROOT / "examples" / "tinybert.py"), run_name="__main__"
+        )
     assert (tmp_path / "student.keras").is_file()
     assert (tmp_path / "student-int8.tflite").is_file()
     assert list((tmp_path / "prediction_layer").rglob("events*"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -102,14 +103,10 @@ def encode(
     Returns:
         `EncodedExamples`.
     """
-    encode_rows = _row_encoder(tokenizer, sequence_length, len(examples.texts))
-    dataset = (
-        tf.data.Dataset.from_tensor_slices(examples.texts)
-        .batch(ROWS_PER_STEP)
-        .map(encode_rows, num_parallel_calls=tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
+    rows = zip(*examples.texts, strict=True)
+    steps = list(
+        encoded_steps(rows, len(examples.texts), tokenizer, sequence_length)
     )
-    steps = list(dataset.as_numpy_iterator())
     columns = {
         name: np.concatenate([step[name] for step in steps])
         for name in steps[0]
@@ -137,34 +134,19 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
         Dict of arrays: `token_ids` and `segment_ids` of all the rows one after
         the other, `lengths` and `truncated` with one entry per row.
     """
-    failures = []
-
-    def until_failure():
-        # tf.data would make another exception of it.
-        try:
-            yield from rows
-        except Exception as error:
-            failures.append(error)
-
-    signature = (tf.TensorSpec((), "string"),) * num_texts
-    dataset = (
-        tf.data.Dataset.from_generator(
-            until_failure, output_signature=signature
-        )
-        .batch(ROWS_PER_STEP)
-        .map(_row_encoder(tokenizer, sequence_length, num_texts))
-        .prefetch(2)
-    )
-    yield from dataset.as_numpy_iterator()
-    if failures:
-        raise failures[0]
+    encode_rows = _row_encoder(tokenizer, sequence_length, num_texts)
+    rows = iter(rows)
+    while some := list(itertools.islice(rows, ROWS_PER_STEP)):
+        columns = zip(*some, strict=True)
+        step = encode_rows(*(tf.constant(column) for column in columns))
+        yield {name: values.numpy() for name, values in step.items()}
 
 
 @functools.lru_cache(maxsize=4)
 def _row_encoder(tokenizer, sequence_length, num_texts):
-    """A function of columns of text for `tf.data`, see `encoded_steps`.
+    """A function of columns of text, see `encoded_steps`.
 
-    The splits of a task share one: tracing it takes a second.
+    The splits of a task share one.
     """
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
@@ -184,13 +166,14 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
         truncate="round_robin",
     )
 
-    # keras-hub's layers are graphs already, and converting them takes seconds.
+    tokenize = traced_tokenizer(tokenizer)
+
     @tf.function(
         input_signature=[tf.TensorSpec((None,), "string")] * num_texts,
         autograph=False,
     )
     def encode_rows(*texts):
-        segments = tuple(tokenizer(column) for column in texts)
+        segments = tuple(tokenize(column) for column in texts)
         token_ids, segment_ids = packer(segments)
         full_lengths = num_special + sum(
             tf.cast(segment.row_lengths(), "int32") for segment in segments
@@ -221,12 +204,8 @@ def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
 
 
 def make_tokenize(tokenizer):
-    """Returns `tokenize` for one tokenizer, which is traced only once."""
-    split = tf.function(
-        lambda texts: tokenizer(texts),
-        input_signature=[tf.TensorSpec((None,), "string")],
-        autograph=False,
-    )
+    """Returns `tokenize` for one tokenizer."""
+    split = traced_tokenizer(tokenizer)
 
     def tokenize(texts):
         texts = list(dict.fromkeys(texts))
@@ -238,3 +217,17 @@ def make_tokenize(tokenizer):
         return dict(zip(texts, pieces, strict=True))
 
     return tokenize
+
+
+@functools.lru_cache(maxsize=4)
+def traced_tokenizer(tokenizer):
+    """Returns the tokenizer as one graph, from texts to ragged token ids.
+
+    All that it tokenises shares it: tracing it takes seconds, and so would
+    converting keras-hub's layers, which are graphs already.
+    """
+    return tf.function(
+        lambda texts: tokenizer(texts),
+        input_signature=[tf.TensorSpec((None,), "string")],
+        autograph=False,
+    )

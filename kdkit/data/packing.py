@@ -1,6 +1,7 @@
 """Running text as rows of token ids of one length, on disk."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.lib.stride_tricks import sliding_window_view
 
+from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
 from kdkit.files import staged
 from kdkit.files import write_text
@@ -219,17 +221,11 @@ def open_packed(directory) -> PackedCorpus | None:
 
 def _tokenised(texts, tokenizer):
     """Yields the token ids of some texts at a time, and their lengths."""
-
-    def encode(texts):
-        tokens = tokenizer(texts)
-        return tf.cast(tokens.flat_values, "int32"), tokens.row_lengths()
-
-    dataset = (
-        tf.data.Dataset.from_generator(
-            lambda: iter(texts), output_signature=tf.TensorSpec((), "string")
+    tokenize = traced_tokenizer(tokenizer)
+    texts = iter(texts)
+    while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
+        tokens = tokenize(tf.constant(some))
+        yield (
+            tokens.flat_values.numpy().astype("int32"),
+            tokens.row_lengths().numpy(),
         )
-        .batch(TEXTS_PER_STEP)
-        .map(encode)
-        .prefetch(2)
-    )
-    return dataset.as_numpy_iterator()

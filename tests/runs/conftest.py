@@ -1,4 +1,4 @@
-"""One finished smoke run, made once and read by all tests in this folder."""
+"""Runs made small and quick, and one finished run that all tests here read."""
 
 import dataclasses
 import fcntl
@@ -6,12 +6,24 @@ import os
 import shutil
 
 import pytest
+from helpers import eager_steps
+from helpers import small_dev_set
 
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training.run_settings import same_number_of_updates
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_runs():
+    """Few rows to measure on, and steps that are not traced.
+
+    The finished run is traced, as users' runs are.
+    """
+    with small_dev_set(), eager_steps():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +41,17 @@ def finished_run(smoke_settings, tmp_path_factory):
     """A run directory of TinyBERT with a control arm and its own teacher."""
     path = tmp_path_factory.mktemp("runs") / "tinybert"
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        distill(smoke_settings, path)
+        make_run(smoke_settings, path)
         return path
     # Made by the worker that comes first, copied by each.
     shared = tmp_path_factory.getbasetemp().parent / "finished_run"
     with open(shared.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        distill(smoke_settings, shared)  # finished: nothing to do
+        make_run(smoke_settings, shared)  # finished: nothing to do
         shutil.copytree(shared, path)
     return path
+
+
+def make_run(settings, path):
+    with small_dev_set():
+        distill(settings, path)

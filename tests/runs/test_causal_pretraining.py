@@ -150,7 +150,7 @@ def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
 
 
 def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
-    """In chunks of the positions of two rows."""
+    """In chunks of the positions of 32 rows."""
     words = [
         "pretrain", "--recipe", "lightpaff", "--stage", "fine_tuning",
         "--teacher", str(pretrained), "--model", str(pretrained),
@@ -162,7 +162,7 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         "--set", "stages.0.batch_size=64",
     ]  # fmt: skip
     run = tmp_path / "run"
-    words += ["--set", "stages.0.chunk_size=16", "--run-dir", str(run)]
+    words += ["--set", "stages.0.chunk_size=256", "--run-dir", str(run)]
     assert main(words) == 0
     (epoch,) = read_events(run, "epoch")
     logs = epoch["logs"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import DEV_ROWS
 
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import main
@@ -149,7 +150,7 @@ def test_evaluate_prints_the_metrics_of_a_run(run_dir, capsys):
     assert main(["evaluate", str(run_dir)]) == 0
     result = last_json(capsys.readouterr().out)
     assert result["task"] == "sentiment"
-    assert (result["split"], result["examples"]) == ("dev", 1000)
+    assert (result["split"], result["examples"]) == ("dev", DEV_ROWS)
     events = (run_dir / "metrics.jsonl").read_text().splitlines()
     logged = [json.loads(line) for line in events]
     (finished,) = [e for e in logged if e["event"] == "run_finished"]

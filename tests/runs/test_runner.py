@@ -7,6 +7,7 @@ import h5py
 import keras_hub
 import numpy as np
 import pytest
+from helpers import DEV_ROWS
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -71,7 +72,7 @@ def test_teacher_student_and_agreement_are_evaluated(finished_run):
     assert arms == ["teacher", "student", "student", "control", "control"]
     assert evaluations[0]["agreement"] is None
     assert 0 <= evaluations[1]["agreement"]["same_top_class"] <= 1
-    assert evaluations[1]["examples"] == 1000
+    assert evaluations[1]["examples"] == DEV_ROWS
 
 
 def test_control_has_as_many_updates_as_the_student(finished_run):
