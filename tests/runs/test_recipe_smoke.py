@@ -77,21 +77,6 @@ def test_the_loss_of_every_stage_falls(recipe_run):
         assert values[-1] < values[0], stage
 
 
-# The other recipes' students are of the same kinds: of a size of their own, of
-# blocks of the teacher, a BiLSTM.
-@pytest.mark.parametrize(
-    "recipe_run",
-    [
-        pytest.param(
-            recipe,
-            marks=()
-            if recipe in ("tinybert", "pkd", "distilled_bilstm")
-            else pytest.mark.large,
-        )
-        for recipe in RECIPES
-    ],
-    indirect=True,
-)
 def test_the_exported_file_does_what_the_student_does(recipe_run):
     task = tasks.get_task(smoke.TASK)
     student = load_classifier(recipe_run, task.num_classes)
