@@ -4,8 +4,11 @@ import math
 import time
 
 import keras
+import numpy as np
 
 from kdkit.errors import RunError
+
+SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
 
 
 class StopAtNonFinite(keras.callbacks.Callback):
@@ -37,6 +40,31 @@ class StopAtNonFinite(keras.callbacks.Callback):
                 f"{self._stage!r} at step {self._step}. The checkpoint of the "
                 "last finished epoch is kept. Try a smaller learning_rate."
             )
+
+
+class SeedEpochs(keras.callbacks.Callback):
+    """Makes what is random in an epoch a function of its number alone.
+
+    Dropout so is the same whether a run was stopped before the epoch or not.
+
+    Args:
+        seeds: ints. What else it is a function of.
+    """
+
+    def __init__(self, *seeds):
+        super().__init__()
+        self._seeds = seeds
+
+    def on_epoch_begin(self, epoch, logs=None):
+        states = [
+            variable
+            for variable in self.model.variables
+            if variable.name == SEED_STATE
+        ]
+        for number, state in enumerate(states):
+            sequence = np.random.SeedSequence([*self._seeds, epoch, number])
+            drawn = sequence.generate_state(state.shape[0], "uint32")
+            state.assign((drawn >> 1).astype(state.dtype))
 
 
 class ProgressLines(keras.callbacks.Callback):

@@ -13,6 +13,7 @@ from kdkit.taps import select_inputs
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.callbacks import EpochEnd
 from kdkit.training.callbacks import ProgressLines
+from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.evaluation import make_forward
@@ -141,9 +142,9 @@ class StageRun:
         )
         self._steps_per_epoch = steps_per_epoch
         # Projections start alike whether or not the stages before ran just now.
-        keras.utils.set_random_seed(
-            zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
-        )
+        seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
+        keras.utils.set_random_seed(seed)
+        self._seed = seed
         trainer = self._make_trainer(steps_per_epoch)
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
@@ -183,6 +184,7 @@ class StageRun:
                 shuffle=False,  # training_batches does that
                 verbose=0,
                 callbacks=[
+                    SeedEpochs(self._seed),
                     StopAtNonFinite(
                         self.stage.name, first_epoch * self._steps_per_epoch
                     ),

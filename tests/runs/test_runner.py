@@ -146,7 +146,7 @@ def teacher_settings():
             "data.max_train_rows=64",
             "data.num_buckets=1",
             "model.num_layers=1",
-            "model.dropout=0.0",
+            "model.dropout=0.3",
             "stages.0.epochs=3",
         ],
     )
