@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import read_events
+from helpers import small_dev_set
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -19,6 +20,16 @@ from kdkit.training import distill
 from kdkit.training import pretrain
 
 ROWS = 32
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_runs():
+    """Steps are traced here: dtypes are promoted otherwise than eagerly.
+
+    keras-hub's head for masked tokens does not run eagerly in bfloat16.
+    """
+    with small_dev_set():
+        yield
 
 
 @pytest.fixture(scope="module")
