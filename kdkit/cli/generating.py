@@ -9,7 +9,7 @@ from kdkit.cli.locating import locate
 from kdkit.cli.opening import file_tokenizer
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import is_writer
-from kdkit.cli.writers import print_written
+from kdkit.cli.writing_texts import print_written
 from kdkit.errors import UsageError
 
 MAX_TOKENS = 64

@@ -10,7 +10,9 @@ from helpers import ENGLISH
 from helpers import GERMAN
 from helpers import read_events
 
+from kdkit.cli import writing_texts
 from kdkit.cli.main import main
+from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.models import load_language_model
 from kdkit.recipes import pretraining
@@ -163,6 +165,43 @@ def test_a_file_is_written_of_a_file_line_by_line(
     capsys.readouterr()
     assert main(arguments) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_writing_goes_on_where_it_was_stopped(
+    text, translator, tmp_path, capsys, monkeypatch
+):
+    def write(output, *more):
+        return main(
+            [
+                *("generate", str(translator), "--output", str(output)),
+                *("--input", str(text / "dev.en"), *more),
+            ]
+        )
+
+    assert write(tmp_path / "whole.de") == 0
+    monkeypatch.setattr(writing_texts, "LINES_AT_ONCE", 3)
+    call = TextWriter.__call__
+
+    def stop_after_three(self, texts):
+        if len(texts) < 3:
+            raise KeyboardInterrupt
+        return call(self, texts)
+
+    output = tmp_path / "stopped.de"
+    with monkeypatch.context() as patch:
+        patch.setattr(TextWriter, "__call__", stop_after_three)
+        assert write(output) == 130
+    assert not output.exists()
+    capsys.readouterr()
+    assert write(output, "--max-tokens", "8") == 2
+    assert "was begun with another" in capsys.readouterr().err
+    assert write(output) == 0
+    assert "Going on after 3 texts." in capsys.readouterr().out
+    assert output.read_text() == (tmp_path / "whole.de").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "stopped.de",
+        "whole.de",
+    ]
 
 
 def test_the_file_writes_what_the_model_does(text, translator, capsys):

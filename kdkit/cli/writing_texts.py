@@ -1,0 +1,167 @@
+"""What an encoder-decoder writes of a text, or of each line of a file."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+
+from kdkit.cli.locating import locate
+from kdkit.cli.options import given_flags
+from kdkit.cli.writers import beams_of
+from kdkit.cli.writers import languages_of
+from kdkit.cli.writers import open_writer
+from kdkit.data.corpus import numbered_lines
+from kdkit.decoding import Beams
+from kdkit.decoding import TextWriter
+from kdkit.errors import UsageError
+from kdkit.files import write_text
+from kdkit.training.inputs import files_digest
+from kdkit.training.inputs import model_digest
+
+# Lines that are written before they are kept.
+LINES_AT_ONCE = 500
+# Options of `kdkit generate` that are not of encoder-decoders.
+OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
+
+
+def print_written(options) -> None:
+    """Prints what an encoder-decoder writes of a text, or writes a file.
+
+    Args:
+        options: the parsed options of `kdkit generate`.
+
+    Raises:
+        UsageError: if an option is not of encoder-decoders, a file is missing
+            or there already, or a language has no token.
+    """
+    beams = _beams(options)
+    lines = [options.prompt] if options.input is None else _read(options)
+    if options.input is None and (options.output or not options.prompt):
+        raise UsageError(
+            "An encoder-decoder writes of a text. Expected one in --prompt, or "
+            "a file of them in --input with --output. Received: "
+            f"{'--output alone' if options.output else 'none'}."
+        )
+    place = locate(options.model)
+    opened = open_writer(place, options)
+    languages = languages_of(options, opened)
+    max_tokens = options.max_tokens
+    if max_tokens is None:
+        max_tokens = opened.room
+    writer = TextWriter(
+        opened.model, opened.tokenizer, languages, beams, max_tokens
+    )
+    if options.input is None:
+        print(writer(lines)[0])
+    else:
+        made_from = {
+            "model": model_digest(str(place.path)),
+            "input": files_digest([options.input]),
+            "languages": list(languages),
+            "beams": dataclasses.asdict(beams),
+            "max_tokens": max_tokens,
+        }
+        _write(writer, lines, pathlib.Path(options.output), made_from)
+    if writer.num_truncated:
+        print(
+            f"{writer.num_truncated} texts were cut, since they have more "
+            "tokens than are read.",
+            file=sys.stderr,
+        )
+
+
+def _beams(options):
+    """The beams of --sampler, which is of an encoder-decoder or refused."""
+    foreign = given_flags(options, OF_DECODERS)
+    if options.sampler not in ("greedy", "beam"):
+        foreign.append(f"--sampler {options.sampler}")
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of an encoder-decoder, which writes "
+            "what is likeliest. Leave it out."
+        )
+    if options.sampler == "beam":
+        return beams_of(options)
+    given = given_flags(options, ("num_beams", "length_penalty"))
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} needs --sampler beam. Received: greedy."
+        )
+    return Beams(1)
+
+
+def _write(writer, lines, output, made_from):
+    """Writes a line for each, beside the final name until all are there.
+
+    What was written before a stop is kept, where it was made from the same.
+    """
+    partial = output.with_name(f"{output.name}.partial")
+    note = output.with_name(f"{output.name}.partial.json")
+    written = _written_before(partial, note, made_from)
+    if written:
+        print(f"Going on after {len(written)} texts.", flush=True)
+    write_text(note, json.dumps(made_from))
+    write_text(partial, _text(written))
+    with open(partial, "a", encoding="utf-8") as file:
+        for begin in range(len(written), len(lines), LINES_AT_ONCE):
+            some = writer(lines[begin : begin + LINES_AT_ONCE])
+            file.write(_text(some))
+            file.flush()
+            os.fsync(file.fileno())
+            written += some
+            print(f"{len(written)} of {len(lines)} texts.", flush=True)
+    os.replace(partial, output)
+    note.unlink()
+    empty = [number for number, line in enumerate(written, 1) if not line]
+    if empty:
+        print(
+            f"{len(empty)} texts are empty, the first in line {empty[0]}: "
+            "leave these pairs out.",
+            file=sys.stderr,
+        )
+
+
+def _written_before(partial, note, made_from):
+    """The whole lines that an earlier call left."""
+    if not (partial.is_file() and note.is_file()):
+        return []
+    if json.loads(note.read_text(encoding="utf-8")) != made_from:
+        raise UsageError(
+            f"{partial} was begun with another model, text or setting. Remove "
+            "it, or name another --output."
+        )
+    whole, _, _ = partial.read_text(encoding="utf-8").rpartition("\n")
+    return whole.split("\n") if whole else []
+
+
+def _text(lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _read(options):
+    """The lines to write of, once it is sure that what is written has a place.
+
+    Each line has a text.
+    """
+    if options.output is None:
+        raise UsageError("--input needs --output FILE. Received: none.")
+    if options.prompt:
+        raise UsageError(
+            "--prompt and --input are both what is read. Leave one of them out."
+        )
+    output = pathlib.Path(options.output)
+    if output.exists():
+        raise UsageError(f"{output} is there already. Name another --output.")
+    path = pathlib.Path(options.input)
+    lines = []
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            raise UsageError(
+                f"{path}, line {number}: expected a text. Received: an empty "
+                "line. Remove it."
+            )
+        lines.append(line.strip())
+    if not lines:
+        raise UsageError(f"{path}: expected texts. Received: an empty file.")
+    return lines
