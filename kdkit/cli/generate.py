@@ -4,8 +4,9 @@ MODEL is a run of kdkit pretrain with a decoder, a preset directory, or the
 .tflite file of a decoder. The text begins at a document's beginning and ends at
 its end, or after --max-tokens more tokens. An encoder-decoder writes what its
 pairs were: a translation, a summary. It writes of --prompt, or of each line of
---input a line of --output, going on where it was stopped; the beams of a teacher are what sequence-level
-distillation (Kim and Rush, 2016) learns from, by kdkit pretrain --pairs.
+--input a line of --output, going on where it was stopped. The beams of a
+teacher are what sequence-level distillation (Kim and Rush, 2016) learns from,
+by kdkit pretrain --pairs.
 
 example:
   kdkit generate runs/gpt2 --prompt "the company said"
