@@ -19,7 +19,7 @@ VERBS = {
     "show": ("show", "a recipe's stages and settings"),
     "demo": ("demo", "the whole path in minutes, without data or network"),
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
-    "pretrain": ("pretrain", "train an encoder on running text"),
+    "pretrain": ("pretrain", "train a language model on text or pairs"),
     "augment": ("augment", "write copies of training rows, words replaced"),
     "cache": ("cache", "keep a teacher's outputs, for many runs"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
@@ -30,7 +30,7 @@ VERBS = {
     "perturb": ("perturb", "a model's metrics under noise on its weights"),
     "export": ("export", "write verified LiteRT or SavedModel files"),
     "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
-    "generate": ("generate", "text from a decoder or its exported file"),
+    "generate": ("generate", "text from a decoder, or one of another"),
     "report": ("report", "one page and one table about a run"),
 }
 
