@@ -135,7 +135,7 @@ def decoder_steps(recipe, options) -> Steps:
     on_corpus, on_task_alone = pretraining.STAGES, (without_teacher(on_task),)
     same = {}
     if options.model == "mass":
-        on_corpus, on_task_alone = pretraining.SENTENCES, pretraining.PAIRS
+        on_corpus, on_task_alone = pretraining.FROM_SCRATCH, pretraining.PAIRS
         same = {"jit_compile": UPDATE}  # batches have many shapes
     steps = Steps(
         pretrained=PretrainSettings(

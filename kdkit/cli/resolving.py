@@ -15,8 +15,8 @@ from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
-from kdkit.cli.sentences import is_about_sentences
 from kdkit.cli.sentences import sentence_settings
+from kdkit.cli.sentences import trains_encoder_decoder
 from kdkit.cli.teachers import check_one_source
 from kdkit.cli.teachers import teachers_of_encoder
 from kdkit.cli.teachers import with_same_settings
@@ -153,9 +153,9 @@ def pretrain_settings(options) -> PretrainSettings:
         if options.pairs is None:
             _require(options, "corpus")
         recipe, stages = None, pretraining.STAGES
-        of_sentences = is_about_sentences(options)
+        of_sentences = trains_encoder_decoder(options)
         if of_sentences:
-            stages = pretraining.SENTENCES
+            stages = pretraining.FROM_SCRATCH
             if options.pairs is not None:
                 stages = pretraining.PAIRS
         if (options.recipe is None) != (options.teacher is None):

@@ -67,7 +67,6 @@ def open_on_sentences(options) -> Measurable:
     opened = open_writer(place, options)
     text = _text(options, opened)
     _check_text(text, options, opened)
-    text.check()
     held_out = load_held_out(text, opened.tokenizer)
     about = {
         "corpus": None,

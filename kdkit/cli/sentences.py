@@ -13,7 +13,7 @@ from kdkit.training.sentence_settings import SentenceSettings
 FOR_OTHERS = ("column", "one_document", "detokenizer")
 
 
-def is_about_sentences(options) -> bool:
+def trains_encoder_decoder(options) -> bool:
     """Whether what `kdkit pretrain` trains is an encoder-decoder."""
     if options.pairs is not None or options.languages is not None:
         return True

@@ -120,7 +120,7 @@ def difficulty_settings(options) -> dict[str, PretrainSettings]:
         "intermediate_dim": 4 * options.hidden_dim,
     }
     half = options.num_layers // 2
-    shared = {"stages": pretraining.SENTENCES, "seed": options.seed}
+    shared = {"stages": pretraining.FROM_SCRATCH, "seed": options.seed}
     settings = {
         "mass": PretrainSettings(
             corpus=SentenceSettings(**text),

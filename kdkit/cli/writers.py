@@ -54,7 +54,7 @@ class OpenedWriter:
     def room(self) -> int:
         """How many tokens are read and written unless it is said."""
         if self.is_file:
-            return min(self.model.source_length, self.model.sequence_length)
+            return self.model.room
         if self.text is not None:
             return self.text.sequence_length
         return self.model.backbone.max_sequence_length

@@ -55,9 +55,7 @@ class TextWriter:
         tokenizer.language_token_id(self._source)  # refuses unknown ones
         is_file = isinstance(model, LiteRTSeq2Seq)
         positions = (
-            min(model.source_length, model.sequence_length)
-            if is_file
-            else model.backbone.max_sequence_length
+            model.room if is_file else model.backbone.max_sequence_length
         )
         if max_length > positions:
             raise UsageError(

@@ -242,26 +242,21 @@ def _lengths(models, sequence_length, batch_size):
 
 def _takes(model, sequence_length):
     if isinstance(model, LiteRTSeq2Seq):
-        return sequence_length <= _room(model)
+        return sequence_length <= model.room
     return model.sequence_length in (None, sequence_length)
 
 
 def _length(model):
     if isinstance(model, LiteRTSeq2Seq):
-        return min(SENTENCE, _room(model))
+        return min(SENTENCE, model.room)
     return model.sequence_length or SEQUENCE_LENGTH
 
 
 def _most(model):
     """The lengths that a file takes, in words."""
     if isinstance(model, LiteRTSeq2Seq):
-        return f"1 to {_room(model)}"
+        return f"1 to {model.room}"
     return f"{model.sequence_length} only"
-
-
-def _room(model):
-    """Tokens that there is room for on either side of an encoder-decoder."""
-    return min(model.source_length, model.sequence_length)
 
 
 def _check_counts(paths, sequence_length, batch_size, *, warmup, runs):

@@ -220,6 +220,11 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         super().__init__(path, threads)
         self.source_length = int(self._inputs[MASK]["shape"][1])
 
+    @property
+    def room(self) -> int:
+        """Tokens that both a source and what is written of it may have."""
+        return min(self.source_length, self.sequence_length)
+
     def __call__(self, source_ids, token_ids):
         self.read_source(source_ids)
         return super().__call__(token_ids)

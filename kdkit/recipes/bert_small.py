@@ -13,8 +13,6 @@ English Wikipedia (TinyBERT's slides, table 2). Not measured on real data yet.
 Smoke run: `kdkit distill bert_small --smoke --run-dir RUN`, under a minute.
 """
 
-import dataclasses
-
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
 from kdkit.recipes.recipe import Recipe
@@ -24,11 +22,7 @@ RECIPE = Recipe(
     title="masked-language modelling, then labels; no distillation",
     paper="Devlin et al., 2018, https://arxiv.org/abs/1810.04805",
     stages=(
-        *(
-            # More than an encoder needs that has learned to read already.
-            dataclasses.replace(stage, learning_rate=5e-4)
-            for stage in pretraining.STAGES
-        ),
+        *pretraining.FROM_SCRATCH,
         *fine_tuning.RECIPE.stages,
     ),
     student="tinybert_4_layer_en_uncased",

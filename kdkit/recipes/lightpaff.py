@@ -95,65 +95,58 @@ KL = logit_kl_divergence()
 # Positions; at GPT-2's vocabulary 26 MB of logits.
 CHUNK_SIZE = 128
 
-GPT2 = Recipe(
-    name="lightpaff",
-    title="soft labels of the next token, on any text, then on the task's",
-    paper="Song et al., 2020, https://arxiv.org/abs/2004.12817",
-    stages=(
-        Stage(
-            name="pretraining",
-            data="corpus",
-            epochs=1,
-            learning_rate=5e-4,
-            warmup_fraction=0.05,
-            soft_label_weight=0.4,  # λ, section 4.1
-            objectives=(KL,),
-            chunk_size=CHUNK_SIZE,
-        ),
-        Stage(
-            name="fine_tuning",
-            data="corpus",
-            epochs=3,
-            learning_rate=1e-4,
-            soft_label_weight=0.5,
-            objectives=(KL,),
-            batch_size=8,  # section 4.1
-            chunk_size=CHUNK_SIZE,
-        ),
-    ),
-    student="lightpaff_gpt2_4_layer_en",
-)
+PAPER = "Song et al., 2020, https://arxiv.org/abs/2004.12817"
 
-MASS = Recipe(
-    name="lightpaff",
-    title="soft labels of a hidden span's tokens, then of a translation's",
-    paper="Song et al., 2020, https://arxiv.org/abs/2004.12817",
-    stages=(
-        Stage(
-            name="pretraining",
-            data="corpus",
-            epochs=3,
-            learning_rate=5e-4,
-            warmup_fraction=0.05,
-            soft_label_weight=0.7,  # λ, section 5.1
-            objectives=(KL,),
+
+def _on_text(title, student, pretraining, fine_tuning):
+    """The recipe where both stages are on text, and what these have."""
+    same = {"data": "corpus", "objectives": (KL,)}
+    return Recipe(
+        name="lightpaff",
+        title=title,
+        paper=PAPER,
+        stages=(
+            Stage(
+                name="pretraining",
+                learning_rate=5e-4,
+                warmup_fraction=0.05,
+                **same,
+                **pretraining,
+            ),
+            Stage(
+                name="fine_tuning",
+                soft_label_weight=0.5,
+                **same,
+                **fine_tuning,
+            ),
         ),
-        Stage(
-            name="fine_tuning",
-            data="corpus",
-            epochs=10,
-            learning_rate=5e-4,
-            soft_label_weight=0.5,
-            objectives=(KL,),
-        ),
-    ),
-    student="lightpaff_mass_6_4_layer",
+        student=student,
+    )
+
+
+GPT2 = _on_text(
+    "soft labels of the next token, on any text, then on the task's",
+    "lightpaff_gpt2_4_layer_en",
+    # λ and the batch size are section 4.1's.
+    {"epochs": 1, "soft_label_weight": 0.4, "chunk_size": CHUNK_SIZE},
+    {
+        "epochs": 3,
+        "learning_rate": 1e-4,
+        "batch_size": 8,
+        "chunk_size": CHUNK_SIZE,
+    },
+)
+MASS = _on_text(
+    "soft labels of a hidden span's tokens, then of a translation's",
+    "lightpaff_mass_6_4_layer",
+    {"epochs": 3, "soft_label_weight": 0.7},  # λ, section 5.1
+    {"epochs": 10, "learning_rate": 5e-4},
 )
 
 RECIPE = Recipe(
     name="lightpaff",
     title="soft labels of masked tokens, then of the task",
-    paper="Song et al., 2020, https://arxiv.org/abs/2004.12817",
+    paper=PAPER,
     stages=(
         Stage(
             name="pretraining",

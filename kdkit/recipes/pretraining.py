@@ -14,6 +14,8 @@ An encoder-decoder learns to write the hidden half of a sentence (Song et al.,
 another.
 """
 
+import dataclasses
+
 from kdkit.training.stages import Stage
 
 STAGES = (
@@ -26,22 +28,13 @@ STAGES = (
         hard_label_weight=1.0,
     ),
 )
-SENTENCES = (
-    Stage(
-        name="pretraining",
-        data="corpus",
-        epochs=3,
-        learning_rate=5e-4,
-        warmup_fraction=0.05,
-        hard_label_weight=1.0,
-    ),
+# More than a model needs that has learned to read already.
+FROM_SCRATCH = tuple(
+    dataclasses.replace(stage, learning_rate=5e-4) for stage in STAGES
 )
-PAIRS = (
-    Stage(
-        name="fine_tuning",
-        data="corpus",
-        epochs=10,
-        learning_rate=5e-4,
-        hard_label_weight=1.0,
-    ),
+PAIRS = tuple(
+    dataclasses.replace(
+        stage, name="fine_tuning", epochs=10, warmup_fraction=0.1
+    )
+    for stage in FROM_SCRATCH
 )

@@ -2,11 +2,10 @@
 
 import dataclasses
 
-import keras
-
 from kdkit.data import PackedCorpus
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import next_token_training_batches
+from kdkit.training.token_metrics import TokenMaterial
 from kdkit.training.token_metrics import sum_over_tokens
 
 # Logits of evaluation that are there at one time, over batch, positions and
@@ -15,7 +14,7 @@ LOGITS_AT_ONCE = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
-class CausalMaterial:
+class CausalMaterial(TokenMaterial):
     """Packed text of which every token is predicted from those before it.
 
     Args:
@@ -27,18 +26,6 @@ class CausalMaterial:
     train: PackedCorpus
     held_out: PackedCorpus
     vocabulary_size: int
-    primary_metric = "perplexity"
-    larger_is_better = False
-    training_metrics = ()
-
-    @property
-    def label_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
-
-    def labeled_only(self):
-        return self  # what follows is the label
 
     def training_batches(self, stage, seed, first_epoch, features=None):
         return next_token_training_batches(

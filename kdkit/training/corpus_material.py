@@ -1,11 +1,6 @@
 """Running text as the material of a stage: masked-language modelling."""
 
 import dataclasses
-import math
-
-import keras
-import numpy as np
-import scipy.special
 
 from kdkit import models
 from kdkit.data import Masker
@@ -17,16 +12,17 @@ from kdkit.data import pack
 from kdkit.data import pack_stream
 from kdkit.data import plain_evaluation_batches
 from kdkit.data import plain_training_batches
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.training.causal_material import CausalMaterial
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.token_metrics import TokenMaterial
+from kdkit.training.token_metrics import sum_over_tokens
 
 EVALUATION_BATCH_SIZE = 16  # logits are as wide as the vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusMaterial:
+class CorpusMaterial(TokenMaterial):
     """Packed text, masked anew in every epoch.
 
     Args:
@@ -38,22 +34,6 @@ class CorpusMaterial:
     train: PackedCorpus
     held_out: PackedCorpus
     masker: Masker
-    primary_metric = "perplexity"
-    larger_is_better = False
-
-    @property
-    def training_metrics(self):
-        return []
-
-    @property
-    def label_loss(self):
-        # The mean over the tokens that count, however many a row has.
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
-
-    def labeled_only(self):
-        return self  # masked tokens are labels
 
     def training_batches(self, stage, seed, first_epoch, features=None):
         return masked_training_batches(
@@ -133,29 +113,17 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
         UsageError: if no token can be masked.
         RunError: if the loss is not finite.
     """
-    loss = correct = total = 0.0
-    batches = masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
-    for x, labels, weights in batches:
-        logits = np.asarray(predict(x), "float32")
-        labels, weights = labels.numpy(), weights.numpy()
-        chosen = np.take_along_axis(logits, labels[..., np.newaxis], -1)
-        likelihoods = chosen[..., 0] - scipy.special.logsumexp(logits, -1)
-        loss -= float((weights * likelihoods).sum())
-        correct += float((weights * (logits.argmax(-1) == labels)).sum())
-        total += float(weights.sum())
-    if not total:
+    sums = sum_over_tokens(
+        predict, masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
+    )
+    if not sums.total:
         raise UsageError(
             "No token of the text can be masked: the vocabulary spells none of "
             "its words. Use text of the model's language."
         )
-    if not math.isfinite(loss):
-        raise RunError(
-            "The loss on the held-out text is not finite: the model has "
-            "diverged."
-        )
     return {
-        "perplexity": math.exp(min(loss / total, 700.0)),
-        "masked_accuracy": correct / total,
+        "perplexity": sums.perplexity(),
+        "masked_accuracy": sums.accuracy,
     }
 
 

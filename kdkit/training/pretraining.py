@@ -28,6 +28,7 @@ from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_languages
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
@@ -87,7 +88,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
                         loaded.tokenizer,
                         partial,
                         settings.corpus.sequence_length,
-                        getattr(settings.corpus, "sides", (None, None)),
+                        _sides(settings.corpus),
                     )
                 else:
                     models.save_encoder(loaded.model, loaded.tokenizer, partial)
@@ -99,6 +100,11 @@ def _arm_name(model):
     if models.is_encoder_decoder(model):
         return "encoder_decoder"
     return "decoder" if models.is_causal(model) else "encoder"
+
+
+def _sides(corpus):
+    """What the model reads and writes, where it learned from pairs."""
+    return corpus.sides if isinstance(corpus, PairSettings) else (None, None)
 
 
 def _load_text(settings, loaded, directory):

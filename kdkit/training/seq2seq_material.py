@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import keras
 import numpy as np
 
 from kdkit.data import EncodedSentences
@@ -18,6 +17,7 @@ from kdkit.data import span_evaluation_batches
 from kdkit.errors import UsageError
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.token_metrics import TokenMaterial
 from kdkit.training.token_metrics import sum_over_tokens
 
 # Of a batch of evaluation, whose logits are as wide as the vocabulary.
@@ -83,7 +83,7 @@ class HeldOutPairs:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seq2SeqMaterial:
+class Seq2SeqMaterial(TokenMaterial):
     """What an encoder-decoder learns to write, and what it is measured on.
 
     Args:
@@ -94,19 +94,6 @@ class Seq2SeqMaterial:
 
     batches: Callable
     held_out: HeldOutSentences | HeldOutPairs
-    primary_metric = "perplexity"
-    larger_is_better = False
-    training_metrics = ()
-
-    @property
-    def label_loss(self):
-        # The mean over the tokens that count, however many a row has.
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
-
-    def labeled_only(self):
-        return self  # tokens are labels
 
     def training_batches(self, stage, seed, first_epoch, features=None):
         return self.batches(

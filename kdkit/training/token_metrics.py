@@ -1,8 +1,9 @@
-"""How well a language model predicts the tokens of batches."""
+"""Materials whose labels are tokens, and how well these are predicted."""
 
 import dataclasses
 import math
 
+import keras
 import tensorflow as tf
 
 from kdkit.errors import RunError
@@ -32,6 +33,24 @@ class TokenSums:
         if count is None:
             count = self.total
         return math.exp(min(self.loss / count, 700.0))
+
+
+class TokenMaterial:
+    """What materials share whose labels are tokens of the text itself."""
+
+    primary_metric = "perplexity"
+    larger_is_better = False
+    training_metrics = ()
+
+    @property
+    def label_loss(self):
+        # The mean over the tokens that count, however many a row has.
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def labeled_only(self):
+        return self  # no row is without labels
 
 
 def sum_over_tokens(predict, batches) -> TokenSums:

@@ -39,7 +39,7 @@ def text(tmp_path_factory):
 
 
 def of_sentences(text, **changes):
-    (stage,) = pretraining.SENTENCES
+    (stage,) = pretraining.FROM_SCRATCH
     return PretrainSettings(
         **{
             "corpus": SentenceSettings(
