@@ -25,13 +25,13 @@ from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
 from kdkit.training import pretrain
+from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import without_teacher
 from kdkit.training.seq2seq_material import check_languages
 
 # The options of these families, and of no other.

@@ -28,6 +28,7 @@ from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
+from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import read_config
@@ -35,7 +36,6 @@ from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.transfer_settings import CacheSettings
 
 
