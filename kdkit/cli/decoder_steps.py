@@ -32,7 +32,7 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.seq2seq_material import check_languages
+from kdkit.training.seq2seq_material import check_vocabulary
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -356,7 +356,7 @@ def _check(steps, options):
                 check_same_ids(load_tokenizer(places[0]), tokenizer)
                 if options.model == "mass":
                     for settings in steps.runs().values():
-                        check_languages(settings.corpus, tokenizer)
+                        check_vocabulary(settings.corpus, tokenizer)
 
 
 def _check_positions(name, settings):

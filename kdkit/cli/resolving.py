@@ -143,7 +143,7 @@ def pretrain_settings(options) -> PretrainSettings:
         options, "corpus", "column", "held_out", "one_document",
         "detokenizer", "model", "student", "tokenizer", "vocabulary_size",
         "recipe", "teacher", "parity", "stage", "pairs", "pair_columns",
-        "languages",
+        "languages", "separate_vocabularies",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
@@ -177,6 +177,7 @@ def pretrain_settings(options) -> PretrainSettings:
             stages=stages,
             tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
+            separate_vocabularies=bool(options.separate_vocabularies),
             teacher=absolute(options.teacher),
             recipe=options.recipe,
             # Batches of sentences have many shapes.

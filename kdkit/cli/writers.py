@@ -35,7 +35,8 @@ class OpenedWriter:
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.MassTokenizer` or
+            `kdkit.models.TokenizerPair`.
         text: `SentenceSettings` or `PairSettings` of the run that it is of, or
             `None`.
         languages: tuple of two strings or `None`s. What it reads and writes.
@@ -113,7 +114,11 @@ def languages_of(options, opened) -> tuple[str | None, str | None]:
                 f"written. Received: {' '.join(options.languages)}."
             )
         return tuple(options.languages)
-    known = opened.tokenizer.languages
+    known = dict.fromkeys(
+        language
+        for one in models.tokenizers_of_sides(opened.tokenizer)
+        for language in one.languages
+    )
     if known and None in opened.languages:
         raise UsageError(
             "The model knows several languages. Expected --languages SOURCE "

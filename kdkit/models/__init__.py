@@ -48,6 +48,8 @@ from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.sentence_pieces import train_sentence_pieces
 from kdkit.models.students import student
 from kdkit.models.students import student_config
+from kdkit.models.tokenizer_pair import TokenizerPair
+from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
@@ -68,6 +70,7 @@ __all__ = [
     "MassSeq2SeqLMPreprocessor",
     "MassTokenizer",
     "Preset",
+    "TokenizerPair",
     "add_head",
     "architecture",
     "backbone_of",
@@ -105,5 +108,6 @@ __all__ = [
     "student_config",
     "student_of_blocks",
     "token_embeddings",
+    "tokenizers_of_sides",
     "train_byte_pairs",
 ]

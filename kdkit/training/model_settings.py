@@ -37,7 +37,8 @@ class MassSettings:
     Args:
         encoder_num_layers, decoder_num_layers, hidden_dim, num_heads,
             intermediate_dim, max_sequence_length, dropout, tied_output: as in
-            `kdkit.models.MassConfig`. The vocabulary is the tokenizer's.
+            `kdkit.models.MassConfig`. The vocabulary, or both, is the
+            tokenizer's.
     """
 
     encoder_num_layers: int
@@ -161,5 +162,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
     sizes = dataclasses.asdict(config)
     del sizes["vocabulary_size"]
     if isinstance(config, MassConfig):
+        del sizes["decoder_vocabulary_size"]
         return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)

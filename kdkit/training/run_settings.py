@@ -106,6 +106,8 @@ class PretrainSettings:
         vocabulary_size: int or `None`. Of a decoder or an encoder-decoder with
             random weights: a byte-pair tokenizer of so many tokens is trained
             on the corpus, in `tokenizer/`.
+        separate_vocabularies: bool. Whether it is one of the sources and
+            another, as large, of the targets of pairs.
         teacher: string or `None`. A pretrained encoder that the model learns
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
@@ -123,6 +125,7 @@ class PretrainSettings:
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
     vocabulary_size: int | None = None
+    separate_vocabularies: bool = False
     teacher: str | None = None
     recipe: str | None = None
     seed: int = 0
@@ -185,6 +188,21 @@ class PretrainSettings:
             raise UsageError(
                 "A vocabulary is trained for decoders and encoder-decoders. "
                 f"Received: family={self.model.family!r}. Name a tokenizer."
+            )
+        if not self.separate_vocabularies:
+            return
+        if not isinstance(self.corpus, PairSettings):
+            raise UsageError(
+                "Two vocabularies are of the two sides of pairs. The words of "
+                "a hidden span stand on both sides, so that sentences need a "
+                "joint one. Received: separate_vocabularies=True, "
+                f"{type(self.corpus).__name__}. Use --pairs, or leave it out."
+            )
+        if self.vocabulary_size is None:
+            raise UsageError(
+                "separate_vocabularies is of vocabularies that are trained, "
+                "each of so many tokens. Expected --vocabulary-size N. "
+                "Received: none."
             )
 
 
