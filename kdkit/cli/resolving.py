@@ -12,6 +12,7 @@ from kdkit.cli.choosing import wanted_stages
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
+from kdkit.cli.lengths import with_rows_that_fit
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
@@ -183,6 +184,7 @@ def pretrain_settings(options) -> PretrainSettings:
             # Batches of sentences have many shapes.
             jit_compile=UPDATE if of_sentences else True,
         )
+        return with_rows_that_fit(_finish(settings, options), options)
     return _finish(settings, options)
 
 

@@ -82,9 +82,9 @@ def open_writer(place, options) -> OpenedWriter:
         languages = (
             text.sides if isinstance(text, PairSettings) else (None,) * 2
         )
-        return OpenedWriter(
-            file, file_tokenizer(place, options), text, languages
-        )
+        tokenizer = file_tokenizer(place, options)
+        models.check_sentence_pieces(tokenizer)
+        return OpenedWriter(file, tokenizer, text, languages)
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "

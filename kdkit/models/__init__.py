@@ -49,11 +49,13 @@ from kdkit.models.sentence_pieces import train_sentence_pieces
 from kdkit.models.students import student
 from kdkit.models.students import student_config
 from kdkit.models.tokenizer_pair import TokenizerPair
+from kdkit.models.tokenizer_pair import check_sentence_pieces
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
+from kdkit.models.tokens import tokenizer_of_family
 
 __all__ = [
     "HEADS",
@@ -76,6 +78,7 @@ __all__ = [
     "backbone_of",
     "byte_pair_files",
     "check_same_ids",
+    "check_sentence_pieces",
     "choose_blocks",
     "family_tokenizer",
     "frozen_pooler",
@@ -108,6 +111,7 @@ __all__ = [
     "student_config",
     "student_of_blocks",
     "token_embeddings",
+    "tokenizer_of_family",
     "tokenizers_of_sides",
     "train_byte_pairs",
 ]

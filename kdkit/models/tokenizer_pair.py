@@ -5,6 +5,7 @@ import pathlib
 
 import keras_hub
 
+from kdkit.errors import UsageError
 from kdkit.models.sentence_pieces import MassTokenizer
 
 # Where a preset keeps the decoder's, if there are two. As keras-hub does, the
@@ -44,6 +45,24 @@ def tokenizers_of_sides(tokenizer) -> tuple:
     if isinstance(tokenizer, TokenizerPair):
         return tokenizer.encoder, tokenizer.decoder
     return tokenizer, tokenizer
+
+
+def check_sentence_pieces(tokenizer) -> None:
+    """Refuses a tokenizer that an encoder-decoder does not read the tokens of.
+
+    Args:
+        tokenizer: a keras-hub tokenizer, or a `TokenizerPair`.
+
+    Raises:
+        UsageError: (a `ValueError`) unless it is a `MassTokenizer`, or two.
+    """
+    for one in tokenizers_of_sides(tokenizer):
+        if not isinstance(one, MassTokenizer):
+            raise UsageError(
+                "An encoder-decoder reads the tokens of a MassTokenizer, which "
+                "has a mask and languages. Received: a "
+                f"{type(one).__name__}. Name that of another encoder-decoder."
+            )
 
 
 def tokenizer_of(preprocessor):

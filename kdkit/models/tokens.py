@@ -42,6 +42,22 @@ def family_tokenizer(model, tokenizer):
         UsageError: (a `ValueError`) if there is none.
     """
     family = family_of(getattr(model, "backbone", model))
+    return tokenizer_of_family(family, tokenizer)
+
+
+def tokenizer_of_family(family, tokenizer):
+    """As `family_tokenizer`, for a model that is not built yet.
+
+    Args:
+        family: `kdkit.families.Family`, or `None` for a model of no known one.
+        tokenizer: as in `family_tokenizer`.
+
+    Returns:
+        As `family_tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
     if family is None or isinstance(tokenizer, family.tokenizer):
         return tokenizer
     if (

@@ -138,6 +138,13 @@ class ModelSettings:
         """Whether a tokenizer is chosen for it, since it brings none."""
         return self.num_layers is not None or self.mass is not None
 
+    @property
+    def num_positions(self) -> int | None:
+        """Those of a model with random weights, `None` for others."""
+        if not self.has_random_weights:
+            return None
+        return (self.mass or self).max_sequence_length
+
     def config(self):
         """The sizes, as `kdkit.models.student` takes them."""
         if self.mass is not None:

@@ -28,6 +28,7 @@ from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_tokenizer import keep_tokenizer
 from kdkit.training.run_tokenizer import make_tokenizer
+from kdkit.training.run_tokenizer import readable_tokenizer
 from kdkit.training.run_tokenizer import vocabulary_sizes
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
@@ -191,22 +192,10 @@ def _make_model(
             tokenizer = teacher.tokenizer
         else:
             tokenizer = make_tokenizer(settings, tokenizer_directory)
-        backbone = _student(model, tokenizer)
-        # Refuses what none can read.
-        tokenizer = models.family_tokenizer(backbone, tokenizer)
+        tokenizer = readable_tokenizer(model, tokenizer)
+        backbone = models.student(model.config(), **vocabulary_sizes(tokenizer))
     made = models.language_model(backbone) if has_head else backbone
     return LoadedModel(made, tokenizer, False)
-
-
-def _student(settings, tokenizer):
-    """A model with random weights, for one vocabulary or two."""
-    is_pair = isinstance(tokenizer, models.TokenizerPair)
-    if is_pair and settings.mass is None:
-        raise UsageError(
-            "Only an encoder-decoder has two vocabularies. Received: two, for "
-            f"a model of family={settings.family!r}. Use a joint one."
-        )
-    return models.student(settings.config(), **vocabulary_sizes(tokenizer))
 
 
 def _check_fit(settings, teacher, model):

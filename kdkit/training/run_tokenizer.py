@@ -5,8 +5,11 @@ import keras_hub
 from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
 from kdkit.files import staged
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.seq2seq_material import check_vocabulary
 
 
 def make_tokenizer(settings: PretrainSettings, directory):
@@ -51,6 +54,39 @@ def keep_tokenizer(tokenizer, directory) -> None:
     if not directory.is_dir():
         with staged(directory) as partial:
             models.save_tokenizer(tokenizer, partial)
+
+
+def readable_tokenizer(model: ModelSettings, tokenizer):
+    """Returns a tokenizer as the class that goes with a model.
+
+    Args:
+        model: `ModelSettings` with sizes.
+        tokenizer: as `make_tokenizer` returns it.
+
+    Raises:
+        UsageError: if the model does not read its tokens.
+    """
+    if model.mass is not None:
+        models.check_sentence_pieces(tokenizer)
+        return tokenizer
+    return models.tokenizer_of_family(ALL_FAMILIES.get(model.family), tokenizer)
+
+
+def check_tokenizer(settings: PretrainSettings) -> None:
+    """Refuses a tokenizer that the model of a run does not read.
+
+    Args:
+        settings: `PretrainSettings`. Nothing is checked where none is named.
+
+    Raises:
+        UsageError: if there is none in the place, or it does not fit.
+    """
+    if settings.tokenizer is None:
+        return
+    tokenizer = models.load_tokenizer(settings.tokenizer)
+    readable_tokenizer(settings.model, tokenizer)
+    if settings.reads_sentences:
+        check_vocabulary(settings.corpus, tokenizer)
 
 
 def vocabulary_sizes(tokenizer) -> dict[str, int]:

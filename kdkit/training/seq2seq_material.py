@@ -15,7 +15,6 @@ from kdkit.data import pair_evaluation_batches
 from kdkit.data import span_batches
 from kdkit.data import span_evaluation_batches
 from kdkit.errors import UsageError
-from kdkit.models import MassTokenizer
 from kdkit.models import TokenizerPair
 from kdkit.models import tokenizers_of_sides
 from kdkit.training.sentence_settings import PairSettings
@@ -147,21 +146,10 @@ def check_vocabulary(
 
     Raises:
         UsageError: if a language has no token, no language is named where the
-            vocabulary has some, spans are hidden and there are two
-            vocabularies, or a tokenizer is of another class.
+            vocabulary has some, or spans are hidden and there are two
+            vocabularies.
     """
     tokenizers = tokenizers_of_sides(tokenizer)
-    foreign = [
-        type(one).__name__
-        for one in tokenizers
-        if not isinstance(one, MassTokenizer)
-    ]
-    if foreign:
-        raise UsageError(
-            "An encoder-decoder reads the tokens of a MassTokenizer, which has "
-            f"a mask and languages. Received: {foreign[0]}. Train one by "
-            "--vocabulary-size N."
-        )
     is_pair = isinstance(tokenizer, TokenizerPair)
     if is_pair and isinstance(settings, SentenceSettings):
         raise UsageError(

@@ -222,7 +222,7 @@ SPAN = "The words of a hidden span stand on both sides"
                 *("pretrain", "--corpus", "EN", "--tokenizer", "RUN"),
                 *("--student", "lightpaff_gpt2_4_layer_en", *NEW[2:]),
             ],
-            "Only an encoder-decoder has two vocabularies",
+            "GPT-2 does not read the tokens of a TokenizerPair",
         ),
         (
             [
