@@ -114,11 +114,7 @@ def languages_of(options, opened) -> tuple[str | None, str | None]:
                 f"written. Received: {' '.join(options.languages)}."
             )
         return tuple(options.languages)
-    known = dict.fromkeys(
-        language
-        for one in models.tokenizers_of_sides(opened.tokenizer)
-        for language in one.languages
-    )
+    known = models.languages_of(opened.tokenizer)
     if known and None in opened.languages:
         raise UsageError(
             "The model knows several languages. Expected --languages SOURCE "

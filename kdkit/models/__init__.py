@@ -50,6 +50,7 @@ from kdkit.models.students import student
 from kdkit.models.students import student_config
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import check_sentence_pieces
+from kdkit.models.tokenizer_pair import languages_of
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
@@ -91,6 +92,7 @@ __all__ = [
     "is_causal",
     "is_encoder_decoder",
     "language_model",
+    "languages_of",
     "load_classifier",
     "load_encoder",
     "load_language_model",

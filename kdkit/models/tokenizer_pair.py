@@ -47,6 +47,18 @@ def tokenizers_of_sides(tokenizer) -> tuple:
     return tokenizer, tokenizer
 
 
+def languages_of(tokenizer) -> list[str]:
+    """Returns the languages that have a token, on either side.
+
+    Args:
+        tokenizer: `MassTokenizer` or `TokenizerPair`.
+    """
+    sides = tokenizers_of_sides(tokenizer)
+    return list(
+        dict.fromkeys(language for one in sides for language in one.languages)
+    )
+
+
 def check_sentence_pieces(tokenizer) -> None:
     """Refuses a tokenizer that an encoder-decoder does not read the tokens of.
 

@@ -16,6 +16,7 @@ from kdkit.data import span_batches
 from kdkit.data import span_evaluation_batches
 from kdkit.errors import UsageError
 from kdkit.models import TokenizerPair
+from kdkit.models import languages_of
 from kdkit.models import tokenizers_of_sides
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
@@ -149,7 +150,6 @@ def check_vocabulary(
             vocabulary has some, or spans are hidden and there are two
             vocabularies.
     """
-    tokenizers = tokenizers_of_sides(tokenizer)
     is_pair = isinstance(tokenizer, TokenizerPair)
     if is_pair and isinstance(settings, SentenceSettings):
         raise UsageError(
@@ -158,9 +158,7 @@ def check_vocabulary(
             "one vocabulary to read by and another to write by. Use --pairs, "
             "or a model with a joint one."
         )
-    known = dict.fromkeys(
-        language for one in tokenizers for language in one.languages
-    )
+    known = languages_of(tokenizer)
     if known and not settings.languages:
         raise UsageError(
             "The vocabulary has tokens of languages, and none is named for the "
@@ -168,7 +166,7 @@ def check_vocabulary(
             "Received: none."
         )
     if isinstance(settings, PairSettings):
-        named = zip(tokenizers, settings.sides, strict=True)
+        named = zip(tokenizers_of_sides(tokenizer), settings.sides, strict=True)
     else:
         named = ((tokenizer, language) for language in settings.languages)
     for one, language in named:
