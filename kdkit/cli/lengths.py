@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from kdkit.errors import UsageError
 from kdkit.models import model_files
 from kdkit.training.run_settings import PretrainSettings
 
@@ -42,7 +43,10 @@ def _positions(settings):
 
 def _saved_positions(place):
     """What the config of a preset directory says."""
-    directory = model_files(place)
+    try:
+        directory = model_files(place)
+    except UsageError:  # told where the model is loaded
+        return None
     file = directory and directory / "config.json"
     if file is None or not file.is_file():
         return None
