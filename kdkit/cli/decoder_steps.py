@@ -25,14 +25,16 @@ from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
 from kdkit.training import pretrain
+from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import without_teacher
-from kdkit.training.seq2seq_material import check_languages
+from kdkit.training.run_tokenizer import check_tokenizer
+from kdkit.training.seq2seq_material import check_vocabulary
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -344,6 +346,10 @@ def _check(steps, options):
                 settings.corpus.check()
             with check():
                 _check_positions(name, settings)
+            with check():
+                check_sizes(settings.model)
+            with check():
+                check_tokenizer(settings)
         for place in places:
             with check():
                 has_one, expected = KINDS[options.model]
@@ -356,15 +362,13 @@ def _check(steps, options):
                 check_same_ids(load_tokenizer(places[0]), tokenizer)
                 if options.model == "mass":
                     for settings in steps.runs().values():
-                        check_languages(settings.corpus, tokenizer)
+                        check_vocabulary(settings.corpus, tokenizer)
 
 
 def _check_positions(name, settings):
-    if not settings.model.has_random_weights:
-        return
     length = settings.corpus.sequence_length
-    positions = (settings.model.mass or settings.model).max_sequence_length
-    if length > positions:
+    positions = settings.model.num_positions
+    if positions is not None and length > positions:
         field = "mass." if settings.model.mass else ""
         raise UsageError(
             f"Step {name!r}: rows of {length} tokens are longer than the "

@@ -109,10 +109,21 @@ def file_tokenizer(place, options):
 
 
 def tokenizer_for(place, options):
-    """The tokenizer of --tokenizer, or of the run that a file belongs to."""
+    """The tokenizer of --tokenizer, or of the run that a file belongs to.
+
+    Raises:
+        UsageError: if it is of two vocabularies and the file has one.
+    """
     source = options.tokenizer
     if source is None and place.run is not None:
         source = place.run.path
     if source is None:
         return None
-    return models.load_tokenizer(source)
+    tokenizer = models.load_tokenizer(source)
+    is_pair = isinstance(tokenizer, models.TokenizerPair)
+    if is_pair and not export.reads_sources(place.path):
+        raise UsageError(
+            f"{source} has two vocabularies, those of an encoder-decoder. "
+            f"Received: {place.path}, which has one. Name another --tokenizer."
+        )
+    return tokenizer

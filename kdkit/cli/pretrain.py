@@ -26,6 +26,9 @@ example:
       --run-dir runs/mass
   kdkit pretrain --pairs train.en train.de --languages en de \\
       --held-out val.en val.de --model runs/mass --run-dir runs/en_de
+  kdkit pretrain --pairs train.en train.de --vocabulary-size 40000 \\
+      --separate-vocabularies --student lightpaff_mass_6_4_layer \\
+      --run-dir runs/en_de_from_scratch
 """
 
 from kdkit.cli import options as shared
@@ -60,6 +63,13 @@ def add_arguments(parser):
         metavar="N",
         help="in place of --tokenizer, for a decoder or an encoder-decoder: "
         "train a byte-pair tokenizer of so many tokens on the text",
+    )
+    parser.add_argument(
+        "--separate-vocabularies",
+        action="store_const",
+        const=True,
+        help="for --pairs and --vocabulary-size: train a tokenizer of so many "
+        "tokens on each side, in place of a joint one",
     )
     parser.add_argument(
         "--recipe",

@@ -12,6 +12,7 @@ from kdkit.cli.choosing import wanted_stages
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
+from kdkit.cli.lengths import with_rows_that_fit
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
@@ -28,6 +29,7 @@ from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
+from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import read_config
@@ -35,7 +37,6 @@ from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.transfer_settings import CacheSettings
 
 
@@ -143,7 +144,7 @@ def pretrain_settings(options) -> PretrainSettings:
         options, "corpus", "column", "held_out", "one_document",
         "detokenizer", "model", "student", "tokenizer", "vocabulary_size",
         "recipe", "teacher", "parity", "stage", "pairs", "pair_columns",
-        "languages",
+        "languages", "separate_vocabularies",
     )  # fmt: skip
     if options.config:
         settings = from_dict(PretrainSettings, read_config(options.config))
@@ -177,11 +178,13 @@ def pretrain_settings(options) -> PretrainSettings:
             stages=stages,
             tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
+            separate_vocabularies=bool(options.separate_vocabularies),
             teacher=absolute(options.teacher),
             recipe=options.recipe,
             # Batches of sentences have many shapes.
             jit_compile=UPDATE if of_sentences else True,
         )
+        return with_rows_that_fit(_finish(settings, options), options)
     return _finish(settings, options)
 
 

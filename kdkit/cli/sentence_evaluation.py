@@ -18,7 +18,7 @@ from kdkit.training.evaluation import make_forward
 from kdkit.training.making import check_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.seq2seq_material import check_languages
+from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_held_out
 from kdkit.training.seq2seq_material import token_metrics
 
@@ -135,7 +135,7 @@ def _check_combination(options):
 
 def _check_text(text, options, opened):
     """Refuses text that the model cannot read, and files what they cannot."""
-    check_languages(text, opened.tokenizer)
+    check_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
         check_length(text.sequence_length, opened.model, "--sequence-length ")
     elif isinstance(text, SentenceSettings):

@@ -141,6 +141,7 @@ def _settings_on_text(options):
                 "stage": None,
                 "tokenizer": None,
                 "vocabulary_size": None,
+                "separate_vocabularies": None,
             }
         )
     )

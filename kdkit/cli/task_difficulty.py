@@ -15,6 +15,7 @@ from kdkit.data import masked_evaluation_batches
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import open_packed
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
@@ -24,6 +25,9 @@ from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import pretrain
 from kdkit.training.corpus_material import EVALUATION_BATCH_SIZE
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_positions
+from kdkit.training.making import check_sizes
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.seen_tokens import masked_share
@@ -67,6 +71,7 @@ def compare_difficulty(options) -> None:
         UsageError: if a setting is wrong, before anything is run.
     """
     settings = difficulty_settings(options)
+    _check(settings)
     for name, of_run in settings.items():
         path = pathlib.Path(options.run_dir, name)
         print(f"\n{ROWS[name].title}: {path}", flush=True)
@@ -142,6 +147,22 @@ def difficulty_settings(options) -> dict[str, PretrainSettings]:
     return {
         name: override(of_run, options.set) for name, of_run in settings.items()
     }
+
+
+def _check(settings):
+    """Tells what would stop a later run before the first one begins."""
+    with all_mistakes() as check:
+        for of_run in settings.values():
+            with check():
+                of_run.corpus.check()
+            with check():
+                check_sizes(of_run.model)
+            with check():
+                check_positions(
+                    of_run.corpus.sequence_length,
+                    of_run.model.num_positions,
+                    CORPUS_LENGTH,
+                )
 
 
 def _measured(name, settings, path):

@@ -35,7 +35,8 @@ class OpenedWriter:
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.MassTokenizer` or
+            `kdkit.models.TokenizerPair`.
         text: `SentenceSettings` or `PairSettings` of the run that it is of, or
             `None`.
         languages: tuple of two strings or `None`s. What it reads and writes.
@@ -81,9 +82,9 @@ def open_writer(place, options) -> OpenedWriter:
         languages = (
             text.sides if isinstance(text, PairSettings) else (None,) * 2
         )
-        return OpenedWriter(
-            file, file_tokenizer(place, options), text, languages
-        )
+        tokenizer = file_tokenizer(place, options)
+        models.check_sentence_pieces(tokenizer)
+        return OpenedWriter(file, tokenizer, text, languages)
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "
@@ -113,7 +114,7 @@ def languages_of(options, opened) -> tuple[str | None, str | None]:
                 f"written. Received: {' '.join(options.languages)}."
             )
         return tuple(options.languages)
-    known = opened.tokenizer.languages
+    known = models.languages_of(opened.tokenizer)
     if known and None in opened.languages:
         raise UsageError(
             "The model knows several languages. Expected --languages SOURCE "

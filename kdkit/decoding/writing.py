@@ -11,6 +11,7 @@ from kdkit.decoding.beams import make_beam_search
 from kdkit.decoding.file_search import search_file
 from kdkit.errors import UsageError
 from kdkit.export import LiteRTSeq2Seq
+from kdkit.models import tokenizers_of_sides
 
 TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
 
@@ -24,7 +25,8 @@ class TextWriter:
     Args:
         model: `kdkit.models.MassSeq2SeqLM`, or `kdkit.export.LiteRTSeq2Seq` of
             its file.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.MassTokenizer`, or the
+            `kdkit.models.TokenizerPair` of a model with two vocabularies.
         languages: tuple of two strings or `None`s. What is read and what is
             written.
         beams: `Beams`.
@@ -46,13 +48,13 @@ class TextWriter:
     """
 
     def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
-        self._tokenizer = tokenizer
+        self._reading, self._writing = tokenizers_of_sides(tokenizer)
         self._source, target = languages
         self._max_length = max_length
         self.num_truncated = 0
-        self._first = tokenizer.language_token_id(target)
+        self._first = self._writing.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
-        tokenizer.language_token_id(self._source)  # refuses unknown ones
+        self._reading.language_token_id(self._source)  # refuses unknown ones
         is_file = isinstance(model, LiteRTSeq2Seq)
         positions = (
             model.room if is_file else model.backbone.max_sequence_length
@@ -63,11 +65,12 @@ class TextWriter:
                 f"Received: max_length={max_length}."
             )
         make = _search_in_file if is_file else make_beam_search
-        self._search = make(model, beams, max_length, tokenizer.end_token_id)
+        end = self._writing.end_token_id
+        self._search = make(model, beams, max_length, end)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         sources = encode_sentences(
-            texts, self._tokenizer, self._max_length, self._source
+            texts, self._reading, self._max_length, self._source
         )
         self.num_truncated += sources.num_truncated
         written = {}
@@ -85,11 +88,11 @@ class TextWriter:
     def _text(self, token_ids):
         """The text of what was found, without its first token and its end."""
         new = np.asarray(token_ids)[1:]
-        (ends,) = np.nonzero(new == self._tokenizer.end_token_id)
+        (ends,) = np.nonzero(new == self._writing.end_token_id)
         if len(ends):
             new = new[: ends[0]]
         # Bytes spell all white space there is, and a text is one line.
-        return " ".join(self._tokenizer.detokenize(new).split())
+        return " ".join(self._writing.detokenize(new).split())
 
 
 def _search_in_file(file, beams, max_length, end_token_id):

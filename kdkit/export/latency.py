@@ -174,9 +174,11 @@ def _call(model, batch_size, sequence_length, seed):
         return model.invoke
     rng = np.random.default_rng(seed)
     tokens = rng.integers(model.vocabulary_size, size=sequence_length)
+    # Its vocabulary may be another, of which a file does not tell the size.
+    source = rng.integers(FEWEST_TOKENS, size=sequence_length)
 
     def sentence():
-        model.read_source(tokens)
+        model.read_source(source)
         for token in tokens:
             model.step(token)
 

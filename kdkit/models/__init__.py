@@ -48,10 +48,15 @@ from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.sentence_pieces import train_sentence_pieces
 from kdkit.models.students import student
 from kdkit.models.students import student_config
+from kdkit.models.tokenizer_pair import TokenizerPair
+from kdkit.models.tokenizer_pair import check_sentence_pieces
+from kdkit.models.tokenizer_pair import languages_of
+from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import check_same_ids
 from kdkit.models.tokens import family_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
+from kdkit.models.tokens import tokenizer_of_family
 
 __all__ = [
     "HEADS",
@@ -68,11 +73,13 @@ __all__ = [
     "MassSeq2SeqLMPreprocessor",
     "MassTokenizer",
     "Preset",
+    "TokenizerPair",
     "add_head",
     "architecture",
     "backbone_of",
     "byte_pair_files",
     "check_same_ids",
+    "check_sentence_pieces",
     "choose_blocks",
     "family_tokenizer",
     "frozen_pooler",
@@ -85,6 +92,7 @@ __all__ = [
     "is_causal",
     "is_encoder_decoder",
     "language_model",
+    "languages_of",
     "load_classifier",
     "load_encoder",
     "load_language_model",
@@ -105,5 +113,7 @@ __all__ = [
     "student_config",
     "student_of_blocks",
     "token_embeddings",
+    "tokenizer_of_family",
+    "tokenizers_of_sides",
     "train_byte_pairs",
 ]

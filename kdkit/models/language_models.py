@@ -18,6 +18,9 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.tokenizer_pair import TokenizerPair
+from kdkit.models.tokenizer_pair import tokenizer_of
+from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import family_tokenizer
 
 
@@ -132,7 +135,7 @@ def load_language_model(source) -> LoadedModel:
     cls = _keras_hub_class(path)
     if cls is not None:
         model = cls.from_preset(str(find_preset_directory(path)))
-        tokenizer, languages = model.preprocessor.tokenizer, (None, None)
+        tokenizer, languages = tokenizer_of(model.preprocessor), (None, None)
         if is_encoder_decoder(model):
             languages = (
                 model.preprocessor.source_language,
@@ -175,7 +178,8 @@ def save_language_model(
     Args:
         model: a model as `language_model` returns it.
         tokenizer: the tokenizer of its family, or another of word pieces for a
-            model that reads those.
+            model that reads those; for an encoder-decoder a `MassTokenizer` or
+            a `TokenizerPair`.
         path: string or path of the directory.
         sequence_length: int. Length that the preprocessor pads and cuts to,
             each side of an encoder-decoder's.
@@ -186,12 +190,18 @@ def save_language_model(
         UsageError: if the tokenizer is of another size than the model.
     """
     tokenizer = family_tokenizer(model, tokenizer)
-    if tokenizer.vocabulary_size() > model.backbone.vocabulary_size:
-        raise UsageError(
-            "The tokenizer has more pieces than the model has embeddings. "
-            f"Received: {tokenizer.vocabulary_size()} pieces, "
-            f"{model.backbone.vocabulary_size} embeddings."
-        )
+    encoder, decoder = tokenizers_of_sides(tokenizer)
+    backbone = model.backbone
+    own = getattr(backbone, "decoder_vocabulary_size", None)
+    for one, size in (
+        (encoder, backbone.vocabulary_size),
+        (decoder, own or backbone.vocabulary_size),
+    ):
+        if one.vocabulary_size() > size:
+            raise UsageError(
+                "The tokenizer has more pieces than the model has embeddings. "
+                f"Received: {one.vocabulary_size()} pieces, {size} embeddings."
+            )
     # A copy, since what is saved of a compiled model includes its optimiser.
     copy = type(model).from_config(model.get_config())
     copy.set_weights(model.get_weights())
@@ -204,7 +214,9 @@ def save_language_model(
             "source_language": source_language,
             "target_language": target_language,
         }
-    copy.preprocessor = type(model).preprocessor_cls(tokenizer, **lengths)
+    if isinstance(tokenizer, TokenizerPair):
+        lengths["decoder_tokenizer"] = tokenizer.decoder
+    copy.preprocessor = type(model).preprocessor_cls(encoder, **lengths)
     copy.save_to_preset(str(path))
 
 

@@ -19,6 +19,7 @@ from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
+from kdkit.models.tokenizer_pair import load_preset_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 
 WHERE = (
@@ -40,8 +41,9 @@ class LoadedModel:
 
     Args:
         model: `keras.Model`. A classifier whose outputs are logits.
-        tokenizer: a `keras_hub.tokenizers.Tokenizer`, or `None` where the file
-            has none.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`, the
+            `kdkit.models.TokenizerPair` of an encoder-decoder with two
+            vocabularies, or `None` where the file has none.
         has_trained_head: bool. Whether the classifier's head came with the
             weights. `False` for a pretrained encoder, whose head is random.
         languages: tuple of two strings or `None`s. Of an encoder-decoder, what
@@ -139,6 +141,9 @@ def _first_sentence(error):
 def load_tokenizer(source):
     """Loads the tokenizer of a run, a preset directory or a vocabulary.
 
+    An encoder-decoder without a joint vocabulary has a
+    `kdkit.models.TokenizerPair`.
+
     Args:
         source: string or path. A `.txt` file holds one word piece a line; it
             is taken as lower-cased unless a piece has a capital letter. A
@@ -162,7 +167,7 @@ def load_tokenizer(source):
         )
         return classifier.preprocessor.tokenizer
     _check_convertible(path)
-    return keras_hub.tokenizers.Tokenizer.from_preset(str(path))
+    return load_preset_tokenizer(path)
 
 
 def _wordpiece_tokenizer(path):

@@ -82,22 +82,23 @@ class MassBackbone(keras_hub.models.Backbone):
             "max_sequence_length": max_sequence_length,
         }
         _check(sizes, decoder_vocabulary_size)
-        embeddings = {
-            "output_dim": hidden_dim,
-            "embeddings_initializer": _initializer(),
-            "dtype": dtype,
-        }
+        embeddings = {"output_dim": hidden_dim, "dtype": dtype}
         # The decoder's stands where keras-hub looks for what predicts tokens.
         self.token_embedding = keras_hub.layers.ReversibleEmbedding(
             decoder_vocabulary_size or vocabulary_size,
             tie_weights=tied_output,
+            embeddings_initializer=_initializer(),
             name="token_embedding",
             **embeddings,
         )
         self.encoder_token_embedding = self.token_embedding
         if decoder_vocabulary_size is not None:
             self.encoder_token_embedding = keras_hub.layers.ReversibleEmbedding(
-                vocabulary_size, name="encoder_token_embedding", **embeddings
+                vocabulary_size,
+                # One initializer would give both the same numbers.
+                embeddings_initializer=_initializer(),
+                name="encoder_token_embedding",
+                **embeddings,
             )
         for half in ("encoder", "decoder"):
             for name, layer in _embedding_layers(

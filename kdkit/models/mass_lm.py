@@ -31,3 +31,13 @@ class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
     def call_encoder(self, token_ids, padding_mask):
         """The encoder's hidden states, for decoding with a cache."""
         return self.backbone.encode(token_ids, padding_mask)
+
+    def generate(
+        self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False
+    ):
+        if stop_token_ids == "auto" and self.preprocessor is not None:
+            # What is written ends as the decoder's vocabulary has it.
+            stop_token_ids = [self.preprocessor.target_tokenizer.end_token_id]
+        return super().generate(
+            inputs, max_length, stop_token_ids, strip_prompt
+        )

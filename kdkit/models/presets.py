@@ -79,8 +79,10 @@ class MassConfig:
         hidden_dim: int. Width of the hidden states (H).
         num_heads: int. Attention heads per block (A).
         intermediate_dim: int. Width of the feed-forward layers.
-        vocabulary_size: int. Tokens of the joint vocabulary. Defaults to
-            `32000`.
+        vocabulary_size: int. Tokens of the joint vocabulary, or of the
+            encoder's. Defaults to `32000`.
+        decoder_vocabulary_size: int or `None`. Tokens of a vocabulary of the
+            decoder's own; `None` for a joint one. Defaults to `None`.
         max_sequence_length: int. Number of position embeddings of each half.
             Defaults to `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
@@ -94,6 +96,7 @@ class MassConfig:
     num_heads: int
     intermediate_dim: int
     vocabulary_size: int = MASS_VOCABULARY_SIZE
+    decoder_vocabulary_size: int | None = None
     max_sequence_length: int = 512
     dropout: float = 0.1
     tied_output: bool = True

@@ -15,6 +15,7 @@ from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
 
 NOT_COUNTED = ("dropout", "tied_output")
+MAY_BE_NONE = ("decoder_vocabulary_size",)
 
 
 def student(preset_or_config, num_classes=None, **settings):
@@ -180,6 +181,7 @@ def _not_above_zero(sizes):
         f"{name} must be an integer above 0, received {value!r}"
         for name, value in sizes.items()
         if name not in NOT_COUNTED
+        and not (value is None and name in MAY_BE_NONE)
         and not (isinstance(value, int) and value > 0)
     ]
     if not 0 <= sizes["dropout"] < 1:

@@ -10,12 +10,16 @@ from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.models.sentence_pieces import MassTokenizer
+from kdkit.models.tokenizer_pair import TokenizerPair
+from kdkit.models.tokenizer_pair import tokenizer_of
+from kdkit.models.tokenizer_pair import tokenizers_of_sides
 
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
 # Families that read MASS's pieces too, which have all their special tokens.
 READ_SENTENCE_PIECES = ("bert", "gpt2")
+SIDES = ("encoder", "decoder")  # fields of a pair, and directories
 
 
 def family_tokenizer(model, tokenizer):
@@ -27,7 +31,8 @@ def family_tokenizer(model, tokenizer):
 
     Args:
         model: `keras.Model`. A backbone or a task model around one.
-        tokenizer: a `keras_hub.tokenizers.Tokenizer`.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`, or the
+            `kdkit.models.TokenizerPair` of an encoder-decoder.
 
     Returns:
         The tokenizer itself where its class is right, or one of the right
@@ -37,6 +42,22 @@ def family_tokenizer(model, tokenizer):
         UsageError: (a `ValueError`) if there is none.
     """
     family = family_of(getattr(model, "backbone", model))
+    return tokenizer_of_family(family, tokenizer)
+
+
+def tokenizer_of_family(family, tokenizer):
+    """As `family_tokenizer`, for a model that is not built yet.
+
+    Args:
+        family: `kdkit.families.Family`, or `None` for a model of no known one.
+        tokenizer: as in `family_tokenizer`.
+
+    Returns:
+        As `family_tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
     if family is None or isinstance(tokenizer, family.tokenizer):
         return tokenizer
     if (
@@ -67,13 +88,39 @@ def check_same_ids(teacher, student):
     """Checks that the same ids are the same words to two models.
 
     Args:
-        teacher: the teacher's tokenizer.
-        student: the student's tokenizer.
+        teacher: the teacher's tokenizer; of an encoder-decoder with two
+            vocabularies its `kdkit.models.TokenizerPair`.
+        student: the student's, likewise.
 
     Raises:
         UsageError: (a `ValueError`) if their vocabularies, special tokens or
-            separators differ.
+            separators differ, on either side of an encoder-decoder.
     """
+    if TokenizerPair in (type(teacher), type(student)):
+        problems = [
+            f"on the {name}'s side {problem}"
+            for name, *sides in zip(
+                SIDES,
+                tokenizers_of_sides(teacher),
+                tokenizers_of_sides(student),
+                strict=True,
+            )
+            for problem in _differences(*sides)
+        ]
+    else:
+        problems = _differences(teacher, student)
+    if problems:
+        raise UsageError(
+            "Teacher and student do not share their token ids, so the same "
+            f"ids are different words to them: {'; '.join(problems)}. "
+            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
+            "Use a student that was trained with the teacher's tokenizer, or "
+            "build one from random weights with its vocabulary."
+        )
+
+
+def _differences(teacher, student):
+    """What differs between two tokenizers, one text each."""
     problems = []
     sizes = teacher.vocabulary_size(), student.vocabulary_size()
     if _in_order(teacher) != _in_order(student):
@@ -95,14 +142,7 @@ def check_same_ids(teacher, student):
                 f"sentences of a pair stand apart by {separators[0]} tokens "
                 f"for the teacher, {separators[1]} for the student"
             )
-    if problems:
-        raise UsageError(
-            "Teacher and student do not share their token ids, so the same "
-            f"ids are different words to them: {'; '.join(problems)}. "
-            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
-            "Use a student that was trained with the teacher's tokenizer, or "
-            "build one from random weights with its vocabulary."
-        )
+    return problems
 
 
 def _in_order(tokenizer):
@@ -122,7 +162,7 @@ def check_shared_ids(teacher, student):
         student: likewise.
     """
     tokenizers = [
-        getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+        tokenizer_of(getattr(model, "preprocessor", None))
         for model in (teacher, student)
     ]
     if None not in tokenizers:
@@ -133,10 +173,14 @@ def save_tokenizer(tokenizer, directory) -> None:
     """Writes a tokenizer without a model, which keras-hub's presets need.
 
     Args:
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
         directory: path. It is made.
     """
     directory = pathlib.Path(directory)
+    if isinstance(tokenizer, TokenizerPair):
+        for side in SIDES:
+            save_tokenizer(getattr(tokenizer, side), directory / side)
+        return
     directory.mkdir(parents=True)
     config = keras.saving.serialize_keras_object(tokenizer)
     (directory / CONFIG_FILE).write_text(
@@ -148,6 +192,10 @@ def save_tokenizer(tokenizer, directory) -> None:
 def load_saved_tokenizer(directory):
     """Loads what `save_tokenizer` wrote."""
     directory = pathlib.Path(directory)
+    if (directory / SIDES[0]).is_dir():
+        return TokenizerPair(
+            *(load_saved_tokenizer(directory / side) for side in SIDES)
+        )
     text = (directory / CONFIG_FILE).read_text(encoding="utf-8")
     tokenizer = keras.saving.deserialize_keras_object(json.loads(text))
     tokenizer.load_assets(str(directory))

@@ -46,6 +46,12 @@ class RunRecords:
         return self.config.get("verb") == "pretrain"
 
     @property
+    def is_on_pairs(self) -> bool:
+        """Whether the run is one on text, on texts and what is made of them."""
+        corpus = self.config.get("corpus") or {}
+        return self.is_on_text and "columns" in corpus
+
+    @property
     def trains_a_teacher(self) -> bool:
         """Whether the run trained a teacher and distils nothing."""
         if self.is_on_text:

@@ -18,11 +18,17 @@ def task_name(records: RunRecords) -> str:
 
 def run_title(records: RunRecords) -> str:
     """Returns what was run, such as `"tinybert on sst2"`."""
+    if records.is_on_pairs:
+        languages = " to ".join(records.config["corpus"]["languages"])
+        plain, data = "training", f"{languages} pairs".strip()
+    elif records.is_on_text:
+        plain, data = "pretraining", "text"
+    else:
+        plain, data = "teacher", task_name(records)
     what = records.config.get("recipe") or "run"
     if records.trains_a_teacher:
-        what = "pretraining" if records.is_on_text else "teacher"
-    task = "text" if records.is_on_text else task_name(records)
-    return f"{what} on {task}" if task else str(what)
+        what = plain
+    return f"{what} on {data}" if data else str(what)
 
 
 def stage_title(arm: str, stage: str) -> str:

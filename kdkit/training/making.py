@@ -28,13 +28,41 @@ def check_length(sequence_length: int, model, option: str) -> None:
     Raises:
         UsageError: if they are.
     """
-    positions = models.num_positions(model)
+    check_positions(sequence_length, models.num_positions(model), option)
+
+
+def check_positions(
+    sequence_length: int, positions: int | None, option: str
+) -> None:
+    """As `check_length`, for a model that is not built yet.
+
+    Args:
+        sequence_length: int. Tokens of a row.
+        positions: int or `None`. The model's, if it has or tells any.
+        option: string. What sets the length, but for the number.
+
+    Raises:
+        UsageError: if rows are longer.
+    """
     if positions is not None and sequence_length > positions:
         raise UsageError(
             "Rows may be longer than the model reads. Received: rows of "
             f"{sequence_length} tokens, a model with {positions} positions. "
             f"Use {option}{positions}."
         )
+
+
+def check_sizes(settings: ModelSettings) -> None:
+    """Refuses sizes that no model has, before one is built.
+
+    Args:
+        settings: `ModelSettings`. Only those with random weights have sizes.
+
+    Raises:
+        UsageError: with all that is impossible.
+    """
+    if settings.has_random_weights:
+        models.student_config(settings.config())
 
 
 def load_teacher(source, task: Task) -> LoadedModel:

@@ -37,7 +37,8 @@ class MassSettings:
     Args:
         encoder_num_layers, decoder_num_layers, hidden_dim, num_heads,
             intermediate_dim, max_sequence_length, dropout, tied_output: as in
-            `kdkit.models.MassConfig`. The vocabulary is the tokenizer's.
+            `kdkit.models.MassConfig`. The vocabulary, or both, is the
+            tokenizer's.
     """
 
     encoder_num_layers: int
@@ -137,6 +138,13 @@ class ModelSettings:
         """Whether a tokenizer is chosen for it, since it brings none."""
         return self.num_layers is not None or self.mass is not None
 
+    @property
+    def num_positions(self) -> int | None:
+        """Those of a model with random weights, `None` for others."""
+        if not self.has_random_weights:
+            return None
+        return (self.mass or self).max_sequence_length
+
     def config(self):
         """The sizes, as `kdkit.models.student` takes them."""
         if self.mass is not None:
@@ -161,5 +169,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
     sizes = dataclasses.asdict(config)
     del sizes["vocabulary_size"]
     if isinstance(config, MassConfig):
+        del sizes["decoder_vocabulary_size"]
         return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)

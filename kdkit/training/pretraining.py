@@ -3,9 +3,7 @@
 import pathlib
 
 import keras
-import keras_hub
 
-from kdkit import data
 from kdkit import models
 from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
@@ -28,8 +26,12 @@ from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.run_tokenizer import keep_tokenizer
+from kdkit.training.run_tokenizer import make_tokenizer
+from kdkit.training.run_tokenizer import readable_tokenizer
+from kdkit.training.run_tokenizer import vocabulary_sizes
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.seq2seq_material import check_languages
+from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 
@@ -63,7 +65,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         model = models.in_policy(loaded.model, settings.dtype_policy)
         run.write_config(to_dict(settings), provenance())
         if settings.vocabulary_size is not None:
-            _keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
+            keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
         log_inputs(run, inputs)
         arm = Arm(
             name=name,
@@ -151,7 +153,7 @@ def _load(settings, has_head, tokenizer_directory):
     check_length(sequence_length, loaded.model, CORPUS_LENGTH)
     check_readable(settings.corpus, loaded.model)
     if settings.reads_sentences:
-        check_languages(settings.corpus, loaded.tokenizer)
+        check_vocabulary(settings.corpus, loaded.tokenizer)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
         if _arm_name(teacher) != _arm_name(loaded.model):
@@ -189,21 +191,11 @@ def _make_model(
         if teacher is not None:
             tokenizer = teacher.tokenizer
         else:
-            tokenizer = _tokenizer(settings, tokenizer_directory)
-        backbone = models.student(
-            model.config(), vocabulary_size=tokenizer.vocabulary_size()
-        )
-        # Refuses what none can read.
-        tokenizer = models.family_tokenizer(backbone, tokenizer)
+            tokenizer = make_tokenizer(settings, tokenizer_directory)
+        tokenizer = readable_tokenizer(model, tokenizer)
+        backbone = models.student(model.config(), **vocabulary_sizes(tokenizer))
     made = models.language_model(backbone) if has_head else backbone
     return LoadedModel(made, tokenizer, False)
-
-
-def _keep_tokenizer(tokenizer, directory):
-    """Writes what was trained, for when the run goes on."""
-    if not directory.is_dir():
-        with staged(directory) as partial:
-            models.save_tokenizer(tokenizer, partial)
 
 
 def _check_fit(settings, teacher, model):
@@ -219,31 +211,3 @@ def _check_fit(settings, teacher, model):
                         stage.label_weight,
                         chunk_size=stage.chunk_size,
                     )
-
-
-def _tokenizer(settings, directory):
-    """Reads the tokenizer, or trains it, or finds what was trained before."""
-    if settings.tokenizer is not None:
-        return models.load_tokenizer(settings.tokenizer)
-    if settings.vocabulary_size is not None:
-        if directory.is_dir():
-            return models.load_saved_tokenizer(directory)
-        settings.corpus.check()
-        texts = settings.corpus.texts(held_out=False)
-        if settings.reads_sentences:
-            return models.train_sentence_pieces(
-                texts,
-                settings.vocabulary_size,
-                settings.corpus.different_languages,
-            )
-        return models.train_byte_pairs(texts, settings.vocabulary_size)
-    if settings.corpus.files:
-        raise UsageError(
-            "A model with random weights needs a tokenizer. Expected the place "
-            "of one: a run, a preset directory or a vocabulary file. Pass "
-            "--tokenizer MODEL, or for a decoder or an encoder-decoder "
-            "--vocabulary-size N to train one on the text."
-        )
-    return keras_hub.tokenizers.BertTokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )

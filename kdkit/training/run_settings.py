@@ -106,6 +106,8 @@ class PretrainSettings:
         vocabulary_size: int or `None`. Of a decoder or an encoder-decoder with
             random weights: a byte-pair tokenizer of so many tokens is trained
             on the corpus, in `tokenizer/`.
+        separate_vocabularies: bool. Whether it is one of the sources and
+            another, as large, of the targets of pairs.
         teacher: string or `None`. A pretrained encoder that the model learns
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
@@ -123,6 +125,7 @@ class PretrainSettings:
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
     vocabulary_size: int | None = None
+    separate_vocabularies: bool = False
     teacher: str | None = None
     recipe: str | None = None
     seed: int = 0
@@ -185,6 +188,21 @@ class PretrainSettings:
             raise UsageError(
                 "A vocabulary is trained for decoders and encoder-decoders. "
                 f"Received: family={self.model.family!r}. Name a tokenizer."
+            )
+        if not self.separate_vocabularies:
+            return
+        if not isinstance(self.corpus, PairSettings):
+            raise UsageError(
+                "Two vocabularies are of the two sides of pairs. The words of "
+                "a hidden span stand on both sides, so that sentences need a "
+                "joint one. Received: separate_vocabularies=True, "
+                f"{type(self.corpus).__name__}. Use --pairs, or leave it out."
+            )
+        if self.vocabulary_size is None:
+            raise UsageError(
+                "separate_vocabularies is of vocabularies that are trained, "
+                "each of so many tokens. Expected --vocabulary-size N. "
+                "Received: none."
             )
 
 
@@ -340,60 +358,3 @@ class DistillSettings:
     def arms(self) -> dict[str, tuple[Stage, ...]]:
         """The stages of the student and of the control."""
         return {"student": self.stages, "control": self.control}
-
-
-def without_teacher(stage: Stage) -> Stage:
-    """The stage on the labels alone, or on the masked tokens."""
-    return dataclasses.replace(
-        stage,
-        objectives=(),
-        soft_label_weight=None,
-        hard_label_weight=1.0,
-        chunk_size=None,
-    )
-
-
-def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The control arm: no teacher, for as many epochs as the stages have.
-
-    Stages on the task become one, on the labels alone. Its batch size and
-    learning rate are those of the first of them, so that the number of updates
-    is the same where they share a batch size. Stages on a corpus stay, without
-    their objectives.
-    """
-    on_corpus = tuple(
-        without_teacher(stage) for stage in stages if stage.data == "corpus"
-    )
-    stages = tuple(stage for stage in stages if stage.data == "task")
-    if not stages:
-        return on_corpus
-    first = stages[0]
-    return (
-        *on_corpus,
-        Stage(
-            name="fine_tuning",
-            epochs=sum(stage.epochs for stage in stages),
-            learning_rate=first.learning_rate,
-            hard_label_weight=1.0,
-            schedule="linear",
-            weight_decay=first.weight_decay,
-            batch_size=first.batch_size,
-            label_smoothing=stages[-1].label_smoothing,
-            average_last=stages[-1].average_last,
-            keep_best=stages[-1].keep_best,
-        ),
-    )
-
-
-def with_more_epochs(
-    stages: tuple[Stage, ...], factor: float
-) -> tuple[Stage, ...]:
-    """The stages for so many times as many epochs.
-
-    A control without the unlabelled rows of the student has as many updates
-    with them.
-    """
-    return tuple(
-        dataclasses.replace(stage, epochs=round(factor * stage.epochs))
-        for stage in stages
-    )

@@ -8,6 +8,7 @@ from kdkit import models
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
+from kdkit.training.control_stages import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.fitting import check_fit
@@ -39,7 +40,6 @@ from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import with_more_epochs
 from kdkit.training.stage_runner import Arm
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data

@@ -175,6 +175,10 @@ class PairSettings:
         """Yields both sides of the pairs that `pairs` does."""
         return itertools.chain.from_iterable(self.pairs(held_out))
 
+    def side_texts(self, side: int, held_out: bool) -> Iterator[str]:
+        """Yields the sources, side 0, or the targets, side 1, of `pairs`."""
+        return (pair[side] for pair in self.pairs(held_out))
+
     def pairs(self, held_out: bool) -> Iterable[tuple[str, str]]:
         """Yields the pairs to measure on, or those to train on."""
         if held_out and self.held_out:

@@ -15,6 +15,9 @@ from kdkit.data import pair_evaluation_batches
 from kdkit.data import span_batches
 from kdkit.data import span_evaluation_batches
 from kdkit.errors import UsageError
+from kdkit.models import TokenizerPair
+from kdkit.models import languages_of
+from kdkit.models import tokenizers_of_sides
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.token_metrics import TokenMaterial
@@ -132,27 +135,42 @@ def token_metrics(predict, batches) -> dict:
     return {"perplexity": sums.perplexity(), "token_accuracy": sums.accuracy}
 
 
-def check_languages(
+def check_vocabulary(
     settings: SentenceSettings | PairSettings, tokenizer
 ) -> None:
-    """Refuses text whose languages are not those of a vocabulary.
+    """Refuses text that a vocabulary is not for.
 
     Args:
         settings: `SentenceSettings` or `PairSettings`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.MassTokenizer` or
+            `kdkit.models.TokenizerPair`.
 
     Raises:
-        UsageError: if a language has no token, or no language is named where
-            the vocabulary has some.
+        UsageError: if a language has no token, no language is named where the
+            vocabulary has some, or spans are hidden and there are two
+            vocabularies.
     """
-    for language in settings.languages:
-        tokenizer.language_token_id(language)
-    if tokenizer.languages and not settings.languages:
+    is_pair = isinstance(tokenizer, TokenizerPair)
+    if is_pair and isinstance(settings, SentenceSettings):
+        raise UsageError(
+            "The words of a hidden span stand on both sides, so that sentences "
+            "need a joint vocabulary. Received: sentences, for a model with "
+            "one vocabulary to read by and another to write by. Use --pairs, "
+            "or a model with a joint one."
+        )
+    known = languages_of(tokenizer)
+    if known and not settings.languages:
         raise UsageError(
             "The vocabulary has tokens of languages, and none is named for the "
-            f"text. Expected some of {', '.join(tokenizer.languages)} in "
-            "--languages. Received: none."
+            f"text. Expected some of {', '.join(known)} in --languages. "
+            "Received: none."
         )
+    if isinstance(settings, PairSettings):
+        named = zip(tokenizers_of_sides(tokenizer), settings.sides, strict=True)
+    else:
+        named = ((tokenizer, language) for language in settings.languages)
+    for one, language in named:
+        one.language_token_id(language)
 
 
 def load_seq2seq(
@@ -163,7 +181,8 @@ def load_seq2seq(
     Args:
         settings: `SentenceSettings`, of which spans are hidden, or
             `PairSettings`, whose targets are predicted.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.MassTokenizer`; for pairs it may be a
+            `kdkit.models.TokenizerPair`.
 
     Raises:
         UsageError: if a file is missing or malformed, there is too little text,
@@ -220,13 +239,16 @@ def _encode_sentences(settings, tokenizer, is_held_out):
 
 
 def _encode_pairs(settings, tokenizer, is_held_out):
-    """The sources and the targets, each in its language."""
+    """The sources and the targets, each in its language and vocabulary."""
     pairs = list(settings.pairs(is_held_out))
     if not pairs:
         raise UsageError("There are no pairs to encode. Received: no lines.")
     return [
-        encode_sentences(texts, tokenizer, settings.sequence_length, language)
-        for texts, language in zip(
-            zip(*pairs, strict=True), settings.sides, strict=True
+        encode_sentences(texts, one, settings.sequence_length, language)
+        for texts, one, language in zip(
+            zip(*pairs, strict=True),
+            tokenizers_of_sides(tokenizer),
+            settings.sides,
+            strict=True,
         )
     ]

@@ -11,8 +11,8 @@ from tensorboard.plugins.hparams import api as hparams
 
 from kdkit.errors import UsageError
 from kdkit.files import write_text
-from kdkit.models import student_config
 from kdkit.settings import to_dict
+from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.trials import Trial
@@ -173,9 +173,7 @@ def check_axes(
             )
         for value in axis.values:
             chosen = with_values(settings, {axis.field: value})
-            model = chosen.student if on_task else chosen.model
-            if model.has_random_weights:
-                student_config(model.config())
+            check_sizes(chosen.student if on_task else chosen.model)
 
 
 class _Stop(keras_tuner.errors.FatalError):

@@ -1,5 +1,7 @@
 """MASS's encoder-decoder: sizes, positions, decoding, files."""
 
+import dataclasses
+
 import keras
 import keras_hub
 import numpy as np
@@ -12,6 +14,7 @@ from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
 from kdkit.models import MassSeq2SeqLMPreprocessor
 from kdkit.models import MassTokenizer
+from kdkit.models import student_config
 from kdkit.models import train_sentence_pieces
 
 SIZES = {
@@ -70,6 +73,21 @@ def inputs():
 )
 def test_sizes_have_the_papers_parameters(sizes, paper):
     assert count_by_hand(**sizes) == pytest.approx(paper, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "millions"),
+    [
+        ("lightpaff_mass_6_4_layer", {}, 66.7),
+        ("mass_6_layer", {"tied_output": False}, 300.3),
+    ],
+)
+def test_presets_may_have_two_vocabularies(preset, changes, millions):
+    config = dataclasses.asdict(
+        student_config(preset, **TWO_OF_40_000, **changes)
+    )
+    del config["dropout"]
+    assert round(count_by_hand(**config) / 1e6, 1) == millions
 
 
 def count_by_hand(

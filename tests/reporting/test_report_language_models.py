@@ -10,6 +10,7 @@ from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
 from kdkit.reporting import read_run
 from kdkit.reporting import write_report
+from kdkit.reporting.summary import run_title
 
 PARAMETERS = {"teacher": 14_000_000, "student": 3_000_000}
 
@@ -96,6 +97,20 @@ def test_the_trained_model_is_a_student_if_it_has_a_teacher(runs):
     assert "| **student** | 40.0 | 80.0 | 3.00 |" in text
     assert "control" not in text
     assert "The student reaches 40.0 perplexity, the teacher 30.0" in text
+
+
+@pytest.mark.parametrize(
+    ("languages", "teacher", "title"),
+    [
+        ([], None, "training on pairs"),
+        (["en", "de"], None, "training on en to de pairs"),
+        (["en", "de"], "runs/t", "lightpaff on en to de pairs"),
+    ],
+)
+def test_a_run_on_pairs_is_called_so(make_text_run, languages, teacher, title):
+    corpus = {"files": ["a", "b"], "columns": [], "languages": languages}
+    run = make_text_run("run", 60.0, teacher=teacher, corpus=corpus)
+    assert run_title(read_run(run.run_dir)) == title
 
 
 def test_runs_that_begin_with_the_same_run_are_of_one_group(make_text_run):

@@ -143,6 +143,30 @@ def test_a_tokenizer_is_the_first_teachers(files, runs, saved):
     assert pretrained.vocabulary_size is None
 
 
+def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
+    files, runs, saved, capsys
+):
+    pieces = models.train_sentence_pieces([TEXT], 290)
+    models.save_tokenizer(
+        models.TokenizerPair(pieces, pieces), files / "two" / "tokenizer"
+    )
+    words = [*ALL[:2], *ALL[4:], "--tokenizer"]
+    for place, said in (
+        ("nowhere", "nowhere is not a directory"),
+        (files / "two", "GPT-2 does not read the tokens of a TokenizerPair"),
+    ):
+        assert distill(*words, place) == 2
+        assert said in capsys.readouterr().err
+    words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
+    for place, said in (
+        (saved("decoder"), "reads the tokens of a MassTokenizer"),
+        (files / "two", "The words of a hidden span stand on both sides"),
+    ):
+        assert distill(*words, place) == 2
+        assert said in capsys.readouterr().err
+    assert not runs
+
+
 def test_models_of_other_tokens_are_told_before_anything_is_run(
     files, runs, saved, capsys
 ):
@@ -226,6 +250,10 @@ def test_an_encoder_decoder_learns_sentences_and_then_pairs(files, runs):
         (
             [*TRANSLATE, "--set", "general.model.mass.max_sequence_length=64"],
             "general.model.mass.max_sequence_length=128",
+        ),
+        (
+            [*TRANSLATE, "--set", "general.model.mass.num_heads=3"],
+            "num_heads must divide hidden_dim",
         ),
         ([*TRANSLATE, "--general", "nowhere"], "is no encoder-decoder"),
     ],

@@ -204,7 +204,9 @@ def test_writing_goes_on_where_it_was_stopped(
     ]
 
 
-def test_the_file_writes_what_the_model_does(text, translator, capsys):
+def test_the_file_writes_what_the_model_does(
+    text, translator, tmp_path, capsys
+):
     export = ["export", str(translator), "--precision", "fp32", "int8"]
     assert main(export) == 0
     fp32, int8 = read_events(translator, "export")
@@ -221,7 +223,12 @@ def test_the_file_writes_what_the_model_does(text, translator, capsys):
             found.append(json.loads(last)["metrics"])
         assert found[1].keys() == {"bleu", "chrf"}
         assert found[1].items() <= found[0].items()
-    assert main(["generate", str(file), "--prompt", ENGLISH[0]]) == 0
+    generate = ["generate", str(file), "--prompt", ENGLISH[0]]
+    assert main(generate) == 0
+    vocabulary = tmp_path / "vocabulary.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    assert main([*generate, "--tokenizer", str(vocabulary)]) == 2
+    assert "Received: a BertTokenizer" in capsys.readouterr().err
     benchmark = ["benchmark", str(file), "--runs", "2", "--warmup", "1"]
     assert main(benchmark) == 0
     (event,) = read_events(translator, "latency")

@@ -255,3 +255,48 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
     assert pretrained == first
     # What is kept of it does not depend on where the run is.
     assert teacher == settings.teacher
+
+
+@pytest.fixture
+def of_32_positions(tmp_path):
+    """What a preset directory says of its model."""
+    path = tmp_path / "preset"
+    path.mkdir()
+    saved = {"registered_name": "x", "config": {"max_sequence_length": 32}}
+    write_json(path / "config.json", saved)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "length"),
+    [
+        (["--model", "SHORT"], 32),
+        (["--model", "SHORT", "--set", "corpus.sequence_length=64"], 64),
+        (["--student", "tinybert_4_layer_en_uncased"], 128),
+        (
+            [
+                *("--student", "tinybert_4_layer_en_uncased"),
+                *("--set", "model.max_sequence_length=48"),
+            ],
+            48,
+        ),
+        (
+            [
+                *("--student", "lightpaff_mass_6_4_layer", "--languages", "en"),
+                *("--set", "model.mass.max_sequence_length=48"),
+            ],
+            48,
+        ),
+    ],
+)
+def test_rows_on_text_fit_the_model_unless_their_length_is_set(
+    words, length, of_32_positions, capsys
+):
+    words = [word.replace("SHORT", of_32_positions) for word in words]
+    options = make_verb_parser("pretrain").parse_args(
+        ["--corpus", "a.txt", "--run-dir", "run", *words]
+    )
+    made = resolving.pretrain_settings(options)
+    assert made.corpus.sequence_length == length
+    said = capsys.readouterr().out
+    assert (f"Rows have {length} tokens at most" in said) == (length < 64)

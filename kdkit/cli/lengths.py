@@ -1,0 +1,54 @@
+"""How long the rows of a run on text are, where that was not said."""
+
+import dataclasses
+import json
+
+from kdkit.errors import UsageError
+from kdkit.models import model_files
+from kdkit.training.run_settings import PretrainSettings
+
+FIELD = "corpus.sequence_length"
+
+
+def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
+    """The settings with rows that each model has positions for, unless set.
+
+    Args:
+        settings: `PretrainSettings`.
+        options: the parsed options, with `set`.
+    """
+    if any(field.startswith(f"{FIELD}=") for field in options.set):
+        return settings
+    longest = settings.corpus.sequence_length
+    known = [length for length in _positions(settings) if length is not None]
+    if longest <= min(known, default=longest):
+        return settings
+    print(
+        f"Rows have {min(known)} tokens at most, as many as there are "
+        f"positions, not {longest}. Set others by --set {FIELD}=N.",
+        flush=True,
+    )
+    corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
+    return dataclasses.replace(settings, corpus=corpus)
+
+
+def _positions(settings):
+    """Those of the model and of its teacher, `None` where they do not show."""
+    model = settings.model
+    yield model.num_positions
+    for place in (model.checkpoint, model.copy_from, settings.teacher):
+        if place is not None:
+            yield _saved_positions(place)
+
+
+def _saved_positions(place):
+    """What the config of a preset directory says."""
+    try:
+        directory = model_files(place)
+    except UsageError:  # told where the model is loaded
+        return None
+    file = directory and directory / "config.json"
+    if file is None or not file.is_file():
+        return None
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    return saved.get("config", {}).get("max_sequence_length")
