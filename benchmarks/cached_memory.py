@@ -137,7 +137,9 @@ def work(options):
             batches, steps = data.training_batches(
                 rows, BATCH_SIZE, seed=0, features=lambda _: outputs
             )
-            distiller.fit(batches, steps_per_epoch=steps, verbose=0)
+            distiller.fit(
+                batches, steps_per_epoch=steps, verbose=0, shuffle=False
+            )
     size = sum(shard["bytes"] for shard in cache.describe()["shards"])
     return {**watch.most, "cache": size / 2**20}
 

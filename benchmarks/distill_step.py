@@ -185,12 +185,13 @@ def on_masked_tokens(name, options):
     )
     x["mask_positions"] = tf.constant(places[:, :count], "int32")
     y = tf.constant(generator.integers(0, vocabulary_size, shape), "int32")
-    return (
-        teacher,
-        lambda: models.language_model(models.student(students[name])),
-        stage,
-        (x, y, tf.ones(shape)),
-    )
+
+    def make_student():
+        backbone = models.student(students[name])
+        backbone.pooled_dense.trainable = False  # not used, as in runs
+        return models.language_model(backbone)
+
+    return teacher, make_student, stage, (x, y, tf.ones(shape))
 
 
 def on_next_tokens(name, options):
@@ -276,7 +277,7 @@ def update(model, batch, stage, jit_compile):
         jit_compile=jit_compile,
     )
     steps = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(steps, steps_per_epoch=1, verbose=0)
+    model.fit(steps, steps_per_epoch=1, verbose=0, shuffle=False)
     iterator = iter(steps)
 
     def step():

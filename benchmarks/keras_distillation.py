@@ -161,7 +161,7 @@ def update(model, options):
         jit_compile=True,
     )
     steps = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(steps, steps_per_epoch=1, verbose=0)
+    model.fit(steps, steps_per_epoch=1, verbose=0, shuffle=False)
     iterator = iter(steps)
     return lambda: float(model.train_function(iterator)["loss"])
 

@@ -6,7 +6,8 @@
 Each benchmark is a script beside this one that prints one JSON object on its
 last line. Given names, only these are run; of the others the page keeps what it
 says. The exit status is 1 where a goal is missed. A script that lacks packages
-of the `benchmarks` extra says so with exit status 2; its section stays as it is.
+of the `benchmarks` extra says so with exit status 2; its section stays as it
+is.
 """
 
 import argparse

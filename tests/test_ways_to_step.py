@@ -211,3 +211,52 @@ def test_no_part_is_empty():
     batches = tf.data.Dataset.from_tensors({"rows": np.arange(2)}).repeat()
     parts = data.in_parts(batches, 3).take(3).as_numpy_iterator()
     assert [part["rows"].tolist() for part in parts] == [[0], [0], [1]]
+
+
+def test_batches_of_all_lengths_share_one_trace(monkeypatch):
+    """And so do the batches of dev: retracing costs more than the steps."""
+    traces = {"train_step": 0, "test_step": 0}
+
+    def counted(name):
+        step = getattr(kdkit.Distiller, name)
+
+        def count(self, batch):
+            traces[name] += 1
+            return step(self, batch)
+
+        monkeypatch.setattr(kdkit.Distiller, name, count)
+
+    for name in traces:
+        counted(name)
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(2, LENGTH + 1, 22).astype("int32")
+    encoded = data.EncodedExamples(
+        token_ids=generator.integers(
+            1, VOCABULARY_SIZE, lengths.sum(), "int32"
+        ),
+        segment_ids=np.zeros(lengths.sum(), "int32"),
+        lengths=lengths,
+        labels=np.zeros(22, "int32"),
+        sequence_length=LENGTH,
+        num_truncated=0,
+        pad_token_id=0,
+    )
+    batches, steps = data.training_batches(encoded, 4, seed=0, num_buckets=4)
+    dev, _ = data.evaluation_batches(encoded, 8, num_buckets=3)
+    shapes = {tuple(x["token_ids"].shape) for x, _ in batches.take(steps)}
+    assert len(shapes) > 3
+    distiller = kdkit.Distiller(
+        bert(1, seed=1),
+        bert(1, seed=2),
+        [kdkit.Objective(kdkit.losses.SoftCrossEntropy())],
+    )
+    distiller.compile(jit_compile=False)
+    for _ in range(2):
+        distiller.fit(
+            batches,
+            steps_per_epoch=steps,
+            validation_data=dev,
+            shuffle=False,
+            verbose=0,
+        )
+    assert traces == {"train_step": 1, "test_step": 1}
