@@ -21,24 +21,35 @@ accurate; 2 where torch or transformers are missing.
 """
 
 import argparse
-import dataclasses
 import importlib.util
 import json
 import os
-import pathlib
 import sys
 import tempfile
-import time
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-GOAL = 10.0
-PADDED = 128
-BATCH_SIZE = 32
-NUM_BUCKETS = 4
-STEPS = ("intermediate_layer", "prediction_layer")
-EPOCHS = 3  # of each
+import keras
+from measuring import median_seconds
+from measuring import rows_like_sst2
+from pytorch_recipe import BATCH_SIZE
+from pytorch_recipe import EPOCHS
+from pytorch_recipe import GOAL
+from pytorch_recipe import NUM_BUCKETS
+from pytorch_recipe import PADDED
+from pytorch_recipe import STEPS
+from pytorch_recipe import stage_of
+from pytorch_recipe import whole_recipe
+
+import kdkit
+from kdkit import data
+from kdkit import models
+from kdkit.objectives import Terms
+from kdkit.taps import describe
+from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache import TeacherCache
+
 LOSS_TOLERANCE = 1e-3  # relative
 TEACHER = {
     "num_layers": 6,
@@ -47,12 +58,6 @@ TEACHER = {
     "intermediate_dim": 1536,
 }
 STUDENT = "tinybert_4_layer_en_uncased"
-SIZES_OF_STUDENT = {
-    "num_layers": 4,
-    "hidden_dim": 312,
-    "num_heads": 12,
-    "intermediate_dim": 1200,
-}
 
 
 def main():
@@ -88,16 +93,9 @@ def main():
 
 def steps(options):
     """Steps on random rows; with the goal for the recipe's mix of them."""
-    import keras
-    from measuring import median_seconds
-    from measuring import rows_like_sst2
-
-    from kdkit import data
-    from kdkit import models
-
     keras.utils.set_random_seed(0)
     teacher = models.student(TEACHER, num_classes=2)
-    student = models.student(STUDENT, num_classes=2)
+    student = new_student(teacher)
     rows = rows_like_sst2(5 * BATCH_SIZE, teacher.backbone.vocabulary_size)
     batches, count = data.training_batches(
         rows, BATCH_SIZE, seed=0, num_buckets=NUM_BUCKETS
@@ -200,21 +198,18 @@ def epochs(teacher, student, rows, batches, count, stage_name):
     }, {name: float(loss) for name, loss in losses.items()}
 
 
-def stage_of(name):
-    """A stage of TinyBERT."""
-    from kdkit.recipes import RECIPES
-    from kdkit.tasks import get_task
-
-    stages = RECIPES["tinybert"].stages_for(get_task("sst2"))
-    return next(stage for stage in stages if stage.name == name)
+def new_student(teacher):
+    """TinyBERT's student with the teacher's vocabulary."""
+    return models.student(
+        STUDENT,
+        num_classes=2,
+        vocabulary_size=teacher.backbone.vocabulary_size,
+    )
 
 
 def distiller(teacher, student, stage):
     """A compiled `Distiller` of a copy of the student."""
-    import kdkit
-    from kdkit import models
-
-    copy = models.student(STUDENT, num_classes=2)
+    copy = new_student(teacher)
     copy.set_weights(student.get_weights())
     made = kdkit.Distiller(teacher, copy, stage.build_objectives())
     made.compile(stage.make_optimizer(1000), jit_compile=True)
@@ -223,12 +218,6 @@ def distiller(teacher, student, stage):
 
 def with_cache(teacher, student, stage, rows):
     """The same batches with what the teacher says of them, from disk."""
-    from kdkit import data
-    from kdkit.objectives import Terms
-    from kdkit.taps import describe
-    from kdkit.teacher_cache import OutputsOfTeachers
-    from kdkit.teacher_cache import TeacherCache
-
     terms = Terms(
         tuple(stage.build_objectives()),
         0.0,
@@ -250,144 +239,6 @@ def with_cache(teacher, student, stage, rows):
         features=lambda _: outputs,
     )
     return batches
-
-
-def whole_recipe(options):
-    """The recipe on real rows, in wall time, with accuracies on dev."""
-    found = {
-        "PyTorch, padded to 128": in_pytorch(options, PADDED),
-        "PyTorch, same batches": in_pytorch(options, None),
-        "kdkit, cached": in_kdkit(options),
-    }
-    for name, result in found.items():
-        print(
-            f"{name:<24} {result['minutes']:8.1f} minutes, accuracy "
-            f"{result['accuracy']:.4f} on dev"
-        )
-    slow, fast = found["PyTorch, padded to 128"], found["kdkit, cached"]
-    ratio = slow["minutes"] / fast["minutes"]
-    print(
-        json.dumps(
-            {
-                "benchmark": "pytorch",
-                "teacher": options.teacher,
-                "rows": options.rows,
-                "epochs": {stage: EPOCHS for stage in STEPS},
-                "results": found,
-                "times_faster": round(ratio, 1),
-                "goal": GOAL,
-            }
-        )
-    )
-    good = ratio >= GOAL and fast["accuracy"] >= slow["accuracy"]
-    return 0 if good else 1
-
-
-def recipe_settings(options):
-    """The recipe as kdkit runs it; the loop has the same rows."""
-    from kdkit.training import CacheSettings
-    from kdkit.training import DataSettings
-    from kdkit.training import DistillSettings
-    from kdkit.training import ModelSettings
-
-    student = ModelSettings(**SIZES_OF_STUDENT)
-    if options.general:
-        student = ModelSettings(checkpoint=options.general)
-    return DistillSettings(
-        recipe="tinybert",
-        data=DataSettings(
-            "sst2",
-            options.data_dir,
-            PADDED,
-            max_train_rows=options.rows,
-            num_buckets=NUM_BUCKETS,
-        ),
-        teacher=options.teacher,
-        student=student,
-        stages=tuple(
-            dataclasses.replace(
-                stage_of(name), epochs=EPOCHS, batch_size=BATCH_SIZE
-            )
-            for name in STEPS
-        ),
-        cache=CacheSettings(""),
-    )
-
-
-def in_kdkit(options):
-    """A run of kdkit from nothing but its inputs."""
-    from kdkit.training import CacheSettings
-    from kdkit.training import distill
-
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = dataclasses.replace(
-            recipe_settings(options),
-            cache=CacheSettings(str(pathlib.Path(folder, "cache"))),
-        )
-        distill(settings, pathlib.Path(folder, "run"))
-        seconds = time.perf_counter() - start
-        lines = pathlib.Path(folder, "run", "metrics.jsonl").read_text()
-    events = [json.loads(line) for line in lines.splitlines()]
-    (last,) = (e for e in events if e["event"] == "run_finished")
-    return {
-        "minutes": seconds / 60,
-        "accuracy": last["best"]["student"]["metrics"]["accuracy"],
-    }
-
-
-def in_pytorch(options, length):
-    """The loop over both steps; the accuracy of its best last epoch."""
-    import keras
-    import numpy as np
-    import torch_tinybert as in_torch
-
-    from kdkit import data
-    from kdkit import models
-    from kdkit.tasks import get_task
-    from kdkit.training.making import make_model
-    from kdkit.training.task_data import load_data
-
-    settings = recipe_settings(options)
-    task = get_task("sst2")
-    loaded = models.load_classifier(options.teacher, task.head)
-    train, dev = load_data(task, settings.data, loaded.tokenizer, seed=0)
-    keras.utils.set_random_seed(0)
-    student, _ = make_model(settings.student, task, loaded)
-    teacher = in_torch.Classifier(loaded.model)
-    student = in_torch.Classifier(student)
-    start = time.perf_counter()
-    accuracies = []
-    for stage in settings.stages:
-        kernel = None
-        if stage.name == STEPS[0]:
-            shape = (student.width, teacher.width)
-            kernel = keras.initializers.GlorotUniform(0)(shape).numpy()
-        batches, count = data.training_batches(
-            train.encoded, BATCH_SIZE, seed=0, num_buckets=NUM_BUCKETS
-        )
-        updates = EPOCHS * count if stage.schedule == "linear" else None
-        loop = in_torch.Distillation(
-            teacher, student, stage.learning_rate, updates, kernel
-        )
-        for number, (x, _) in enumerate(batches.take(EPOCHS * count), start=1):
-            loop.step(in_torch.as_tensors(x, length))
-            if number % count == 0 and stage.name == STEPS[1]:
-                rows, order = data.evaluation_batches(dev, BATCH_SIZE)
-                logits = np.concatenate(
-                    [
-                        in_torch.predict(
-                            student, in_torch.as_tensors(x, length)
-                        )
-                        for x, _ in rows
-                    ]
-                )
-                right = logits.argmax(-1) == dev.labels[order]
-                accuracies.append(float(right.mean()))
-    return {
-        "minutes": (time.perf_counter() - start) / 60,
-        "accuracy": max(accuracies),
-    }
 
 
 if __name__ == "__main__":
