@@ -38,6 +38,12 @@ TESTS_REQUIRE = [
     "pytest-xdist>=3.6",  # test files side by side on two cores
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
+BENCHMARKS_REQUIRE = [
+    "torch>=2.6",  # the loop that kdkit is compared with
+    "transformers>=5",  # its BertModel
+    "onnxruntime>=1.20",  # a runtime beside LiteRT
+    "tf2onnx>=1.17",  # Keras writes ONNX files with it
+]
 
 setup(
     name="kdkit",
@@ -53,6 +59,7 @@ setup(
     extras_require={
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
+        "benchmarks": BENCHMARKS_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
     },
     entry_points={"console_scripts": ["kdkit = kdkit.cli.main:main"]},

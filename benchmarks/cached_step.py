@@ -24,12 +24,11 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import numpy as np
 from measuring import median_seconds
+from measuring import rows_like_sst2
 
 import kdkit
 from kdkit import data
-from kdkit.data import EncodedExamples
 from kdkit.objectives import Terms
 from kdkit.recipes import RECIPES
 from kdkit.taps import describe
@@ -41,8 +40,6 @@ from kdkit.teacher_cache import TeacherCache
 GOAL = 1.15
 TEACHER = "bert_base_en_uncased"
 STUDENT = "tinybert_4_layer_en_uncased"
-# Quantiles of the lengths of SST-2's training rows.
-LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
 
 
 def main():
@@ -55,7 +52,7 @@ def main():
 
     keras.utils.set_random_seed(0)
     teacher = kdkit.models.student(TEACHER, num_classes=2)
-    rows = random_rows(options.rows, teacher.backbone.vocabulary_size)
+    rows = rows_like_sst2(options.rows, teacher.backbone.vocabulary_size)
     with tempfile.TemporaryDirectory() as folder:
         distilled, size = cached_distillation(teacher, rows, folder, options)
         medians = median_seconds(
@@ -88,22 +85,6 @@ def main():
         )
     )
     return 0 if ratio <= GOAL else 1
-
-
-def random_rows(count, vocabulary_size):
-    """Rows of random tokens with SST-2's lengths and random labels."""
-    generator = np.random.default_rng(0)
-    lengths = generator.choice(LENGTHS, count).astype("int32")
-    token_ids = generator.integers(0, vocabulary_size, lengths.sum())
-    return EncodedExamples(
-        token_ids=token_ids.astype("int32"),
-        segment_ids=np.zeros(lengths.sum(), "int32"),
-        lengths=lengths,
-        labels=generator.integers(0, 2, count).astype("int32"),
-        sequence_length=64,
-        num_truncated=0,
-        pad_token_id=0,
-    )
 
 
 def make_student(vocabulary_size):

@@ -7,6 +7,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from kdkit.data import EncodedExamples
+
+# Quantiles of the lengths of SST-2's training rows.
+SST2_LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
+
 
 def random_batch(batch_size, sequence_length, vocabulary_size):
     """Full-length rows of random tokens with random labels."""
@@ -21,10 +26,26 @@ def random_batch(batch_size, sequence_length, vocabulary_size):
     return keras.tree.map_structure(tf.constant, (inputs, labels))
 
 
-def compiled_forward(model, inputs):
+def rows_like_sst2(count, vocabulary_size):
+    """Rows of random tokens with SST-2's lengths and random labels."""
+    generator = np.random.default_rng(0)
+    lengths = generator.choice(SST2_LENGTHS, count).astype("int32")
+    token_ids = generator.integers(0, vocabulary_size, lengths.sum())
+    return EncodedExamples(
+        token_ids=token_ids.astype("int32"),
+        segment_ids=np.zeros(lengths.sum(), "int32"),
+        lengths=lengths,
+        labels=generator.integers(0, 2, count).astype("int32"),
+        sequence_length=64,
+        num_truncated=0,
+        pad_token_id=0,
+    )
+
+
+def compiled_forward(model, inputs, jit_compile=True):
     """A forward pass as XLA compiles it, as a function without arguments."""
     forward = tf.function(
-        lambda batch: model(batch, training=False), jit_compile=True
+        lambda batch: model(batch, training=False), jit_compile=jit_compile
     )
     return lambda: forward(inputs).numpy()
 

@@ -48,6 +48,7 @@ OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
     "word_vectors", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
     "augment", "augment_model", "augment_vectors", "cache", "cache_precision",
+    "teacher_file",
     "stages", "parity", "config",
 )  # fmt: skip
 

@@ -132,7 +132,7 @@ def add_unlabeled(parser):
 
 
 def add_cache(parser):
-    """Adds `--cache` and `--cache-precision`."""
+    """Adds `--cache`, `--cache-precision` and `--teacher-file`."""
     parser.add_argument(
         "--cache",
         metavar="DIR",
@@ -143,6 +143,13 @@ def add_cache(parser):
         "--cache-precision",
         choices=["fp32", "bf16", "int8"],
         help="how they are kept; fp32 unless set",
+    )
+    parser.add_argument(
+        "--teacher-file",
+        metavar="FILE",
+        help="fill the cache with what this export of the teacher says, a "
+        ".tflite file or a SavedModel: logits alone; how far it agrees with "
+        "the teacher is measured first and kept with it",
     )
 
 

@@ -118,12 +118,14 @@ def distill_settings(options) -> DistillSettings:
         settings = override(with_same_settings(settings), options.set)
     if options.cache is not None:
         cache = CacheSettings(
-            located(options.cache), options.cache_precision or "fp32"
+            located(options.cache),
+            options.cache_precision or "fp32",
+            absolute(options.teacher_file),
         )
         settings = dataclasses.replace(settings, cache=cache)
-    elif options.cache_precision is not None:
+    elif given := given_flags(options, ("cache_precision", "teacher_file")):
         raise UsageError(
-            "--cache-precision needs --cache beside it. Received: none."
+            f"{' and '.join(given)} needs --cache beside it. Received: none."
         )
     if options.control and not any(s.objectives for s in settings.stages):
         raise UsageError(

@@ -21,7 +21,8 @@ def check_one_source(options) -> None:
         UsageError: with the flags that clash.
     """
     given = given_flags(
-        options, ("teacher", "teacher_weights", "pretrained", "cache")
+        options,
+        ("teacher", "teacher_weights", "pretrained", "cache", "teacher_file"),
     )
     if options.encoder is not None and given:
         raise UsageError(

@@ -32,6 +32,7 @@ from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
 from kdkit.data.parallel import ParallelText
+from kdkit.data.parts import in_parts
 from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
@@ -100,6 +101,7 @@ __all__ = [
     "span_evaluation_batches",
     "token_batches",
     "masked_evaluation_batches",
+    "in_parts",
     "masked_training_batches",
     "mixed_training_batches",
     "next_token_evaluation_batches",

@@ -2,7 +2,8 @@
 
 `to_litert` and `to_saved_model` compare each file with the Keras model before
 the file gets its name; `LiteRTModel` and, for the step of a decoder,
-`LiteRTDecoder` run a `.tflite` file; `measure_latency` and `measure_latencies`
+`LiteRTDecoder` run a `.tflite` file, `SavedModel` a SavedModel, and `open_file`
+opens either; `measure_latency` and `measure_latencies`
 time it.
 """
 
@@ -14,6 +15,8 @@ from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_decoder import reads_sources
 from kdkit.export.litert_model import LiteRTModel
+from kdkit.export.opening import SavedModel
+from kdkit.export.opening import open_file
 from kdkit.export.options import PRECISIONS
 from kdkit.export.report import ExportReport
 from kdkit.export.saved_model import to_saved_model
@@ -25,8 +28,10 @@ __all__ = [
     "LiteRTDecoder",
     "LiteRTSeq2Seq",
     "LiteRTModel",
+    "SavedModel",
     "measure_latencies",
     "measure_latency",
+    "open_file",
     "reads_sources",
     "to_litert",
     "to_saved_model",

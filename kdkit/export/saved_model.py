@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from kdkit.errors import UsageError
 from kdkit.export.interface import interface
+from kdkit.export.opening import is_saved_model
 from kdkit.export.report import ExportReport
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
@@ -101,7 +102,7 @@ def _check_path(path, overwrite):
             f"Cannot export: the path exists: {path}. Remove it or pass "
             "overwrite=True."
         )
-    if not (path / "saved_model.pb").is_file():
+    if not is_saved_model(path):
         raise UsageError(
             "Cannot export: overwrite=True replaces SavedModels only, and "
             f"this is none: {path}. Choose another path."

@@ -37,7 +37,8 @@ class TeacherCache:
 
     Args:
         directory: string or path. Made if needed.
-        teacher: `keras.Model`.
+        teacher: `keras.Model`, or an exported file in its place, as
+            `kdkit.export.open_file` returns it, which gives logits alone.
         fingerprint: dict of strings and numbers. What decides the outputs: the
             content of the teacher's files above all.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`. Defaults to
@@ -85,6 +86,7 @@ class TeacherCache:
             entries: iterable of `Entry`.
 
         Raises:
+            UsageError: if an exported file is asked for more than logits.
             RunError: if the disk has too little room.
         """
         entries = tuple(sorted(set(entries)))
@@ -122,6 +124,19 @@ class TeacherCache:
     def describe(self) -> dict:
         """Returns the index: entries with their errors, files with rows."""
         return self._index.read()
+
+    @property
+    def agreement(self) -> dict | None:
+        """How far an exported file agrees with its teacher, if measured."""
+        return self._index.read().get("agreement")
+
+    def keep_agreement(self, agreement: dict) -> None:
+        """Writes into the index how far a file agrees with its teacher.
+
+        Args:
+            agreement: dict of strings and numbers, as JSON has them.
+        """
+        self._index.note("agreement", agreement)
 
     def _places(self, index, entries, keys):
         """By entry, file and row of every key, −1 where there is none."""

@@ -2,11 +2,13 @@
 
 import math
 
+import keras
 import numpy as np
 
 from kdkit.data import EncodedExamples
 from kdkit.data import evaluation_batches
 from kdkit.data import for_any_shape
+from kdkit.errors import UsageError
 from kdkit.taps import sizes
 from kdkit.taps import tapped
 from kdkit.teacher_cache.precision import Error
@@ -18,6 +20,7 @@ BATCH_SIZE = 64
 NUM_BUCKETS = 8
 SHARD_BYTES = 64_000_000
 SHARD_ROWS = 65_536
+LOGITS = "logits"
 
 
 def output_shapes(run, encoded: EncodedExamples, entries) -> dict:
@@ -206,12 +209,18 @@ class _Pending:
 
 
 def make_run(teacher, entries):
-    """Returns a compiled function from inputs to tensors by entry's name.
+    """Returns a function from inputs to tensors by entry's name.
 
     Args:
-        teacher: `keras.Model`.
+        teacher: `keras.Model`, whose function is compiled, or an exported file
+            as `kdkit.export.open_file` returns it.
         entries: iterable of `kdkit.taps.Entry`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is asked for more than logits.
     """
+    if not isinstance(teacher, keras.Model):
+        return _run_of_file(teacher, entries)
     run = tapped(teacher, sorted({entry.tap for entry in entries}))
 
     def outputs(inputs):
@@ -219,3 +228,13 @@ def make_run(teacher, entries):
         return {entry.name: entry.read(taps) for entry in entries}
 
     return for_any_shape(outputs)
+
+
+def _run_of_file(file, entries):
+    others = [entry.name for entry in entries if entry.tap != LOGITS]
+    if others:
+        raise UsageError(
+            f"{file.path} gives logits alone. Received: {', '.join(others)}. "
+            "Run the teacher itself for these."
+        )
+    return lambda inputs: {LOGITS: file(inputs)}

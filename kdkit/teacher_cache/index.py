@@ -72,6 +72,17 @@ class Index:
                 }
             self._write(index)
 
+    def note(self, name: str, value: dict) -> None:
+        """Writes something else that is known of what is there.
+
+        Args:
+            name: string. Its name in the index.
+            value: dict, as JSON has it.
+        """
+        with self._locked():
+            self._check()
+            self._write({**self.read(), name: value})
+
     @contextlib.contextmanager
     def filling(self):
         """Lets one process at a time run the teacher; others wait for it.
@@ -113,10 +124,11 @@ class Index:
 
     def _check(self):
         there = self.read()["fingerprint"]
+        here = self._fingerprint
         different = [
-            f"{name} {there.get(name)} there, {value} here"
-            for name, value in self._fingerprint.items()
-            if there.get(name) != value
+            f"{name} {there.get(name)} there, {here.get(name)} here"
+            for name in dict.fromkeys([*here, *there])
+            if there.get(name) != here.get(name)
         ]
         if different:
             raise UsageError(

@@ -1,5 +1,7 @@
 """What was kept of a teacher, as features of padded batches."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,6 +9,8 @@ from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
 from kdkit.teacher_cache.precision import unpack
+
+ALIGNMENT = 64  # bytes; TensorFlow copies arrays that begin elsewhere
 
 
 class CachedOutputs:
@@ -58,9 +62,7 @@ class CachedOutputs:
         features = {}
         for entry, shape in self._shapes.items():
             numbers = rows if entry.is_of_rows else sequences
-            batch = np.zeros(
-                (len(numbers), *sizes(shape, padded_length)), "float32"
-            )
+            batch = _aligned_zeros((len(numbers), *sizes(shape, padded_length)))
             for one, number in zip(batch, numbers, strict=True):
                 shard, row = self._places[entry][number]
                 content = self._columns[entry, shard](row)
@@ -72,6 +74,14 @@ class CachedOutputs:
                 one[tuple(map(slice, real))] = values.reshape(real)
             features[entry.name] = batch
         return features
+
+
+def _aligned_zeros(shape):
+    """A float32 array of zeros that TensorFlow takes without copying it."""
+    size = 4 * math.prod(shape)
+    memory = np.zeros(size + ALIGNMENT, "uint8")
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view("float32").reshape(shape)
 
 
 class OutputsOfTeachers:

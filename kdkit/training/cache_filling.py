@@ -47,9 +47,9 @@ def fill_cache(settings: DistillSettings) -> TeacherCaches:
     caches = TeacherCaches(settings.cache, teachers, places)
     with tempfile.TemporaryDirectory() as folder:
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
-        material = rows.material(
-            Evaluator(task, rows.dev, settings.data.dev_split)
-        )
+        evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
+        caches.measure_file(evaluator)
+        material = rows.material(evaluator)
         for stage in stages:
             features = caches.features(
                 stage, student, settings.teacher_weights or None

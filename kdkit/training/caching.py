@@ -1,14 +1,20 @@
 """The caches of a run's teachers, and what a stage reads from them."""
 
+import dataclasses
 import json
 import pathlib
 
+from kdkit import export
+from kdkit.files import digest
 from kdkit.files import digest_of_text
 from kdkit.models import LoadedModel
 from kdkit.objectives import Terms
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
+from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import make_forward
+from kdkit.training.evaluation import predict_logits
 from kdkit.training.inputs import model_digest
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import CacheSettings
@@ -26,7 +32,8 @@ class TeacherCaches:
         places: list of where they were loaded from.
 
     Raises:
-        UsageError: if a directory holds a cache of something else.
+        UsageError: if a directory holds a cache of something else, or the
+            teacher's exported file cannot be opened.
     """
 
     def __init__(
@@ -37,14 +44,21 @@ class TeacherCaches:
     ):
         self._read = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
+        self._first = teachers[0].model
+        self._file = None
+        of_file = {}
+        if settings.teacher_file is not None:
+            self._file = export.open_file(settings.teacher_file)
+            of_file["teacher_file"] = digest(self._file.path)
         directory = pathlib.Path(settings.directory)
         self._caches = [
             TeacherCache(
                 directory
                 if len(teachers) == 1
                 else directory / f"teacher_{number}",
-                teacher.model,
+                self._file or teacher.model,
                 {
+                    **of_file,
                     "teacher": model_digest(place),
                     "vocabulary": digest_of_text(
                         json.dumps(teacher.tokenizer.get_vocabulary())
@@ -95,6 +109,43 @@ class TeacherCaches:
             )
 
         return features
+
+    def measure_file(self, evaluator: Evaluator) -> None:
+        """Compares a teacher's exported file with the teacher, once.
+
+        What is found stands in the index. Nothing is done without a file.
+
+        Args:
+            evaluator: `Evaluator` on dev, with the teacher's logits if they
+                are there.
+        """
+        if self._file is None:
+            return
+        (cache,) = self._caches
+        if cache.agreement is None:
+            logits = evaluator.teacher_logits
+            if logits is None:
+                logits = predict_logits(
+                    make_forward(self._first), evaluator.encoded
+                )
+            measured = dataclasses.replace(evaluator, teacher_logits=logits)
+            evaluation = measured(self._file)
+            cache.keep_agreement(
+                {
+                    "split": evaluation["split"],
+                    "examples": evaluation["examples"],
+                    **evaluation["agreement"],
+                }
+            )
+        _say(
+            f"{self._file.path}: agreement with the teacher: "
+            f"{json.dumps(cache.agreement)}."
+        )
+
+    @property
+    def agreement(self) -> dict | None:
+        """What `measure_file` found, `None` without a file."""
+        return None if self._file is None else self._caches[0].agreement
 
     def relative_errors(self) -> list[dict]:
         """The relative error of what was read, by name, for each teacher."""

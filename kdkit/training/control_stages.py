@@ -41,6 +41,7 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             schedule="linear",
             weight_decay=first.weight_decay,
             batch_size=first.batch_size,
+            gradient_accumulation_steps=first.gradient_accumulation_steps,
             label_smoothing=stages[-1].label_smoothing,
             average_last=stages[-1].average_last,
             keep_best=stages[-1].keep_best,

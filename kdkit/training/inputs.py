@@ -56,10 +56,10 @@ def _add(value, total):
 def files_digest(places: Iterable[str]) -> str | None:
     """Returns the digest of the contents of some files, in their order.
 
-    `None` if one of them is not there.
+    A folder counts with all that is in it. `None` if one is not there.
     """
     paths = list(map(pathlib.Path, places))
-    if not all(path.is_file() for path in paths):
+    if not all(path.exists() for path in paths):
         return None
     return digest(*paths)
 

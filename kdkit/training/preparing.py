@@ -81,6 +81,9 @@ def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
         "corpus": settings.corpus and settings.corpus.all_files,
         "unlabeled": settings.unlabeled and settings.unlabeled.files,
         "augmented": settings.augmented and (settings.augmented.file,),
+        "teacher_file": settings.cache
+        and settings.cache.teacher_file
+        and (settings.cache.teacher_file,),
         "word_vectors": student.bilstm
         and student.bilstm.word_vectors
         and (student.bilstm.word_vectors,),

@@ -321,9 +321,9 @@ class DistillSettings:
                 "no stage on the task learns from a teacher, so there is no "
                 f"use for {' and '.join(given)}"
             )
-        if self.cache is not None:
-            problems += self._cache_problems()
         count = 1 + len(self.more_teachers)
+        if self.cache is not None:
+            problems += self._cache_problems(count)
         if self.teacher_weights and len(self.teacher_weights) != count:
             problems.append(
                 f"teacher_weights are one for each of {count} teachers, "
@@ -331,26 +331,21 @@ class DistillSettings:
             )
         return problems
 
-    def _cache_problems(self):
+    def _cache_problems(self, num_teachers):
         """What cannot be learned from outputs that were kept."""
-        problems = []
+        problems = self.cache.problems(
+            [
+                objective
+                for stage in self.stages
+                if stage.data == "task"
+                for objective in stage.objectives
+            ],
+            num_teachers,
+        )
         if isinstance(self.teacher, TeacherSettings):
             problems.append(
                 "a cache is of a teacher that is there, and this one is "
                 "trained within the run"
-            )
-        counted = [
-            objective.name
-            for stage in self.stages
-            if stage.data == "task"
-            for objective in stage.objectives
-            if objective.loss_settings.get("parity") == "tinybert"
-            and objective.tap != "logits"
-        ]
-        if counted:
-            problems.append(
-                f"{', '.join(counted)} with parity 'tinybert' compare padding "
-                "too, of which a cache keeps nothing"
             )
         return problems
 

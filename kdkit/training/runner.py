@@ -150,11 +150,10 @@ def distill(settings: DistillSettings, run_dir) -> None:
         rows = load_rows(settings, task, tokenizer, run.path / "augmented")
         log_inputs(run, inputs)
         rows.log(run)
-        material = rows.material(
-            evaluate_teachers(
-                run, task, teachers, rows.dev, settings.data.dev_split
-            )
+        evaluator = evaluate_teachers(
+            run, task, teachers, rows.dev, settings.data.dev_split
         )
+        material = rows.material(evaluator)
         others = [
             evaluate_teachers(run, task, teachers, encoded, split)
             for split, encoded in load_other_dev_splits(
@@ -168,6 +167,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 teachers,
                 [teacher_place, *settings.more_teachers],
             )
+            caches.measure_file(evaluator)
         best = {}
         for name, all_stages in settings.arms.items():
             stages = tuple(
@@ -204,6 +204,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 "teacher_cache",
                 precision=settings.cache.precision,
                 relative_errors=caches.relative_errors(),
+                file_agreement=caches.agreement,
             )
         finish(run, best)
 

@@ -17,6 +17,8 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         num_steps: int. Number of updates, $n$.
         warmup_fraction: float. Share of the updates spent on warm-up. Defaults
             to `0.1`, as in BERT and TinyBERT.
+        steps_per_update: int. How many steps the optimiser, which counts
+            these, accumulates gradients for an update. Defaults to `1`.
 
     Example:
 
@@ -25,14 +27,17 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
 
-    def __init__(self, learning_rate, num_steps, warmup_fraction=0.1):
+    def __init__(
+        self, learning_rate, num_steps, warmup_fraction=0.1, steps_per_update=1
+    ):
         super().__init__()
         self.learning_rate = learning_rate
         self.num_steps = num_steps
         self.warmup_fraction = warmup_fraction
+        self.steps_per_update = steps_per_update
 
     def __call__(self, step):
-        step = ops.cast(step, "float32")
+        step = ops.cast(step // self.steps_per_update, "float32")
         warmup_steps = self.warmup_fraction * self.num_steps
         decay_steps = max(self.num_steps - warmup_steps, 1)
         rising = step / warmup_steps if warmup_steps else 1.0
@@ -46,4 +51,5 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "learning_rate": self.learning_rate,
             "num_steps": self.num_steps,
             "warmup_fraction": self.warmup_fraction,
+            "steps_per_update": self.steps_per_update,
         }

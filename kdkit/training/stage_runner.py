@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from kdkit import models
+from kdkit.data import in_parts
 from kdkit.distiller import Distiller
 from kdkit.taps import select_inputs
 from kdkit.training.caching import TeacherCaches
@@ -140,12 +141,16 @@ class StageRun:
         batches, steps_per_epoch = self._material.training_batches(
             self.stage, self.arm.seed, first_epoch, self._features
         )
-        self._steps_per_epoch = steps_per_epoch
+        num_parts = self.stage.gradient_accumulation_steps
+        if num_parts > 1:
+            batches = in_parts(batches, num_parts)
+        self._updates_per_epoch = steps_per_epoch
+        self._steps_per_epoch = steps_per_epoch * num_parts
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
         self._seed = seed
-        trainer = self._make_trainer(steps_per_epoch)
+        trainer = self._make_trainer()
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
             self.checkpoints.restore_epoch(trainer)
@@ -235,7 +240,7 @@ class StageRun:
             lambda x, *labels: (select_inputs(self.arm.model, x), *labels)
         )
 
-    def _make_trainer(self, steps_per_epoch):
+    def _make_trainer(self):
         """A compiled `Distiller`, or the model itself without objectives."""
         arm, stage = self.arm, self.stage
         trainer = arm.model
@@ -249,7 +254,8 @@ class StageRun:
                 chunk_size=stage.chunk_size,
             )
         optimizer = stage.make_optimizer(
-            stage.epochs * steps_per_epoch, fused=arm.jit_compile == UPDATE
+            stage.epochs * self._updates_per_epoch,
+            fused=arm.jit_compile == UPDATE,
         )
         trainer.compile(
             optimizer=optimizer,
@@ -260,7 +266,8 @@ class StageRun:
             weighted_metrics=self._material.training_metrics or None,
             jit_compile=arm.jit_compile is True,
         )
-        optimizer.build(trainer.trainable_variables)
+        # Keras' own, around the stage's where losses are scaled.
+        trainer.optimizer.build(trainer.trainable_variables)
         return trainer
 
     def _finish_epoch(self, epoch, logs, seconds):
@@ -278,7 +285,7 @@ class StageRun:
         self.run_directory.log(
             "epoch",
             **where,
-            step=epoch * self._steps_per_epoch,
+            step=epoch * self._updates_per_epoch,
             seconds=seconds,
             logs={name: float(value) for name, value in logs.items()},
         )

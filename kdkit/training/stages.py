@@ -119,6 +119,11 @@ class Stage:
         batch_tokens: int. Of an encoder-decoder, whose sentences differ in
             length, in place of rows: tokens per update at most, padding and
             both sides included.
+        gradient_accumulation_steps: int. In how many parts a batch is computed,
+            whose gradients are averaged for its update. Takes the memory of a
+            part. The update is that of the whole batch where the losses are
+            means over as much in each part: over its rows, or over tokens of
+            rows of one length.
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
         average_last: int, from 1 to `epochs`. The stage ends with the mean of
@@ -144,6 +149,7 @@ class Stage:
     weight_decay: float = 0.01
     batch_size: int = 32
     batch_tokens: int = 4096
+    gradient_accumulation_steps: int = 1
     keep_best: bool = True
     average_last: int = 1
     data: str = "task"
@@ -159,6 +165,7 @@ class Stage:
                 "learning_rate",
                 "batch_size",
                 "batch_tokens",
+                "gradient_accumulation_steps",
             )
             if not getattr(self, name) > 0
         ]
@@ -299,15 +306,17 @@ class Stage:
     def make_optimizer(self, num_steps: int, fused: bool = False):
         """Returns the AdamW optimiser of the stage, for `num_steps` updates."""
         learning_rate = self.learning_rate
+        num_parts = self.gradient_accumulation_steps
         if self.schedule == "linear":
             learning_rate = LinearWarmupDecay(
-                learning_rate, num_steps, self.warmup_fraction
+                learning_rate, num_steps, self.warmup_fraction, num_parts
             )
         optimizer = AdamW(
             learning_rate=learning_rate,
             weight_decay=self.weight_decay,
             epsilon=1e-6,  # as BERT's own optimiser
             fused=fused,
+            gradient_accumulation_steps=num_parts if num_parts > 1 else None,
         )
         # Matches the Keras paths of biases and of layer normalisation.
         optimizer.exclude_from_weight_decay(

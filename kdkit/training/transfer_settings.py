@@ -104,10 +104,53 @@ class CacheSettings:
     Args:
         directory: string. Shared by all runs with the same teachers.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`.
+        teacher_file: string or `None`. A `.tflite` file or the folder of a
+            SavedModel, exported from the teacher, which is run in its place.
+            It gives logits alone.
     """
 
     directory: str
     precision: str = "fp32"
+    teacher_file: str | None = None
 
     def __post_init__(self):
         check_precision(self.precision)
+
+    def problems(self, objectives, num_teachers: int) -> list[str]:
+        """Returns what cannot be learned from outputs that were kept.
+
+        Args:
+            objectives: list of the `ObjectiveSettings` that read the cache.
+            num_teachers: int. How many teachers the run has.
+        """
+        problems = []
+        counted = [
+            objective.name
+            for objective in objectives
+            if objective.loss_settings.get("parity") == "tinybert"
+            and objective.tap != "logits"
+        ]
+        if counted:
+            problems.append(
+                f"{', '.join(counted)} with parity 'tinybert' compare padding "
+                "too, of which a cache keeps nothing"
+            )
+        if self.teacher_file is None:
+            return problems
+        if num_teachers > 1:
+            problems.append(
+                "a teacher's exported file is for a run with one teacher, "
+                f"received {num_teachers}"
+            )
+        inside = [
+            f"{objective.name} ({objective.tap})"
+            for objective in objectives
+            if objective.tap != "logits"
+        ]
+        if inside:
+            problems.append(
+                "the teacher's exported file gives logits alone, and "
+                f"{', '.join(inside)} compare what is inside of it: leave the "
+                "file out, or choose --stages without them"
+            )
+        return problems

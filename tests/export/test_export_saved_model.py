@@ -16,12 +16,30 @@ def test_to_saved_model_serves_named_int32_inputs_of_any_shape(
     model = request.getfixturevalue(name)
     report = export.to_saved_model(model, tmp_path / "model")
     loaded = tf.saved_model.load(report.file)
+    opened = export.open_file(report.file)
+    assert set(opened.input_names) == set(model.input)
+    assert opened.sequence_length is None
     for shape in [(3, 8), (1, 21)]:
         batch = make_batch(*shape)
         inputs = {name: batch[name].astype("int32") for name in model.input}
         np.testing.assert_allclose(
             loaded.serve(inputs), logits(model, batch), atol=1e-4
         )
+        np.testing.assert_allclose(
+            opened(batch), logits(model, batch), atol=1e-4
+        )
+
+
+def test_only_exported_models_are_opened(tmp_path):
+    with pytest.raises(UsageError, match="a .tflite file or the folder of"):
+        export.open_file(tmp_path)
+    with pytest.raises(UsageError, match="a folder with saved_model.pb"):
+        export.SavedModel(tmp_path)
+    module = tf.Module()
+    module.number = tf.Variable(0.0)
+    tf.saved_model.save(module, str(tmp_path))
+    with pytest.raises(UsageError, match=r"inputs 'token_ids'.*Received: \[\]"):
+        export.open_file(tmp_path)
 
 
 def test_to_saved_model_reports(bert, tmp_path, make_batch):

@@ -4,10 +4,13 @@ import dataclasses
 import json
 
 import pytest
+from helpers import DEV_ROWS
 from helpers import read_events
 
+from kdkit import export
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -102,6 +105,70 @@ def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
     ((name, error),) = answer["relative_errors"][0].items()
     assert name == "logits"
     assert 0 < error < 0.01
+
+
+@pytest.fixture(scope="module")
+def teacher_file(finished_run, tmp_path_factory):
+    """The teacher in 8 bits."""
+    path = tmp_path_factory.mktemp("exported") / "teacher.tflite"
+    loaded = load_classifier(finished_run / "teacher_run", 2)
+    export.to_litert(loaded.model, path, precision="int8")
+    return path
+
+
+def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
+    finished_run, teacher_file, tmp_path, capsys
+):
+    command = [
+        "cache", "vanilla_kd", "--task", "sentiment",
+        "--teacher", str(finished_run / "teacher_run"),
+        "--student", str(finished_run / "student"),
+        "--set", f"data.max_train_rows={ROWS}",
+        "--set", "data.sequence_length=32",
+        "--teacher-file", str(teacher_file),
+        "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    compared, filled = (
+        next(number for number, line in enumerate(lines) if words in line)
+        for words in ("agreement with the teacher", "running the teacher")
+    )
+    assert compared < filled
+    index = json.loads((tmp_path / "cache" / "index.json").read_text())
+    assert index["agreement"] == json.loads(lines[-1])["file_agreement"]
+    assert index["agreement"]["split"] == "dev"
+    assert index["agreement"]["examples"] == DEV_ROWS
+    assert 0.8 <= index["agreement"]["same_top_class"] <= 1
+    assert 0 < index["agreement"]["kl_divergence"] < 0.1
+
+
+def test_a_run_learns_from_a_teacher_in_8_bits(
+    settings, teacher_file, tmp_path
+):
+    settings = dataclasses.replace(
+        settings,
+        stages=settings.stages[1:],
+        more_teachers=(),
+        teacher_weights=(),
+        cache=CacheSettings(
+            str(tmp_path / "cache"), teacher_file=str(teacher_file)
+        ),
+    )
+    distill(settings, tmp_path / "run")
+    (event,) = read_events(tmp_path / "run", "teacher_cache")
+    assert event["file_agreement"]["examples"] == DEV_ROWS
+    (inputs,) = read_events(tmp_path / "run", "inputs")
+    assert inputs["digests"]["teacher_file"]
+
+
+def test_what_a_file_cannot_teach_is_refused_by_name(settings):
+    cache = CacheSettings("cache", teacher_file="teacher.tflite")
+    with pytest.raises(UsageError) as caught:
+        dataclasses.replace(settings, cache=cache)
+    message = str(caught.value)
+    assert "attention_mse (attention_logits), hidden_state_mse" in message
+    assert "one teacher, received 2" in message
 
 
 def test_a_recipe_without_teacher_has_nothing_to_keep(

@@ -152,9 +152,21 @@ def teacher_settings():
     )
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [
+            "dtype_policy=mixed_float16",
+            "stages.0.gradient_accumulation_steps=2",
+        ],
+    ],
+    ids=["plain", "in parts and half precision"],
+)
 def test_a_stopped_run_goes_on_to_the_same_weights(
-    teacher_settings, tmp_path, monkeypatch
+    changes, teacher_settings, tmp_path, monkeypatch
 ):
+    teacher_settings = override(teacher_settings, changes)
     train_teacher(teacher_settings, tmp_path / "whole")
     save_epoch = StageCheckpoints.save_epoch
 
@@ -181,6 +193,24 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
         strict=True,
     ):
         np.testing.assert_allclose(whole, stopped, atol=1e-6)
+
+
+def test_batches_in_parts_make_the_same_run(teacher_settings, tmp_path):
+    logged = []
+    for parts in (1, 2):
+        settings = override(
+            teacher_settings,
+            [
+                "model.dropout=0.0",
+                f"stages.0.gradient_accumulation_steps={parts}",
+            ],
+        )
+        train_teacher(settings, tmp_path / str(parts))
+        logged.append(read_events(tmp_path / str(parts), "epoch"))
+    for whole, in_parts in zip(*logged, strict=True):
+        assert in_parts["step"] == whole["step"]
+        for name, value in whole["logs"].items():
+            assert in_parts["logs"][name] == pytest.approx(value, rel=2e-3)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_by_name(

@@ -12,6 +12,7 @@ from helpers import VOCABULARY_SIZE
 from helpers import bert
 
 from kdkit import data
+from kdkit import export
 from kdkit import models
 from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
@@ -229,6 +230,45 @@ def test_another_teacher_is_refused_by_name(tmp_path, teacher):
         make(tmp_path, teacher, precision="int8")
     with pytest.raises(UsageError, match="one of .*bf16"):
         make(tmp_path / "new", teacher, precision="fp8")
+
+
+@pytest.fixture(scope="module", params=["tflite", "saved_model"])
+def file(request, teacher, tmp_path_factory):
+    """The teacher, exported."""
+    folder = tmp_path_factory.mktemp("exported")
+    if request.param == "tflite":
+        path = folder / "teacher.tflite"
+        export.to_litert(teacher, path, precision="int8")
+    else:
+        path = folder / "teacher"
+        export.to_saved_model(teacher, path)
+    return export.open_file(path)
+
+
+def test_logits_of_an_exported_file_are_what_the_file_says(tmp_path, file):
+    encoded = rows(9)
+    cached = make(tmp_path, file).outputs(encoded, [Entry("logits")])
+    for x, _ in batches_with(encoded, cached):
+        expected = file({name: x[name] for name in file.input_names})
+        np.testing.assert_allclose(x["logits"], expected, atol=1e-5)
+
+
+def test_an_exported_file_has_nothing_but_logits(tmp_path, file):
+    entries = [Entry("logits"), Entry("hidden_states", 1)]
+    with pytest.raises(UsageError, match=r"alone. Received: hidden_states/1"):
+        make(tmp_path, file).outputs(rows(3), entries)
+
+
+def test_outputs_of_a_file_and_of_the_model_do_not_mix(tmp_path, teacher):
+    fingerprint = {"teacher": "a", "teacher_file": "b"}
+    cache = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
+    cache.outputs(rows(3), [Entry("logits")])
+    cache.keep_agreement({"same_top_class": 0.5})
+    again = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
+    assert again.agreement == {"same_top_class": 0.5}
+    assert len(again.describe()["shards"]) == 1
+    with pytest.raises(UsageError, match="teacher_file b there, None here"):
+        make(tmp_path, teacher)
 
 
 def test_too_little_room_is_told_before_the_first_byte(

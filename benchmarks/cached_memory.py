@@ -1,0 +1,173 @@
+"""Memory of filling a teacher cache and of training from it, as rows grow.
+
+    python benchmarks/cached_memory.py
+
+TinyBERT's intermediate step on a teacher of two blocks of 768, over data sets
+of two sizes, of SST-2's lengths. Filling and training are each a process of its
+own. What is counted is the most memory that a process had for itself (RssAnon
+of Linux); pages of the cache's files, which it maps and the system takes back
+when it needs them, are told beside it.
+
+The last line is a JSON object. The exit status is 1 where more than the goal's
+share of what the larger cache has more is held in memory.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+GOAL = 0.05
+ROWS = (1000, 4000)
+BATCH_SIZE = 32
+STUDENT = "tinybert_4_layer_en_uncased"
+VOCABULARY = 5000
+SECONDS_BETWEEN = 0.05
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs=2, default=ROWS)
+    parser.add_argument("--one", choices=["filling", "training"])
+    parser.add_argument("--folder")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(work(options)))
+        return 0
+    found = {}
+    for rows in options.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            for part in ("filling", "training"):
+                found[part, rows] = measured(rows, part, folder)
+    small, large = options.rows
+    held = {}
+    for part in ("filling", "training"):
+        more = {
+            name: found[part, large][name] - found[part, small][name]
+            for name in ("cache", "own")
+        }
+        held[part] = more["own"] / more["cache"]
+    print(
+        json.dumps(
+            {
+                "benchmark": "cached_memory",
+                "megabytes": {
+                    f"{part}, {rows} rows": {
+                        name: round(value) for name, value in values.items()
+                    }
+                    for (part, rows), values in found.items()
+                },
+                "share_held": {
+                    part: round(share, 3) for part, share in held.items()
+                },
+                "goal": GOAL,
+            }
+        )
+    )
+    return 1 if max(held.values()) > GOAL else 0
+
+
+def measured(rows, part, folder):
+    """What a process of its own says of its memory."""
+    output = subprocess.run(
+        [
+            sys.executable,
+            __file__,
+            "--one",
+            part,
+            "--folder",
+            folder,
+            "--rows",
+            str(rows),
+            str(rows),
+        ],  # fmt: skip
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    values = json.loads(output.splitlines()[-1])
+    print(
+        f"{part:<9} {rows:6d} rows: {values['own']:6.0f} MB of its own, "
+        f"{values['mapped']:6.0f} MB of files, cache of "
+        f"{values['cache']:6.0f} MB",
+        flush=True,
+    )
+    return values
+
+
+def work(options):
+    """Fills the cache, or trains an epoch from it, and watches the memory."""
+    import keras
+    from measuring import rows_like_sst2
+
+    import kdkit
+    from kdkit import data
+    from kdkit import models
+    from kdkit.objectives import Terms
+    from kdkit.recipes import RECIPES
+    from kdkit.taps import describe
+    from kdkit.tasks import get_task
+    from kdkit.teacher_cache import OutputsOfTeachers
+    from kdkit.teacher_cache import TeacherCache
+
+    keras.utils.set_random_seed(0)
+    sizes = {"num_classes": 2, "vocabulary_size": VOCABULARY}
+    teacher = models.student("bert_base_en_uncased", num_layers=2, **sizes)
+    student = models.student(STUDENT, num_layers=2, **sizes)
+    rows = rows_like_sst2(options.rows[0], VOCABULARY)
+    (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
+    objectives = stage.build_objectives()
+    terms = Terms(
+        tuple(objectives), 0.0, [describe(teacher)], None, describe(student)
+    )
+    cache = TeacherCache(options.folder, teacher, {}, announce=lambda _: None)
+    with Watch() as watch:
+        outputs = OutputsOfTeachers(
+            [cache.outputs(rows, terms.teacher_entries[0])]
+        )
+        if options.one == "training":
+            distiller = kdkit.Distiller(teacher, student, objectives)
+            distiller.compile(stage.make_optimizer(1000), jit_compile=False)
+            batches, steps = data.training_batches(
+                rows, BATCH_SIZE, seed=0, features=lambda _: outputs
+            )
+            distiller.fit(
+                batches, steps_per_epoch=steps, verbose=0, shuffle=False
+            )
+    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
+    return {**watch.most, "cache": size / 2**20}
+
+
+class Watch:
+    """The most memory of the process while the block runs, in MiB."""
+
+    def __init__(self):
+        self.most = {"own": 0.0, "mapped": 0.0}
+        self._done = threading.Event()
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._done.set()
+        self._thread.join()
+
+    def _look(self):
+        while not self._done.wait(SECONDS_BETWEEN):
+            with open("/proc/self/status") as file:
+                status = dict(line.split(":", 1) for line in file)
+            for name, field in (("own", "RssAnon"), ("mapped", "RssFile")):
+                megabytes = int(status[field].split()[0]) / 1024
+                self.most[name] = max(self.most[name], megabytes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""LiteRT beside a SavedModel and ONNX Runtime, for teacher and student.
+
+    python benchmarks/runtimes.py
+    python benchmarks/runtimes.py --teacher runs/teacher --student runs/tinybert
+
+BERT-base and TinyBERT's 4×312, or the two given models: each as a LiteRT file
+in 32 and in 8 bits, as a SavedModel and as an ONNX file that Keras writes. One
+row of 128 tokens, one thread, in turns. Files in 32 bits say the same, within
+1e-4, or the benchmark fails. ONNX needs onnxruntime and tf2onnx; without them
+it is left out, and the output says so.
+
+The last line is a JSON object. The exit status is 1 where the student's LiteRT
+file in 32 bits is slower than its SavedModel, or logits differ.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+from measuring import median_seconds
+from measuring import random_batch
+
+from kdkit import export
+from kdkit import models
+
+TEACHER = "bert_base_en_uncased"
+STUDENT = "tinybert_4_layer_en_uncased"
+LENGTH = 128
+TOLERANCE = 1e-4
+GOAL = 1.0  # the SavedModel's time over the LiteRT file's, for the student
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--teacher", metavar="MODEL")
+    parser.add_argument("--student", metavar="MODEL")
+    parser.add_argument("--num-classes", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=20, help="timed, per file")
+    options = parser.parse_args()
+    if bool(options.teacher) != bool(options.student):
+        parser.error("--teacher and --student go together")
+    # Before the first operation.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    missing = [
+        name
+        for name in ("onnxruntime", "tf2onnx")
+        if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        print(
+            f"ONNX is not run: {' and '.join(missing)} missing. Install with: "
+            "pip install 'kdkit[benchmarks]'"
+        )
+    results, differences = {}, {}
+    for arm, size in (("teacher", TEACHER), ("student", STUDENT)):
+        place = getattr(options, arm)
+        if place:
+            model = models.load_classifier(place, options.num_classes).model
+        else:
+            model = models.student(size, num_classes=2)
+        with tempfile.TemporaryDirectory() as folder:
+            runs = runtimes(model, pathlib.Path(folder), not missing)
+            results[arm], differences[arm] = measure(model, runs, options.runs)
+        for name, seconds in results[arm].items():
+            print(
+                f"{arm:<8} {name:<13} {1000 * seconds:8.1f} ms, logits within "
+                f"{differences[arm][name]:.0e}",
+                flush=True,
+            )
+    student = results["student"]
+    ratio = student["SavedModel"] / student["LiteRT fp32"]
+    wrong = [
+        f"{arm}, {name}"
+        for arm, found in differences.items()
+        for name, difference in found.items()
+        if "int8" not in name and difference > TOLERANCE
+    ]
+    print(
+        json.dumps(
+            {
+                "benchmark": "runtimes",
+                "teacher": options.teacher or TEACHER,
+                "student": options.student or STUDENT,
+                "not_run": ["ONNX Runtime"] if missing else [],
+                "median_ms": {
+                    arm: {
+                        name: round(1000 * seconds, 2)
+                        for name, seconds in found.items()
+                    }
+                    for arm, found in results.items()
+                },
+                "largest_differences": differences,
+                "saved_model_over_litert": round(ratio, 2),
+                "goal": GOAL,
+                "other_logits": wrong,
+            }
+        )
+    )
+    return 1 if wrong or ratio < GOAL else 0
+
+
+def runtimes(model, folder, with_onnx):
+    """Functions from a batch to logits, one a runtime."""
+    found = {}
+    for precision in ("fp32", "int8"):
+        path = folder / f"{precision}.tflite"
+        export.to_litert(
+            model, path, precision=precision, sequence_length=LENGTH
+        )
+        found[f"LiteRT {precision}"] = export.LiteRTModel(path)
+    export.to_saved_model(model, folder / "saved_model")
+    found["SavedModel"] = export.SavedModel(folder / "saved_model")
+    if with_onnx:
+        found["ONNX Runtime"] = onnx(model, folder / "model.onnx")
+    return found
+
+
+def onnx(model, path):
+    """The model as an ONNX file, run on one thread."""
+    import onnxruntime
+
+    model.export(
+        path,
+        format="onnx",
+        verbose=False,
+        input_signature=[
+            {
+                name: tf.TensorSpec((1, LENGTH), "int32", name)
+                for name in model.input
+            }
+        ],
+    )
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        path, settings, providers=["CPUExecutionProvider"]
+    )
+    names = [given.name for given in session.get_inputs()]
+
+    def run(batch):
+        (logits,) = session.run(None, {name: batch[name] for name in names})
+        return logits
+
+    return run
+
+
+def measure(model, runs, rounds):
+    """Medians, and how far each one's logits are from the Keras model's."""
+    batch, _ = random_batch(1, LENGTH, model.backbone.vocabulary_size)
+    expected = np.asarray(model(batch, training=False))
+    batch = {name: values.numpy() for name, values in batch.items()}
+    differences = {
+        name: float(np.abs(run(batch) - expected).max())
+        for name, run in runs.items()
+    }
+    work = {name: lambda run=run: run(batch) for name, run in runs.items()}
+    return median_seconds(work, rounds), differences
+
+
+if __name__ == "__main__":
+    sys.exit(main())
