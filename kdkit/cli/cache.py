@@ -23,6 +23,7 @@ def add_arguments(parser):
         smoke=False,
         config=None,
         mixed_precision=None,
+        strategy=None,
         encoder=None,
     )
 

@@ -14,6 +14,7 @@ from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.resolving import with_strategy
 from kdkit.cli.sentences import sentence_settings
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -25,13 +26,13 @@ from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
 from kdkit.training import pretrain
+from kdkit.training.controls import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import without_teacher
 from kdkit.training.seq2seq_material import check_languages
 
 # The options of these families, and of no other.
@@ -239,7 +240,7 @@ def _decoder(place):
 
 
 def _with_settings(steps, options):
-    """Applies `--set`, `--seed` and `--mixed-precision`.
+    """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`.
 
     Fields that begin with the name of a step are of that step, others of the
     student's last one. Its length of rows, precision and compilation hold for
@@ -265,6 +266,8 @@ def _with_settings(steps, options):
         last = dataclasses.replace(
             last, dtype_policy=f"mixed_{options.mixed_precision}"
         )
+    if options.strategy is not None:
+        last = with_strategy(last, options.strategy)
     steps = override(dataclasses.replace(steps, student=last), fields)
     last = steps.student
     same = {
@@ -275,6 +278,7 @@ def _with_settings(steps, options):
             ),
             dtype_policy=last.dtype_policy,
             jit_compile=last.jit_compile,
+            strategy=last.strategy,
             seed=last.seed if name == "general" else settings.seed,
         )
         for name, settings in steps.runs().items()

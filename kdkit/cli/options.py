@@ -168,10 +168,29 @@ def add_run(parser, seed=True):
         help="what this run trains computes in it; it is measured and kept in "
         "float32 (on CPUs with AMX faster with --set jit_compile=false)",
     )
+    add_devices(parser)
     parser.add_argument(
         "--smoke",
         action="store_true",
         help="tiny models on generated sentences, in under a minute",
+    )
+
+
+def add_devices(parser):
+    """Adds `--strategy` and `--devices`."""
+    parser.add_argument(
+        "--strategy",
+        choices=["mirrored"],
+        help="train on several devices, among which the rows of each batch are "
+        "divided: mirrored for all GPUs of this machine, or else the logical "
+        "CPUs of --devices; sets jit_compile=false",
+    )
+    parser.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        help="with --strategy: the first N GPUs, or without GPUs the CPU as N "
+        "logical devices; all GPUs unless set",
     )
 
 

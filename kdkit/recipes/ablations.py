@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from kdkit.errors import UsageError
 from kdkit.recipes import tinybert
-from kdkit.training.run_settings import same_number_of_updates
-from kdkit.training.run_settings import without_teacher
+from kdkit.training.controls import same_number_of_updates
+from kdkit.training.controls import without_teacher
 from kdkit.training.stages import Stage
 
 Stages = tuple[Stage, ...]

@@ -7,6 +7,7 @@ from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
+from kdkit.training.controls import same_number_of_updates
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import ModelSettings
@@ -15,7 +16,6 @@ from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.stages import Stage
 
 TASK = "sentiment"

@@ -15,6 +15,7 @@ from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
 from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
+from kdkit.training.distribution import open_distribution
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import log_inputs
@@ -51,6 +52,8 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
+    distribution = open_distribution(settings.strategy)
+    distribution.check(settings)
     with open_run(run_dir, to_dict(settings), PretrainSettings) as run:
         inputs = _inputs(settings)
         check_inputs(run, inputs)
@@ -58,9 +61,10 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             return
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
-        loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
-        name = _arm_name(loaded.model)
-        model = models.in_policy(loaded.model, settings.dtype_policy)
+        with distribution.scope():
+            loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
+            model = models.in_policy(loaded.model, settings.dtype_policy)
+        name = _arm_name(model)
         run.write_config(to_dict(settings), provenance())
         if settings.vocabulary_size is not None:
             _keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
@@ -72,6 +76,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             material=_load_text(settings.corpus, loaded, run.path / "corpus"),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
+            distribution=distribution,
         )
         log_model(run, name, model, settings.model)
         if teacher is not None:

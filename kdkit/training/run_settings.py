@@ -6,6 +6,7 @@ from kdkit.errors import UsageError
 from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.distribution import check_strategy
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.sentence_settings import PairSettings
@@ -71,6 +72,9 @@ class TeacherSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices that
+            there are, the rows of each batch divided among them; `None` for one
+            device.
         verb: string. `"train-teacher"`.
     """
 
@@ -80,11 +84,13 @@ class TeacherSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "train-teacher"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -115,6 +121,9 @@ class PretrainSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices that
+            there are, the rows of each batch divided among them; `None` for one
+            device.
         verb: string. `"pretrain"`.
     """
 
@@ -128,11 +137,13 @@ class PretrainSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "pretrain"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -227,6 +238,9 @@ class DistillSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices that
+            there are, the rows of each batch divided among them; `None` for one
+            device.
         verb: string. `"distill"`.
     """
 
@@ -248,11 +262,13 @@ class DistillSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "distill"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         on_corpus = [
             stage
             for stages in self.arms.values()
@@ -284,6 +300,7 @@ class DistillSettings:
                 "student has none"
             )
         problems += self._teacher_problems()
+        problems += self._strategy_problems()
         if problems:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
 
@@ -313,6 +330,18 @@ class DistillSettings:
             )
         return problems
 
+    def _strategy_problems(self):
+        """Which of the runs in this one train on other devices."""
+        return [
+            f"the runs in a run share its strategy, received {name}.strategy="
+            f"{made.strategy!r} in one with {self.strategy!r}"
+            for name in ("teacher", "pretrained", "general")
+            if isinstance(
+                made := getattr(self, name), TeacherSettings | PretrainSettings
+            )
+            and made.strategy != self.strategy
+        ]
+
     def _cache_problems(self):
         """What cannot be learned from outputs that were kept."""
         problems = []
@@ -340,60 +369,3 @@ class DistillSettings:
     def arms(self) -> dict[str, tuple[Stage, ...]]:
         """The stages of the student and of the control."""
         return {"student": self.stages, "control": self.control}
-
-
-def without_teacher(stage: Stage) -> Stage:
-    """The stage on the labels alone, or on the masked tokens."""
-    return dataclasses.replace(
-        stage,
-        objectives=(),
-        soft_label_weight=None,
-        hard_label_weight=1.0,
-        chunk_size=None,
-    )
-
-
-def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The control arm: no teacher, for as many epochs as the stages have.
-
-    Stages on the task become one, on the labels alone. Its batch size and
-    learning rate are those of the first of them, so that the number of updates
-    is the same where they share a batch size. Stages on a corpus stay, without
-    their objectives.
-    """
-    on_corpus = tuple(
-        without_teacher(stage) for stage in stages if stage.data == "corpus"
-    )
-    stages = tuple(stage for stage in stages if stage.data == "task")
-    if not stages:
-        return on_corpus
-    first = stages[0]
-    return (
-        *on_corpus,
-        Stage(
-            name="fine_tuning",
-            epochs=sum(stage.epochs for stage in stages),
-            learning_rate=first.learning_rate,
-            hard_label_weight=1.0,
-            schedule="linear",
-            weight_decay=first.weight_decay,
-            batch_size=first.batch_size,
-            label_smoothing=stages[-1].label_smoothing,
-            average_last=stages[-1].average_last,
-            keep_best=stages[-1].keep_best,
-        ),
-    )
-
-
-def with_more_epochs(
-    stages: tuple[Stage, ...], factor: float
-) -> tuple[Stage, ...]:
-    """The stages for so many times as many epochs.
-
-    A control without the unlabelled rows of the student has as many updates
-    with them.
-    """
-    return tuple(
-        dataclasses.replace(stage, epochs=round(factor * stage.epochs))
-        for stage in stages
-    )

@@ -8,7 +8,9 @@ from kdkit import models
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
+from kdkit.training.controls import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
+from kdkit.training.distribution import open_distribution
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
@@ -39,7 +41,6 @@ from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.run_settings import with_more_epochs
 from kdkit.training.stage_runner import Arm
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
@@ -62,6 +63,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
+    distribution = open_distribution(settings.strategy)
+    distribution.check(settings)
     with open_run(run_dir, to_dict(settings), TeacherSettings) as run:
         if says_finished(run):
             return
@@ -77,7 +80,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
                     start = dataclasses.replace(
                         start, checkpoint=str(pretrained)
                     )
-                model, tokenizer = make_model(start, task)
+                with distribution.scope():
+                    model, tokenizer = make_model(start, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = data_inputs(task, settings.data)
         place = start.checkpoint or start.copy_from
@@ -87,7 +91,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
-        model = models.in_policy(model, settings.dtype_policy)
+        with distribution.scope():
+            model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
             name="teacher",
             model=model,
@@ -99,6 +104,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
+            distribution=distribution,
         )
         log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
@@ -128,19 +134,23 @@ def distill(settings: DistillSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
+    distribution = open_distribution(settings.strategy)
+    distribution.check(settings)
     with open_run(run_dir, to_dict(settings), DistillSettings) as run:
         if says_finished(run):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
         teacher_place, pretrained = _make_teachers(settings, run)
-        with all_mistakes() as check:
+        with all_mistakes() as check, distribution.scope():
             with check():
                 check_transfer(settings, task)
             with check():
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
-                corpus = _check_fit(settings, task, teachers, pretrained, run)
+                corpus = _check_fit(
+                    settings, task, teachers, pretrained, run, distribution
+                )
         prepare_transfer(settings, task)
         inputs = inputs_of(settings, task)
         check_inputs(run, inputs)
@@ -179,10 +189,11 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 stages = with_more_epochs(stages, rows.times_as_many)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
-            model, _ = make_model(
-                settings.student, task, teachers[0], pretrained, _say
-            )
-            model = models.in_policy(model, settings.dtype_policy)
+            with distribution.scope():
+                model, _ = make_model(
+                    settings.student, task, teachers[0], pretrained, _say
+                )
+                model = models.in_policy(model, settings.dtype_policy)
             log_model(run, name, model, settings.student)
             corpus.run(run, name, model)
             arm = Arm(
@@ -194,6 +205,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 jit_compile=settings.jit_compile,
                 teacher_weights=settings.teacher_weights or None,
                 caches=caches,
+                distribution=distribution,
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
@@ -228,7 +240,7 @@ def _make_teachers(settings, run):
     return teacher, pretrained
 
 
-def _check_fit(settings, task, teachers, pretrained, run):
+def _check_fit(settings, task, teachers, pretrained, run, distribution):
     """Builds what the stages will build, so that what does not fit is told.
 
     Returns the stages on a corpus, ready to run. A student that general
@@ -248,6 +260,7 @@ def _check_fit(settings, task, teachers, pretrained, run):
                 teachers[0].tokenizer,
                 pretrained,
                 run.path / "corpus",
+                distribution,
             )
 
 

@@ -16,9 +16,14 @@ from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
+from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
 from kdkit.training.optimizers import UPDATE
+from kdkit.training.replica_loop import KerasLoop
+from kdkit.training.replica_loop import ReplicaLoop
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
 from kdkit.training.stages import Stage
@@ -40,6 +45,8 @@ class Arm:
             ones.
         caches: `TeacherCaches` or `None`. Where the teachers' outputs are
             read, in place of running them.
+        distribution: `Distribution` that the models were made in. Defaults to
+            one device.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Arm:
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
+    distribution: Distribution = ONE_DEVICE
 
     @property
     def forward(self):
@@ -138,14 +146,19 @@ class StageRun:
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
         batches, steps_per_epoch = self._material.training_batches(
-            self.stage, self.arm.seed, first_epoch, self._features
+            self.stage,
+            self.arm.seed,
+            first_epoch,
+            self._features,
+            self.arm.distribution.shares,
         )
         self._steps_per_epoch = steps_per_epoch
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
         self._seed = seed
-        trainer = self._make_trainer(steps_per_epoch)
+        with self.arm.distribution.scope():
+            trainer = self._make_trainer(steps_per_epoch)
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
             self.checkpoints.restore_epoch(trainer)
@@ -175,14 +188,12 @@ class StageRun:
         )
         # Undone on the way out, also where TensorBoard's callback is not.
         with tf.summary.record_if(True):
-            trainer.fit(
+            self._loop(trainer).fit(
                 self._for_trainer(batches),
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
                 validation_data=self._validation_batches(),
-                shuffle=False,  # training_batches does that
-                verbose=0,
                 callbacks=[
                     SeedEpochs(self._seed),
                     StopAtNonFinite(
@@ -201,9 +212,7 @@ class StageRun:
     def _take_mean(self, trainer, title):
         """Averages the weights of the last epochs, and measures the mean."""
         self.checkpoints.load_mean(self.arm.model)
-        losses = trainer.evaluate(
-            self._validation_batches(), verbose=0, return_dict=True
-        )
+        losses = self._loop(trainer).evaluate(self._validation_batches())
         evaluation = self._material.evaluate(
             self.arm.forward,
             {f"val_{name}": value for name, value in losses.items()},
@@ -222,21 +231,30 @@ class StageRun:
             flush=True,
         )
 
+    def _loop(self, trainer):
+        """What fits and evaluates: Keras, or a loop for several replicas."""
+        strategy = self.arm.distribution.strategy
+        if strategy is None:
+            return KerasLoop(trainer)
+        return ReplicaLoop(trainer, strategy)
+
     def _validation_batches(self):
         return self._for_trainer(
-            self._material.validation_batches(self._features)
+            self._material.validation_batches(
+                self._features, self.arm.distribution.shares
+            )
         )
 
     def _for_trainer(self, batches):
         """Leaves out what the model takes not; a distiller does it itself."""
-        if self.stage.objectives:
+        if self.stage.objectives or self.arm.distribution.strategy:
             return batches
         return batches.map(
             lambda x, *labels: (select_inputs(self.arm.model, x), *labels)
         )
 
     def _make_trainer(self, steps_per_epoch):
-        """A compiled `Distiller`, or the model itself without objectives."""
+        """A compiled `Distiller`, or what trains on labels alone."""
         arm, stage = self.arm, self.stage
         trainer = arm.model
         if stage.objectives:
@@ -248,6 +266,8 @@ class StageRun:
                 teacher_weights=arm.teacher_weights,
                 chunk_size=stage.chunk_size,
             )
+        elif arm.distribution.strategy:
+            trainer = LabelTrainer(arm.model)
         optimizer = stage.make_optimizer(
             stage.epochs * steps_per_epoch, fused=arm.jit_compile == UPDATE
         )
@@ -256,7 +276,7 @@ class StageRun:
             loss=stage.make_label_loss(self._material.label_loss),
             # A keras-hub task model has metrics of its own until it is given
             # others. Rows whose label does not count have weight 0.
-            metrics=None if stage.objectives else [],
+            metrics=[] if trainer is arm.model else None,
             weighted_metrics=self._material.training_metrics or None,
             jit_compile=arm.jit_compile is True,
         )

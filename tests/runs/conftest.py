@@ -13,7 +13,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import distill
-from kdkit.training.run_settings import same_number_of_updates
+from kdkit.training.controls import same_number_of_updates
 
 
 @pytest.fixture(scope="module", autouse=True)

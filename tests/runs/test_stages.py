@@ -10,8 +10,8 @@ from kdkit.losses import SmoothedCrossEntropy
 from kdkit.tasks import TASKS
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
+from kdkit.training.controls import same_number_of_updates
 from kdkit.training.fitting import check_label_smoothing
-from kdkit.training.run_settings import same_number_of_updates
 from kdkit.training.schedules import LinearWarmupDecay
 
 

@@ -26,7 +26,7 @@ from kdkit.training import ModelSettings
 from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
-from kdkit.training.run_settings import with_more_epochs
+from kdkit.training.controls import with_more_epochs
 from kdkit.training.task_data import load_unlabeled
 
 ROWS = 32

@@ -1,0 +1,186 @@
+"""What a run trains on: one device, several, or those of several machines."""
+
+import contextlib
+import dataclasses
+import functools
+
+import tensorflow as tf
+
+from kdkit.data import WHOLE
+from kdkit.data import Shares
+from kdkit.errors import UsageError
+from kdkit.training.stages import Stage
+
+MIRRORED = "mirrored"
+STRATEGIES = (MIRRORED,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """The replicas of a model that train together.
+
+    Args:
+        strategy: `tf.distribute.Strategy`, or `None` for one device, where
+            Keras trains as it does. Defaults to `None`.
+        shares: `kdkit.data.Shares` of this process. Defaults to whole batches.
+    """
+
+    strategy: tf.distribute.Strategy | None = None
+    shares: Shares = WHOLE
+
+    def scope(self):
+        """Returns the context in which to make variables that are trained."""
+        if self.strategy is None:
+            return contextlib.nullcontext()
+        return self.strategy.scope()
+
+    def check(self, settings) -> None:
+        """Refuses stages whose batches have fewer rows than there are replicas.
+
+        Args:
+            settings: settings of a run, with those of runs in it.
+
+        Raises:
+            UsageError: with the stages.
+        """
+        small = [
+            f"{stage.name} {stage.batch_size}"
+            for stage in _stages_in(settings)
+            if stage.batch_size < self.shares.total
+        ]
+        if small:
+            raise UsageError(
+                "Each replica needs a row of every batch. Expected a "
+                f"batch_size of at least {self.shares.total}, the number of "
+                f"replicas. Received: {', '.join(dict.fromkeys(small))}. Set a "
+                "larger stages.….batch_size, or use fewer devices."
+            )
+
+
+ONE_DEVICE = Distribution()
+
+
+def check_strategy(settings) -> None:
+    """Checks the setting `strategy` of a run, and what does not go with it.
+
+    Args:
+        settings: settings of a run.
+
+    Raises:
+        UsageError: with what is wrong.
+    """
+    if settings.strategy is None:
+        return
+    if settings.strategy not in STRATEGIES:
+        raise UsageError(
+            f"`strategy` must be one of {STRATEGIES} or null. Received: "
+            f"{settings.strategy!r}."
+        )
+    if settings.jit_compile:
+        raise UsageError(
+            "XLA compiles for one device. Received: jit_compile="
+            f"{settings.jit_compile!r}, strategy={settings.strategy!r}. Use "
+            "jit_compile=false, or one device."
+        )
+    if settings.dtype_policy == "mixed_float16":
+        raise UsageError(
+            "Keras scales losses for float16 on one device only. Received: "
+            f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
+            "Use mixed_bfloat16, or one device."
+        )
+
+
+def open_distribution(strategy: str | None) -> Distribution:
+    """Returns what runs with a setting `strategy` train on.
+
+    Args:
+        strategy: string, one of `STRATEGIES`, or `None`.
+
+    Raises:
+        UsageError: if there are no several devices.
+    """
+    if strategy is None:
+        return ONE_DEVICE
+    devices = visible_devices()
+    if len(devices) == 1:
+        raise UsageError(
+            "The strategy 'mirrored' is for several devices. Received: one, "
+            f"{devices[0]}. Leave it out, or split the CPU of a machine "
+            "without GPUs: kdkit VERB --devices 2."
+        )
+    return _mirrored(tuple(devices))
+
+
+@functools.cache
+def _mirrored(devices):
+    """One strategy for all runs of the process: collectives have its numbers.
+
+    Logical CPUs share their memory and need none.
+    """
+    print(
+        f"{len(devices)} devices train together: {', '.join(devices)}.",
+        flush=True,
+    )
+    on_cpu = devices[0].startswith("CPU")
+    return Distribution(
+        tf.distribute.MirroredStrategy(
+            devices,
+            tf.distribute.ReductionToOneDevice() if on_cpu else None,
+        ),
+        Shares(count=len(devices), total=len(devices)),
+    )
+
+
+def visible_devices() -> list[str]:
+    """The GPUs that TensorFlow sees, or else its logical CPUs, by name."""
+    for kind in ("GPU", "CPU"):
+        found = tf.config.list_logical_devices(kind)
+        if found:
+            return [f"{kind}:{number}" for number in range(len(found))]
+    return []
+
+
+def use_devices(number: int) -> None:
+    """Makes TensorFlow see so many devices.
+
+    These are the first of the GPUs. On a machine without any the CPU becomes
+    so many logical devices, which share its cores.
+
+    Args:
+        number: int. At least 1.
+
+    Raises:
+        UsageError: if there are not as many GPUs, or TensorFlow computed
+            something already.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if number < 1 or gpus and number > len(gpus):
+        raise UsageError(
+            f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
+            f"Received: {number}."
+        )
+    try:
+        if gpus:
+            tf.config.set_visible_devices(gpus[:number], "GPU")
+        else:
+            (cpu,) = tf.config.list_physical_devices("CPU")
+            tf.config.set_logical_device_configuration(
+                cpu, [tf.config.LogicalDeviceConfiguration()] * number
+            )
+    except RuntimeError as error:
+        raise UsageError(
+            "The number of devices is set before TensorFlow computes anything. "
+            f"Received: {error}"
+        ) from error
+
+
+def _stages_in(value):
+    """Yields the stages of a run and of the runs in it."""
+    if isinstance(value, Stage):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _stages_in(entry)
+    elif dataclasses.is_dataclass(value):
+        for entry in vars(value).values():
+            yield from _stages_in(entry)
