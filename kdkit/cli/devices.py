@@ -8,17 +8,29 @@ def prepare(options) -> None:
         options: the parsed options of a verb.
 
     Raises:
-        UsageError: if these devices are not there.
+        UsageError: if these devices or processes are not there.
+        RunError: if not all processes came.
     """
-    from kdkit.errors import UsageError
-    from kdkit.training.distribution import use_devices
-
+    strategy = getattr(options, "strategy", None)
+    config = getattr(options, "config", None)
     number = getattr(options, "devices", None)
-    if number is None:
+    if strategy is None and config is None and number is None:
         return
-    if options.strategy is None and options.config is None:
-        raise UsageError(
-            "--devices is how many devices --strategy trains on. Received: "
-            "--devices alone. Add --strategy mirrored, or leave it out."
-        )
-    use_devices(number)
+
+    from kdkit.errors import UsageError
+    from kdkit.training.distribution import MULTI_WORKER
+    from kdkit.training.distribution import open_distribution
+    from kdkit.training.distribution import use_devices
+    from kdkit.training.run_directory import read_config
+
+    if strategy is None and config is not None:
+        strategy = read_config(config).get("strategy")
+    if number is not None:
+        if strategy is None:
+            raise UsageError(
+                "--devices is how many devices --strategy trains on. Received: "
+                "--devices alone. Add --strategy mirrored, or leave it out."
+            )
+        use_devices(number)
+    if strategy == MULTI_WORKER:
+        open_distribution(strategy)

@@ -180,10 +180,12 @@ def add_devices(parser):
     """Adds `--strategy` and `--devices`."""
     parser.add_argument(
         "--strategy",
-        choices=["mirrored"],
+        choices=["mirrored", "multi_worker"],
         help="train on several devices, among which the rows of each batch are "
         "divided: mirrored for all GPUs of this machine, or else the logical "
-        "CPUs of --devices; sets jit_compile=false",
+        "CPUs of --devices; multi_worker for those of several machines, one "
+        "process on each, started with TF_CONFIG, by srun or by torchrun; "
+        "sets jit_compile=false",
     )
     parser.add_argument(
         "--devices",

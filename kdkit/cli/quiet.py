@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 
 
@@ -26,7 +27,7 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
 
                 prepare()
                 tensorflow.zeros(())
-        except UsageError:
+        except (UsageError, RunError):
             raise
         except BaseException:
             aside.seek(0)

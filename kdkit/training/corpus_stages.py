@@ -45,16 +45,18 @@ class CorpusStages:
             return
         with self.distribution.scope():
             language_model = models.language_model(models.backbone_of(model))
-        arm = Arm(
-            name=arm_name,
-            model=language_model,
-            teacher=self.teacher.model if self.teacher else None,
-            material=load_corpus(
+        with self.distribution.chief_first():
+            material = load_corpus(
                 self.settings.corpus,
                 self.tokenizer,
                 self.directory,
                 language_model,
-            ),
+            )
+        arm = Arm(
+            name=arm_name,
+            model=language_model,
+            teacher=self.teacher.model if self.teacher else None,
+            material=material,
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
             distribution=self.distribution,

@@ -3,16 +3,31 @@
 import contextlib
 import dataclasses
 import functools
+import re
 
 import tensorflow as tf
 
 from kdkit.data import WHOLE
 from kdkit.data import Shares
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.training.cluster import meet
+from kdkit.training.cluster import process_of_launcher
 from kdkit.training.stages import Stage
 
 MIRRORED = "mirrored"
-STRATEGIES = (MIRRORED,)
+MULTI_WORKER = "multi_worker"
+STRATEGIES = (MIRRORED, MULTI_WORKER)
+
+# What a collective operation ends with when a process is lost.
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,16 +38,47 @@ class Distribution:
         strategy: `tf.distribute.Strategy`, or `None` for one device, where
             Keras trains as it does. Defaults to `None`.
         shares: `kdkit.data.Shares` of this process. Defaults to whole batches.
+        rank: int. The number of this process, from 0. Defaults to `0`.
+        num_processes: int. Defaults to `1`.
     """
 
     strategy: tf.distribute.Strategy | None = None
     shares: Shares = WHOLE
+    rank: int = 0
+    num_processes: int = 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
 
     def scope(self):
         """Returns the context in which to make variables that are trained."""
         if self.strategy is None:
             return contextlib.nullcontext()
         return self.strategy.scope()
+
+    def barrier(self) -> None:
+        """Waits until all processes have come here."""
+        if self.num_processes == 1:
+            return
+
+        @tf.function(autograph=False)
+        def add():
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(()))
+
+        sums = self.strategy.run(add)
+        self.strategy.experimental_local_results(sums)[0].numpy()
+
+    @contextlib.contextmanager
+    def chief_first(self):
+        """Lets the chief make what the others then find made."""
+        if not self.is_chief:
+            self.barrier()
+        yield
+        if self.is_chief:
+            self.barrier()
 
     def check(self, settings) -> None:
         """Refuses stages whose batches have fewer rows than there are replicas.
@@ -90,6 +136,41 @@ def check_strategy(settings) -> None:
         )
 
 
+@contextlib.contextmanager
+def training_on(settings):
+    """Opens what a run trains on, and tells where other processes are lost.
+
+    TensorFlow's coordination service notices within about 10 seconds that a
+    process died or cannot be reached, and ends what waits for it.
+
+    Args:
+        settings: settings of a run.
+
+    Yields:
+        `Distribution`.
+
+    Raises:
+        UsageError: if the settings do not fit the devices.
+        RunError: if another process stopped.
+    """
+    distribution = open_distribution(settings.strategy)
+    distribution.check(settings)
+    try:
+        yield distribution
+    except LOST as error:
+        if distribution.num_processes == 1:
+            raise
+        tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
+        others = [task for task in tasks if task != str(distribution.rank)]
+        raise RunError(
+            f"Process {distribution.rank} of {distribution.num_processes}: "
+            f"another process ({', '.join(others) or 'unknown'}) stopped or "
+            "cannot be reached. Its output says why. The same command, given "
+            "again to all of them, goes on after the last finished epoch. "
+            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+        ) from error
+
+
 def open_distribution(strategy: str | None) -> Distribution:
     """Returns what runs with a setting `strategy` train on.
 
@@ -97,10 +178,13 @@ def open_distribution(strategy: str | None) -> Distribution:
         strategy: string, one of `STRATEGIES`, or `None`.
 
     Raises:
-        UsageError: if there are no several devices.
+        UsageError: if there are no several devices or processes.
+        RunError: if not all processes came.
     """
     if strategy is None:
         return ONE_DEVICE
+    if strategy == MULTI_WORKER:
+        return _multi_worker()
     devices = visible_devices()
     if len(devices) == 1:
         raise UsageError(
@@ -109,6 +193,34 @@ def open_distribution(strategy: str | None) -> Distribution:
             "without GPUs: kdkit VERB --devices 2."
         )
     return _mirrored(tuple(devices))
+
+
+@functools.cache
+def _multi_worker():
+    """What TensorFlow takes before its first operation, once in a process."""
+    process = process_of_launcher()
+    addresses = meet(process)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": addresses}),
+            task_type="worker",
+            task_id=process.rank,
+            rpc_layer="grpc",
+        )
+    )
+    total = strategy.num_replicas_in_sync
+    count = total // process.size
+    print(
+        f"Process {process.rank} of {process.size} trains with {count} of "
+        f"{total} replicas.",
+        flush=True,
+    )
+    return Distribution(
+        strategy,
+        Shares(process.rank * count, count, total),
+        process.rank,
+        process.size,
+    )
 
 
 @functools.cache

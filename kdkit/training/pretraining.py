@@ -15,7 +15,7 @@ from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
 from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
-from kdkit.training.distribution import open_distribution
+from kdkit.training.distribution import training_on
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import log_inputs
@@ -52,9 +52,12 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    distribution = open_distribution(settings.strategy)
-    distribution.check(settings)
-    with open_run(run_dir, to_dict(settings), PretrainSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), PretrainSettings, distribution
+        ) as run,
+    ):
         inputs = _inputs(settings)
         check_inputs(run, inputs)
         if says_finished(run):
@@ -66,14 +69,16 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             model = models.in_policy(loaded.model, settings.dtype_policy)
         name = _arm_name(model)
         run.write_config(to_dict(settings), provenance())
-        if settings.vocabulary_size is not None:
+        if settings.vocabulary_size is not None and not run.is_read_only:
             _keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
         log_inputs(run, inputs)
+        with distribution.chief_first():
+            material = _load_text(settings.corpus, loaded, run.path / "corpus")
         arm = Arm(
             name=name,
             model=model,
             teacher=teacher,
-            material=_load_text(settings.corpus, loaded, run.path / "corpus"),
+            material=material,
             seed=settings.seed,
             jit_compile=settings.jit_compile,
             distribution=distribution,
@@ -84,7 +89,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         with models.frozen_pooler(models.backbone_of(model)):
             best = arm.run(run, settings.stages)
         path = run.path / name
-        if not path.exists():
+        if not (run.is_read_only or path.exists()):
             with staged(path) as partial:
                 model = models.in_policy(model, "float32")
                 if has_head:

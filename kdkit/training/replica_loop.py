@@ -37,12 +37,13 @@ class ReplicaLoop:
 
     Args:
         trainer: `keras.Model` whose steps give the logs of all replicas.
-        strategy: `tf.distribute.Strategy` that its variables were made under.
+        distribution: `Distribution` that its variables were made in.
     """
 
-    def __init__(self, trainer, strategy):
+    def __init__(self, trainer, distribution):
         self._trainer = trainer
-        self._strategy = strategy
+        self._strategy = distribution.strategy
+        self._num_shares = distribution.shares.count
         self._train_step = self._compiled(trainer.train_step)
         self._test_step = self._compiled(trainer.test_step)
 
@@ -94,10 +95,9 @@ class ReplicaLoop:
         Args:
             shares: `tf.data.Dataset` of known length, as in `fit`.
         """
-        local = self._strategy.extended.worker_devices
         self._trainer.reset_metrics()
         iterator = self._iterator(shares)
-        for _ in range(int(shares.cardinality()) // len(local)):
+        for _ in range(int(shares.cardinality()) // self._num_shares):
             self._test_step(iterator)
         return self._trainer.get_metrics_result()
 

@@ -10,7 +10,7 @@ from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.controls import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
-from kdkit.training.distribution import open_distribution
+from kdkit.training.distribution import training_on
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
@@ -63,9 +63,12 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    distribution = open_distribution(settings.strategy)
-    distribution.check(settings)
-    with open_run(run_dir, to_dict(settings), TeacherSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), TeacherSettings, distribution
+        ) as run,
+    ):
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
@@ -134,9 +137,12 @@ def distill(settings: DistillSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    distribution = open_distribution(settings.strategy)
-    distribution.check(settings)
-    with open_run(run_dir, to_dict(settings), DistillSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), DistillSettings, distribution
+        ) as run,
+    ):
         if says_finished(run):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
@@ -151,13 +157,14 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 corpus = _check_fit(
                     settings, task, teachers, pretrained, run, distribution
                 )
-        prepare_transfer(settings, task)
+        prepare_transfer(settings, task, distribution)
         inputs = inputs_of(settings, task)
         check_inputs(run, inputs)
         # Before the rows, so that what they leave is a run's.
         run.write_config(to_dict(settings), provenance())
         tokenizer = teachers[0].tokenizer
-        rows = load_rows(settings, task, tokenizer, run.path / "augmented")
+        with distribution.chief_first():
+            rows = load_rows(settings, task, tokenizer, run.path / "augmented")
         log_inputs(run, inputs)
         rows.log(run)
         material = rows.material(

@@ -145,19 +145,21 @@ class StageRun:
             self._features = self.arm.caches.features(
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
-        batches, steps_per_epoch = self._material.training_batches(
-            self.stage,
-            self.arm.seed,
-            first_epoch,
-            self._features,
-            self.arm.distribution.shares,
-        )
+        distribution = self.arm.distribution
+        with distribution.chief_first():  # it fills the caches
+            batches, steps_per_epoch = self._material.training_batches(
+                self.stage,
+                self.arm.seed,
+                first_epoch,
+                self._features,
+                distribution.shares,
+            )
         self._steps_per_epoch = steps_per_epoch
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
         self._seed = seed
-        with self.arm.distribution.scope():
+        with distribution.scope():
             trainer = self._make_trainer(steps_per_epoch)
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
@@ -166,7 +168,11 @@ class StageRun:
             self._fit(trainer, batches, first_epoch, title)
         if self.stage.averaged_epochs:
             self._take_mean(trainer, title)
-        self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+        with distribution.chief_first():
+            if distribution.is_chief:
+                self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+            else:
+                self.checkpoints.restore_final(self.arm.model)
         self.run_directory.log(
             "stage_finished",
             arm=self.arm.name,
@@ -186,6 +192,20 @@ class StageRun:
             / self.arm.name
             / self.stage.name
         )
+        callbacks = [
+            SeedEpochs(self._seed),
+            StopAtNonFinite(
+                self.stage.name, first_epoch * self._steps_per_epoch
+            ),
+        ]
+        if self.arm.distribution.is_chief:
+            callbacks += [
+                EpochEnd(self._finish_epoch),
+                ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
+                keras.callbacks.TensorBoard(
+                    str(logdir), write_graph=False, update_freq=100
+                ),
+            ]
         # Undone on the way out, also where TensorBoard's callback is not.
         with tf.summary.record_if(True):
             self._loop(trainer).fit(
@@ -194,25 +214,16 @@ class StageRun:
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
                 validation_data=self._validation_batches(),
-                callbacks=[
-                    SeedEpochs(self._seed),
-                    StopAtNonFinite(
-                        self.stage.name, first_epoch * self._steps_per_epoch
-                    ),
-                    EpochEnd(self._finish_epoch),
-                    ProgressLines(
-                        title, self.stage.epochs, self._steps_per_epoch
-                    ),
-                    keras.callbacks.TensorBoard(
-                        str(logdir), write_graph=False, update_freq=100
-                    ),
-                ],
+                callbacks=callbacks,
             )
 
     def _take_mean(self, trainer, title):
         """Averages the weights of the last epochs, and measures the mean."""
-        self.checkpoints.load_mean(self.arm.model)
+        with self.arm.distribution.chief_first():  # it saved the epochs
+            self.checkpoints.load_mean(self.arm.model)
         losses = self._loop(trainer).evaluate(self._validation_batches())
+        if not self.arm.distribution.is_chief:
+            return
         evaluation = self._material.evaluate(
             self.arm.forward,
             {f"val_{name}": value for name, value in losses.items()},
@@ -233,17 +244,17 @@ class StageRun:
 
     def _loop(self, trainer):
         """What fits and evaluates: Keras, or a loop for several replicas."""
-        strategy = self.arm.distribution.strategy
-        if strategy is None:
+        if self.arm.distribution.strategy is None:
             return KerasLoop(trainer)
-        return ReplicaLoop(trainer, strategy)
+        return ReplicaLoop(trainer, self.arm.distribution)
 
     def _validation_batches(self):
-        return self._for_trainer(
-            self._material.validation_batches(
-                self._features, self.arm.distribution.shares
+        distribution = self.arm.distribution
+        with distribution.chief_first():
+            batches = self._material.validation_batches(
+                self._features, distribution.shares
             )
-        )
+        return self._for_trainer(batches)
 
     def _for_trainer(self, batches):
         """Leaves out what the model takes not; a distiller does it itself."""
