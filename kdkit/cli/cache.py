@@ -2,7 +2,9 @@
 
 With --cache, kdkit distill does this by itself; this verb does it beforehand.
 The outputs are known by the tokens of their rows, so all runs with this teacher
-share them: other seeds, stages, arms and selections of rows. The last line is a
+share them: other seeds, stages, arms and selections of rows. Several processes
+share the work with --shard 1/4 to 4/4; the same command without it, or a run,
+then takes in what they wrote. The last line is a
 JSON object with the error of each output that was kept in fewer bits.
 
 example:
@@ -17,6 +19,7 @@ from kdkit.cli import options as shared
 def add_arguments(parser):
     distill_verb.add_distillation(parser)
     shared.add_settings(parser)
+    shared.add_shard(parser)
     parser.set_defaults(
         seed=None,
         control=False,
@@ -39,5 +42,7 @@ def run(options):
         raise UsageError(
             "Missing: --cache, the directory to keep the outputs in."
         )
-    caches = fill_cache(resolving.distill_settings(options))
+    caches = fill_cache(
+        resolving.distill_settings(options), shared.part_of(options.shard)
+    )
     print(json.dumps({"relative_errors": caches.relative_errors()}))

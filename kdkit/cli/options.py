@@ -196,6 +196,42 @@ def add_devices(parser):
     )
 
 
+def add_shard(parser):
+    """Adds `--shard`."""
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do part I of N, counted from 1, which N processes share; "
+        "launcher for the part that TF_CONFIG, srun or torchrun says",
+    )
+
+
+def part_of(shard):
+    """The part of the work that `--shard` names: i, from 0, and n; or `None`.
+
+    Raises:
+        UsageError: if it names none.
+    """
+    from kdkit.training.cluster import process_of_launcher
+
+    if shard is None:
+        return None
+    if shard == "launcher":
+        process = process_of_launcher()
+        return process.rank, process.size
+    which, _, count = shard.partition("/")
+    if not (
+        which.isdecimal()
+        and count.isdecimal()
+        and 1 <= int(which) <= int(count)
+    ):
+        raise UsageError(
+            "--shard is a part of as many, such as 1/4 to 4/4, or launcher. "
+            f"Received: {shard!r}."
+        )
+    return int(which) - 1, int(count)
+
+
 def add_settings(parser):
     """Adds `--set`."""
     parser.add_argument(
