@@ -18,10 +18,10 @@ def prepare(options) -> None:
         return
 
     from kdkit.errors import UsageError
-    from kdkit.training.distribution import MULTI_WORKER
     from kdkit.training.distribution import open_distribution
     from kdkit.training.distribution import use_devices
     from kdkit.training.run_directory import read_config
+    from kdkit.training.strategies import MULTI_WORKER
 
     if strategy is None and config is not None:
         strategy = read_config(config).get("strategy")

@@ -146,8 +146,8 @@ def add_cache(parser):
     )
 
 
-def add_run(parser, seed=True):
-    """Adds what all runs have: directory, seed, settings, smoke."""
+def add_run(parser, seed=True, strategies=("mirrored", "multi_worker")):
+    """Adds what all runs have: directory, seed, settings, devices, smoke."""
     parser.add_argument(
         "--run-dir",
         required=True,
@@ -168,7 +168,7 @@ def add_run(parser, seed=True):
         help="what this run trains computes in it; it is measured and kept in "
         "float32 (on CPUs with AMX faster with --set jit_compile=false)",
     )
-    add_devices(parser)
+    add_devices(parser, strategies)
     parser.add_argument(
         "--smoke",
         action="store_true",
@@ -176,11 +176,11 @@ def add_run(parser, seed=True):
     )
 
 
-def add_devices(parser):
+def add_devices(parser, strategies):
     """Adds `--strategy` and `--devices`."""
     parser.add_argument(
         "--strategy",
-        choices=["mirrored", "multi_worker"],
+        choices=strategies,
         help="train on several devices, among which the rows of each batch are "
         "divided: mirrored for all GPUs of this machine, or else the logical "
         "CPUs of --devices; multi_worker for those of several machines, one "

@@ -14,10 +14,7 @@ from kdkit.errors import UsageError
 from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.stages import Stage
-
-MIRRORED = "mirrored"
-MULTI_WORKER = "multi_worker"
-STRATEGIES = (MIRRORED, MULTI_WORKER)
+from kdkit.training.strategies import MULTI_WORKER
 
 # What a collective operation ends with when a process is lost.
 LOST = (
@@ -104,36 +101,6 @@ class Distribution:
 
 
 ONE_DEVICE = Distribution()
-
-
-def check_strategy(settings) -> None:
-    """Checks the setting `strategy` of a run, and what does not go with it.
-
-    Args:
-        settings: settings of a run.
-
-    Raises:
-        UsageError: with what is wrong.
-    """
-    if settings.strategy is None:
-        return
-    if settings.strategy not in STRATEGIES:
-        raise UsageError(
-            f"`strategy` must be one of {STRATEGIES} or null. Received: "
-            f"{settings.strategy!r}."
-        )
-    if settings.jit_compile:
-        raise UsageError(
-            "XLA compiles for one device. Received: jit_compile="
-            f"{settings.jit_compile!r}, strategy={settings.strategy!r}. Use "
-            "jit_compile=false, or one device."
-        )
-    if settings.dtype_policy == "mixed_float16":
-        raise UsageError(
-            "Keras scales losses for float16 on one device only. Received: "
-            f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
-            "Use mixed_bfloat16, or one device."
-        )
 
 
 @contextlib.contextmanager

@@ -6,12 +6,12 @@ from kdkit.errors import UsageError
 from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
-from kdkit.training.distribution import check_strategy
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
+from kdkit.training.strategies import check_strategy
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
@@ -72,9 +72,9 @@ class TeacherSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
-        strategy: string or `None`. `"mirrored"` to train on all devices that
-            there are, the rows of each batch divided among them; `None` for one
-            device.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"train-teacher"`.
     """
 
@@ -121,9 +121,9 @@ class PretrainSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
-        strategy: string or `None`. `"mirrored"` to train on all devices that
-            there are, the rows of each batch divided among them; `None` for one
-            device.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"pretrain"`.
     """
 
@@ -238,9 +238,9 @@ class DistillSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
-        strategy: string or `None`. `"mirrored"` to train on all devices that
-            there are, the rows of each batch divided among them; `None` for one
-            device.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"distill"`.
     """
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers import read_events
 
+from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -27,6 +28,7 @@ from kdkit.training import train_teacher
 from kdkit.training.cluster import Process
 from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
+from kdkit.training.sweep import check_axes
 
 SECONDS = 300  # until a process counts as hanging
 # Batches of 8, 8 and 3 rows.
@@ -293,3 +295,32 @@ def test_processes_that_do_not_come_are_told(rank):
     (port,) = free_ports(1)
     with pytest.raises(RunError, match="in time"):
         meet(Process(rank, 2, ("127.0.0.1", port)), 0.3)
+
+
+def test_one_process_makes_the_runs_of_a_sweep():
+    settings = with_strategy(
+        smoke.distillation(RECIPES["tinybert"]), "multi_worker"
+    )
+    with pytest.raises(UsageError, match="many runs"):
+        check_axes(settings, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [(None, None), ("1/4", (0, 4)), ("4/4", (3, 4))]
+)
+def test_shards_are_counted_from_1(text, part):
+    assert part_of(text) == part
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/2"])
+def test_shards_that_are_none_are_refused(text):
+    with pytest.raises(UsageError, match="such as 1/4"):
+        part_of(text)
+
+
+def test_a_launcher_says_the_shard(monkeypatch):
+    for name, value in (
+        ("RANK", "1"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert part_of("launcher") == (1, 3)
