@@ -31,7 +31,8 @@ def check_strategy(settings) -> None:
         )
     if settings.dtype_policy == "mixed_float16":
         raise UsageError(
-            "Keras scales losses for float16 on one device only. Received: "
+            "Whether gradients in float16 are finite, Keras asks one replica "
+            "alone, before they are added up. Received: "
             f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
             "Use mixed_bfloat16, or one device."
         )
