@@ -16,6 +16,7 @@ from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
 from kdkit.objectives import check_labels
+from kdkit.objectives import label_count
 from kdkit.objectives import label_term
 from kdkit.objectives import label_weights
 from kdkit.objectives import mean_label_loss
@@ -249,18 +250,17 @@ class Distiller(keras.Model):
             teachers_taps, student_taps, x, sample_weight, labels
         )
         extra_loss = self._extra_loss()
-        if not self.hard_label_weight:
-            label_loss = ops.zeros((), dtype="float32")
-        elif label_sums is None:
-            label_loss = self._label_loss(x, y, y_pred, sample_weight, training)
-        else:
-            replicas = self.distribute_strategy.num_replicas_in_sync
-            label_loss = mean_label_loss(self.loss, y, label_sums) / replicas
-        count = len(numerators)
-        totals = sum_over_replicas(
-            [*numerators, *denominators, extra_loss, label_loss]
+        label_loss, num_labels = self._label_loss(
+            x, y, y_pred, sample_weight, training, label_sums
         )
-        denominators = totals[count : 2 * count]
+        count = len(numerators)
+        alone = [extra_loss, label_loss * num_labels, num_labels]
+        *totals, extra_total, label_total, num_labels_total = sum_over_replicas(
+            [*numerators, *denominators, *alone]
+        )
+        denominators = totals[count:]
+        label_loss *= safe_divide(num_labels, num_labels_total)
+        label_total = safe_divide(label_total, num_labels_total)
 
         def combine(values, extra_loss, label_loss):
             loss = extra_loss + self.hard_label_weight * label_loss
@@ -272,8 +272,8 @@ class Distiller(keras.Model):
         values = terms.values(
             list(map(safe_divide, totals[:count], denominators))
         )
-        total = combine(values, *totals[-2:])
-        self._track(total, values, denominators, totals[-1], x)
+        total = combine(values, extra_total, label_total)
+        self._track(total, values, denominators, label_total, x)
         return combine(terms.values(shares), extra_loss, label_loss), y_pred
 
     def compute_loss(
@@ -297,17 +297,22 @@ class Distiller(keras.Model):
             extra_loss += ops.sum(ops.cast(loss, "float32")) / replicas
         return extra_loss
 
-    def _label_loss(self, x, y, y_pred, sample_weight, training):
-        """The compiled loss, this replica's share."""
+    def _label_loss(self, x, y, y_pred, sample_weight, training, sums):
+        """The compiled loss on this replica's rows, and how much it counts."""
+        if not self.hard_label_weight:
+            return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
         check_labels(self.hard_label_weight, self.loss, y)
-        both = self.compute_loss(
-            x=x,
-            y=y,
-            y_pred=y_pred,
-            sample_weight=label_weights(x, sample_weight),
-            training=training,
-        )
-        return ops.cast(both, "float32") - self._extra_loss()
+        weights = label_weights(x, sample_weight)
+        num_labels = label_count(self.loss, y, weights)
+        if sums is not None:
+            return mean_label_loss(self.loss, y, sums), num_labels
+        both = self.compute_loss(x, y, y_pred, weights, training)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        # Keras divides both by the number of replicas. Of no rows at all, it
+        # gives losses of shape (0,).
+        both = ops.sum(ops.cast(both, "float32"))
+        own = replicas * (both - self._extra_loss())
+        return own, num_labels
 
     def _label_term(self, x, y, student_taps, sample_weight):
         """The compiled loss as a term on a few positions at a time."""

@@ -1,4 +1,4 @@
-"""What all tests share: the backend, seeds, two devices, real data."""
+"""What all tests share: the backend, seeds, four devices, real data."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Splits the CPU into two devices, for the tests of distribution.
+    """Splits the CPU into four devices, for the tests of distribution.
 
     TensorFlow takes this before its first operation only. Test modules that
     need no TensorFlow run without importing it.
@@ -42,7 +42,7 @@ def pytest_collection_finish():
         return
     cpu = tensorflow.config.list_physical_devices("CPU")[0]
     tensorflow.config.set_logical_device_configuration(
-        cpu, [tensorflow.config.LogicalDeviceConfiguration()] * 2
+        cpu, [tensorflow.config.LogicalDeviceConfiguration()] * 4
     )
 
 

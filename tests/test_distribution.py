@@ -15,9 +15,7 @@ import kdkit
 
 @pytest.fixture(scope="module")
 def mirrored():
-    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
-    assert len(devices) == 2
-    return tf.distribute.MirroredStrategy(devices)
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 def bert_distiller():
@@ -101,14 +99,14 @@ def test_two_replicas_give_one_devices_numbers(mirrored):
 
 
 def test_two_replicas_give_one_devices_losses_of_labels_and_layers(mirrored):
-    """Where batches divide: Keras takes the mean of the replicas' means."""
-    x = np.random.normal(size=(8, 4)).astype("float32")
+    """The last batch has shares of two rows and of one."""
+    x = np.random.normal(size=(7, 4)).astype("float32")
     one, two = (
         train(
             strategy,
             lambda: dense_distiller(hard_label_weight=0.5),
             x,
-            labels(8),
+            labels(7),
             loss=cross_entropy(),
         )
         for strategy in (tf.distribute.get_strategy(), mirrored)

@@ -5,6 +5,8 @@ from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.augmenter import copies_for
 from kdkit.augmentation.files import check_made_from
 from kdkit.augmentation.files import check_output
+from kdkit.augmentation.files import join_parts
+from kdkit.augmentation.files import part_of_file
 from kdkit.augmentation.files import write_augmented
 from kdkit.augmentation.masked_words import MaskedWords
 from kdkit.augmentation.masked_words import Query
@@ -23,5 +25,7 @@ __all__ = [
     "check_output",
     "copies_for",
     "default_stop_words",
+    "join_parts",
+    "part_of_file",
     "write_augmented",
 ]

@@ -11,6 +11,7 @@ from kdkit.data.examples import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import locked
+from kdkit.files import staged
 from kdkit.files import write_text
 
 ROWS_PER_STEP = 1024  # augmented together
@@ -53,6 +54,7 @@ def write_augmented(
     fingerprint: dict,
     in_place: bool = False,
     announce: Callable[[Progress], None] = lambda progress: None,
+    part: tuple[int, int] | None = None,
 ) -> Progress:
     """Writes the copies of all rows into a tab-separated file.
 
@@ -73,6 +75,9 @@ def write_augmented(
             last copy of the first, as the code of TinyBERT's authors does,
             rather than beside the first itself. Defaults to `False`.
         announce: callable of a `Progress` after each step.
+        part: tuple of ints i, n or `None`. Of n processes that share the rows
+            this is i, from 0, and writes `part_of_file(output, part)`, which
+            `join_parts` puts together. Defaults to `None`.
 
     Returns:
         `Progress` at the end.
@@ -82,9 +87,14 @@ def write_augmented(
             with other settings.
         RunError: if it cannot be written, as on a full disk.
     """
-    check_output(output)
     output = pathlib.Path(output)
-    part = output.with_name(f".{output.name}.part")
+    if part is not None:
+        output = part_of_file(output, part)
+        fingerprint = {**fingerprint, "part": f"{part[0] + 1}/{part[1]}"}
+    which, count = part or (0, 1)
+    first, end = (len(examples) * edge // count for edge in (which, which + 1))
+    check_output(output)
+    unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": _digest(examples)}
     try:
@@ -96,37 +106,108 @@ def write_augmented(
         )
         with locked(lock, busy):
             check_output(output)  # another may just have finished it
-            progress = _begun(part, state, output, fingerprint)
+            begun = _begun(unfinished, state, output, fingerprint)
             progress = _write(
-                examples, augmenter, part, state, fingerprint, progress,
-                columns, in_place, announce,
+                examples, augmenter, unfinished, state, fingerprint,
+                begun or Progress(rows=first), end, columns, in_place, announce,
             )  # fmt: skip
             # The note first: a file without one would not be known.
             os.replace(state, _note_of(output))
-            os.replace(part, output)
+            os.replace(unfinished, output)
             lock.unlink()
     except OSError as error:
-        kept = _begun(part, state, output, fingerprint).rows
+        begun = _begun(unfinished, state, output, fingerprint)
+        kept = begun.rows - first if begun else 0
         raise RunError(
             f"{output} cannot be written: {error.strerror}. {kept} of "
-            f"{len(examples)} rows are kept beside it; the same command goes "
+            f"{end - first} rows are kept beside it; the same command goes "
             "on with the others."
         ) from error
     return progress
 
 
+def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
+    """Returns the name of a part of a file: part i, from 0, of n.
+
+    >>> part_of_file("copies.tsv", (0, 4)).name
+    'copies.part_1_of_4.tsv'
+    """
+    output = pathlib.Path(output)
+    which, count = part
+    return output.with_name(
+        f"{output.stem}.part_{which + 1}_of_{count}{output.suffix}"
+    )
+
+
+def join_parts(
+    examples: Examples, output, fingerprint: dict
+) -> Progress | None:
+    """Puts the parts of a file together, as one process would have written it.
+
+    Args:
+        examples: `Examples` that the copies are of.
+        output: path of the new file.
+        fingerprint: dict, as in `write_augmented`.
+
+    Returns:
+        `Progress`, or `None` where there are no parts.
+
+    Raises:
+        UsageError: (a `ValueError`) if a part is missing, or was made from
+            something else.
+    """
+    output = pathlib.Path(output)
+    found = list(
+        output.parent.glob(f"{output.stem}.part_*_of_*{output.suffix}")
+    )
+    if not found:
+        return None
+    count = int(found[0].stem.rsplit("_", 1)[1])
+    parts = [part_of_file(output, (which, count)) for which in range(count)]
+    missing = [part.name for part in parts if not part.exists()]
+    if missing:
+        raise UsageError(
+            f"{output} is not whole: there is no {', '.join(missing)}. Make "
+            "them first, or remove the other parts."
+        )
+    copies = 0
+    for number, part in enumerate(parts, start=1):
+        wanted = {**fingerprint, "part": f"{number}/{count}"}
+        check_made_from(part, examples, wanted)
+    with staged(output) as partial:
+        with open(partial, "wb") as file:
+            for number, part in enumerate(parts):
+                with open(part, "rb") as lines:
+                    head = next(lines)
+                    if number == 0:
+                        file.write(head)
+                    for line in lines:
+                        file.write(line)
+                        copies += 1
+        progress = Progress(len(examples), copies, partial.stat().st_size)
+        whole = {**fingerprint, "texts": _digest(examples)}
+        _note(_note_of(output), whole, progress)
+    for part in parts:
+        part.unlink()
+        _note_of(part).unlink()
+    return progress
+
+
 def _write(
-    examples, augmenter, part, state, fingerprint, progress, columns, in_place,
-    announce,
+    examples, augmenter, unfinished, state, fingerprint, progress, end, columns,
+    in_place, announce,
 ):  # fmt: skip
     """Writes what is left of the rows; returns the progress at the end."""
-    with open(part, "r+b" if progress.size else "wb") as file:
+    with open(unfinished, "r+b" if progress.size else "wb") as file:
         file.truncate(progress.size)
         file.seek(progress.size)
         if not progress.size:
             file.write(_line((*SOURCE, *columns)))
-        while progress.rows < len(examples):
-            progress = _step(examples, augmenter, file, progress, in_place)
+            file.flush()
+            progress = dataclasses.replace(progress, size=file.tell())
+            _note(state, fingerprint, progress)  # a part may have no rows
+        while progress.rows < end:
+            progress = _step(examples, augmenter, file, progress, end, in_place)
             file.flush()
             os.fsync(file.fileno())
             _note(state, fingerprint, progress)
@@ -175,11 +256,9 @@ def _note_of(output):
     return output.with_name(f"{output.name}.json")
 
 
-def _step(examples, augmenter, file, progress, in_place):
+def _step(examples, augmenter, file, progress, end, in_place):
     """Writes the copies of the next rows."""
-    numbers = range(
-        progress.rows, min(progress.rows + ROWS_PER_STEP, len(examples))
-    )
+    numbers = range(progress.rows, min(progress.rows + ROWS_PER_STEP, end))
     texts = [
         [column[number] for number in numbers] for column in examples.texts
     ]
@@ -200,10 +279,10 @@ def _step(examples, augmenter, file, progress, in_place):
     return Progress(numbers.stop, progress.copies + len(lines), file.tell())
 
 
-def _begun(part, state, output, fingerprint):
-    """What an earlier run wrote, if this one can go on with it."""
-    if not (part.is_file() and state.is_file()):
-        return Progress()
+def _begun(unfinished, state, output, fingerprint):
+    """What an earlier run wrote, if there is any."""
+    if not (unfinished.is_file() and state.is_file()):
+        return None
     noted = json.loads(state.read_text(encoding="utf-8"))
     noted_before = noted["fingerprint"]
     different = _differences(
@@ -212,7 +291,7 @@ def _begun(part, state, output, fingerprint):
     if different:
         raise UsageError(
             f"{output} was begun with other settings: {different}. Give the "
-            f"same ones to go on, or remove {part} and {state}."
+            f"same ones to go on, or remove {unfinished} and {state}."
         )
     return Progress(**noted["progress"])
 

@@ -17,6 +17,7 @@ from kdkit.training import distill
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
+from kdkit.training.strategies import check_one_process
 
 
 def run_ablation(options) -> None:
@@ -31,6 +32,7 @@ def run_ablation(options) -> None:
     """
     ablation = get_ablation(options.recipe, options.over)
     settings = distill_settings(options)
+    check_one_process(settings)
     # All of them first, so that a mistake in one is told before the others run.
     arms = []
     for arm in ablation.arms:

@@ -3,7 +3,8 @@
 TinyBERT's augmentation (algorithm 1): a word of one piece is replaced by one of
 the words that a masked-language model finds likeliest there, a word of several
 pieces by one of those with the nearest vectors. The same command goes on with
-a file that was stopped.
+a file that was stopped. Several processes share the work with --shard 1/4 to
+4/4; the same command without it then puts their files together.
 
 example:
   kdkit augment --task sst2 --data-dir glue --model runs/pretrained \\
@@ -68,6 +69,7 @@ def add_arguments(parser):
         help="words that stay, one a line; scikit-learn's English ones unless "
         "set",
     )
+    shared.add_shard(parser)
     parser.add_argument("--seed", type=int, default=0, help="0 unless set")
 
 
@@ -75,4 +77,6 @@ def run(options):
     from kdkit.cli.augmenting import augment_settings
     from kdkit.training.augmenting import augment
 
-    augment(augment_settings(options), options.output)
+    augment(
+        augment_settings(options), options.output, shared.part_of(options.shard)
+    )

@@ -14,6 +14,7 @@ from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.resolving import with_strategy
 from kdkit.cli.sentences import sentence_settings
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -242,7 +243,7 @@ def _decoder(place):
 
 
 def _with_settings(steps, options):
-    """Applies `--set`, `--seed` and `--mixed-precision`.
+    """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`.
 
     Fields that begin with the name of a step are of that step, others of the
     student's last one. Its length of rows, precision and compilation hold for
@@ -268,6 +269,8 @@ def _with_settings(steps, options):
         last = dataclasses.replace(
             last, dtype_policy=f"mixed_{options.mixed_precision}"
         )
+    if options.strategy is not None:
+        last = with_strategy(last, options.strategy)
     steps = override(dataclasses.replace(steps, student=last), fields)
     last = steps.student
     same = {
@@ -278,6 +281,7 @@ def _with_settings(steps, options):
             ),
             dtype_policy=last.dtype_policy,
             jit_compile=last.jit_compile,
+            strategy=last.strategy,
             seed=last.seed if name == "general" else settings.seed,
         )
         for name, settings in steps.runs().items()

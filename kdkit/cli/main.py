@@ -1,11 +1,13 @@
 """`kdkit VERB`: finds the verb and turns errors into plain lines."""
 
 import argparse
+import functools
 import importlib
 import os
 import sys
 
 from kdkit.cli import quiet
+from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.version import __version__
@@ -55,9 +57,9 @@ def main(arguments=None) -> int:
     options, rest = parser.parse_known_args(arguments[:1])
     verb = options.verb
     options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
-    if verb != "report":  # which needs matplotlib only
-        quiet.import_tensorflow()
     try:
+        if verb != "report":  # which needs matplotlib only
+            quiet.import_tensorflow(functools.partial(prepare, options))
         return _module(verb).run(options) or DONE
     except UsageError as error:
         print(f"kdkit {verb}: {error}", file=sys.stderr)

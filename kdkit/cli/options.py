@@ -153,8 +153,8 @@ def add_cache(parser):
     )
 
 
-def add_run(parser, seed=True):
-    """Adds what all runs have: directory, seed, settings, smoke."""
+def add_run(parser, seed=True, strategies=("mirrored", "multi_worker")):
+    """Adds what all runs have: directory, seed, settings, devices, smoke."""
     parser.add_argument(
         "--run-dir",
         required=True,
@@ -175,11 +175,68 @@ def add_run(parser, seed=True):
         help="what this run trains computes in it; it is measured and kept in "
         "float32 (on CPUs with AMX faster with --set jit_compile=false)",
     )
+    add_devices(parser, strategies)
     parser.add_argument(
         "--smoke",
         action="store_true",
         help="tiny models on generated sentences, in under a minute",
     )
+
+
+def add_devices(parser, strategies):
+    """Adds `--strategy` and `--devices`."""
+    parser.add_argument(
+        "--strategy",
+        choices=strategies,
+        help="train on several devices, among which the rows of each batch are "
+        "divided: mirrored for all GPUs of this machine, or else the logical "
+        "CPUs of --devices; multi_worker for those of several machines, one "
+        "process on each, started with TF_CONFIG, by srun or by torchrun; "
+        "sets jit_compile=false",
+    )
+    parser.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        help="with --strategy: the first N GPUs, or without GPUs the CPU as N "
+        "logical devices; all GPUs unless set",
+    )
+
+
+def add_shard(parser):
+    """Adds `--shard`."""
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do part I of N, counted from 1, which N processes share; "
+        "launcher for the part that TF_CONFIG, srun or torchrun says",
+    )
+
+
+def part_of(shard):
+    """The part of the work that `--shard` names: i, from 0, and n; or `None`.
+
+    Raises:
+        UsageError: if it names none.
+    """
+    from kdkit.training.cluster import process_of_launcher
+
+    if shard is None:
+        return None
+    if shard == "launcher":
+        process = process_of_launcher()
+        return process.rank, process.size
+    which, _, count = shard.partition("/")
+    if not (
+        which.isdecimal()
+        and count.isdecimal()
+        and 1 <= int(which) <= int(count)
+    ):
+        raise UsageError(
+            "--shard is a part of as many, such as 1/4 to 4/4, or launcher. "
+            f"Received: {shard!r}."
+        )
+    return int(which) - 1, int(count)
 
 
 def add_settings(parser):

@@ -4,21 +4,31 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(prepare: Callable[[], None]) -> None:
     """Imports TensorFlow and wakes its devices, with stderr put aside.
 
     Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
     descriptor before any log level applies. If the import fails, what was
     written is shown.
+
+    Args:
+        prepare: callable. What is done before the devices wake.
     """
     with tempfile.TemporaryFile() as aside:
         try:
             with _stderr_to(aside):
                 import tensorflow
 
+                prepare()
                 tensorflow.zeros(())
+        except (UsageError, RunError):
+            raise
         except BaseException:
             aside.seek(0)
             sys.stderr.write(aside.read().decode(errors="replace"))

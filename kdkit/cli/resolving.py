@@ -242,11 +242,28 @@ def _require(options, *names):
 
 
 def _finish(settings, options):
-    """Applies `--seed`, `--mixed-precision` and `--set`."""
+    """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`."""
     if options.seed is not None:
         settings = dataclasses.replace(settings, seed=options.seed)
     if options.mixed_precision is not None:
         settings = dataclasses.replace(
             settings, dtype_policy=f"mixed_{options.mixed_precision}"
         )
+    if options.strategy is not None:
+        settings = with_strategy(settings, options.strategy)
     return override(settings, options.set)
+
+
+def with_strategy(settings, strategy: str):
+    """Returns a run's settings for several devices, with the runs in it.
+
+    Args:
+        settings: settings of a run.
+        strategy: string.
+    """
+    changes = {"strategy": strategy, "jit_compile": False}
+    for name in ("teacher", "pretrained", "general"):
+        made = getattr(settings, name, None)
+        if isinstance(made, TeacherSettings | PretrainSettings):
+            changes[name] = with_strategy(made, strategy)
+    return dataclasses.replace(settings, **changes)

@@ -76,6 +76,7 @@ def with_same_settings(settings):
     same = {
         "jit_compile": settings.jit_compile,
         "dtype_policy": settings.dtype_policy,
+        "strategy": settings.strategy,
     }
     changes = {
         "teacher": dataclasses.replace(

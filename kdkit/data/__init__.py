@@ -47,6 +47,8 @@ from kdkit.data.sentences import join_sentences
 from kdkit.data.sentiment import generate_sentiment
 from kdkit.data.sentiment import load_sentiment
 from kdkit.data.sentiment import sentiment_vocabulary
+from kdkit.data.shares import WHOLE
+from kdkit.data.shares import Shares
 from kdkit.data.spans import SpanMasker
 from kdkit.data.spans import SpanMasking
 from kdkit.data.tables import TableLayout
@@ -63,6 +65,7 @@ from kdkit.data.word_vectors import words_of_pieces
 
 __all__ = [
     "PADDING",
+    "WHOLE",
     "DETOKENIZERS",
     "AugmentedExamples",
     "ConllLayout",
@@ -78,6 +81,7 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
+    "Shares",
     "SpanMasker",
     "SpanMasking",
     "TableLayout",

@@ -8,6 +8,8 @@ import tensorflow as tf
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
 from kdkit.data.encoding import EncodedExamples
+from kdkit.data.shares import WHOLE
+from kdkit.data.shares import Shares
 from kdkit.errors import UsageError
 
 INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
@@ -23,6 +25,7 @@ def training_batches(
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,
+    shares: Shares = WHOLE,
 ) -> tuple[tf.data.Dataset, int]:
     """Returns endless shuffled batches of similar lengths.
 
@@ -44,6 +47,9 @@ def training_batches(
             batches: a `signature`, a dict of what `tf.data` calls a spec, and
             when called with the numbers of rows and the padded length a dict
             of arrays. Defaults to `None`.
+        shares: `Shares`. Where replicas train on several devices: the elements
+            are shares of batches, and only these rows are read. Defaults to
+            whole batches.
 
     Returns:
         Tuple of a `tf.data.Dataset`, one epoch after the other without end,
@@ -90,7 +96,7 @@ def training_batches(
             "Use a smaller `batch_size`."
         )
     dataset = _padded_batches(
-        encoded, batches_without_end, input_names, features
+        encoded, batches_without_end, input_names, features, shares
     )
     cardinality = tf.data.experimental.INFINITE_CARDINALITY
     return _with_cardinality(dataset, cardinality), steps_per_epoch
@@ -102,6 +108,7 @@ def evaluation_batches(
     num_buckets: int = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     features=None,
+    shares: Shares = WHOLE,
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Returns every row once, in batches of similar lengths.
 
@@ -110,7 +117,7 @@ def evaluation_batches(
         batch_size: int. Rows of a batch.
         num_buckets: int. Number of different padded lengths. Defaults to 8.
         input_names: names of the inputs that the model takes.
-        features: as in `training_batches`.
+        features, shares: as in `training_batches`.
 
     Returns:
         Tuple of a finite `tf.data.Dataset` as in `training_batches` and the
@@ -130,20 +137,22 @@ def evaluation_batches(
         shuffle=False,
     )
     dataset = _padded_batches(
-        encoded, lambda: iter(batches), input_names, features
+        encoded, lambda: iter(batches), input_names, features, shares
     )
     row_numbers = np.concatenate([rows for rows, _ in batches])
-    return _with_cardinality(dataset, len(batches)), row_numbers
+    num_shares = shares.num_shares(len(batches))
+    return _with_cardinality(dataset, num_shares), row_numbers
 
 
-def _padded_batches(encoded, generate, input_names, features):
+def _padded_batches(encoded, generate, input_names, features, shares):
     padder = _Padder(
         encoded, input_names, None if features is None else features(encoded)
     )
 
     def batches():
         for rows, padded_length in generate():
-            yield padder(rows, padded_length)
+            for share in shares.of_rows(rows):
+                yield padder(share, padded_length)
 
     return tf.data.Dataset.from_generator(
         batches, output_signature=padder.signature

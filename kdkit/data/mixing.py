@@ -7,6 +7,8 @@ import numpy as np
 from kdkit.data.batching import INPUT_NAMES
 from kdkit.data.batching import training_batches
 from kdkit.data.encoding import EncodedExamples
+from kdkit.data.shares import WHOLE
+from kdkit.data.shares import Shares
 from kdkit.errors import UsageError
 
 
@@ -21,6 +23,7 @@ def mixed_training_batches(
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,
+    shares: Shares = WHOLE,
 ):
     """Returns endless shuffled batches of labelled and unlabelled rows.
 
@@ -41,6 +44,7 @@ def mixed_training_batches(
         rows_of_epoch: callable or `None`, as in `training_batches`, of the
             labelled rows.
         features: as in `training_batches`, of all rows together.
+        shares: as in `training_batches`.
 
     Returns:
         Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
@@ -77,6 +81,7 @@ def mixed_training_batches(
         input_names=input_names,
         rows_of_epoch=all_rows_of_epoch,
         features=features,
+        shares=shares,
     )
 
 

@@ -5,6 +5,7 @@ from kdkit.objectives.comparison import Comparison
 from kdkit.objectives.comparison import sum_over_replicas
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.objectives.labels import check_labels
+from kdkit.objectives.labels import label_count
 from kdkit.objectives.labels import label_term
 from kdkit.objectives.labels import mean_label_loss
 from kdkit.objectives.objective import Objective
@@ -21,6 +22,7 @@ __all__ = [
     "bind",
     "check_chunk_size",
     "check_labels",
+    "label_count",
     "label_term",
     "label_weights",
     "mean_label_loss",

@@ -75,6 +75,25 @@ def label_term(loss, labels, weights) -> ChunkTerm:
     return ChunkTerm(sums, labels, weights)
 
 
+def label_count(loss, labels, sample_weight):
+    """Returns what the mean that is a compiled loss was divided by.
+
+    Up to a factor that all replicas share, so that means over replicas of
+    unequal shares of a batch add up to the mean over the batch. 1 for a sum.
+
+    Args:
+        loss: the compiled loss.
+        labels: tensor of shape `(batch_size, ...)`.
+        sample_weight: `None` or tensor.
+    """
+    reduction = getattr(loss, "reduction", "sum_over_batch_size")
+    if reduction not in REDUCTIONS:
+        return ops.ones((), dtype="float32")
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        return ops.sum(ops.cast(sample_weight, "float32"))
+    return ops.cast(ops.shape(labels)[0], "float32")
+
+
 def mean_label_loss(loss, labels, sums):
     """Returns what the compiled loss is, from the sums of its term.
 

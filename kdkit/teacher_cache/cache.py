@@ -44,6 +44,10 @@ class TeacherCache:
         precision: string. `"fp32"`, `"bf16"` or `"int8"`. Defaults to
             `"fp32"`.
         announce: callable of a line about what is done. Defaults to `print`.
+        part: tuple of ints i, n or `None`. Of n processes that share the rows
+            this is i, from 0: it fills a directory within the other with its
+            part, and reads nothing. A cache without a part takes in what is
+            there of them. Defaults to `None`.
 
     Raises:
         UsageError: (a `ValueError`) if the directory holds a cache of
@@ -57,16 +61,19 @@ class TeacherCache:
         fingerprint: dict,
         precision: str = "fp32",
         announce: Callable[[str], None] = print,
+        part: tuple[int, int] | None = None,
     ):
         check_precision(precision)
         self.directory = pathlib.Path(directory)
+        if part is not None:
+            self.directory /= f"part_{part[0] + 1}_of_{part[1]}"
+        self._part = part
         self.precision = precision
         # Traced once for train, dev and all that follow.
         self._run = functools.cache(functools.partial(make_run, teacher))
         self._announce = announce
-        self._index = Index(
-            self.directory, {**fingerprint, "precision": precision}
-        )
+        self._fingerprint = {**fingerprint, "precision": precision}
+        self._index = Index(self.directory, self._fingerprint)
         damaged = self._index.drop_damaged()
         if damaged:
             announce(
@@ -92,7 +99,10 @@ class TeacherCache:
         entries = tuple(sorted(set(entries)))
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
+            self._take_parts()
             self._fill(encoded, entries, keys)
+            if self._part is not None:
+                return CachedOutputs({}, {}, [], self.precision, encoded)
             # One reading: another process may drop files it finds damaged.
             index = self._index.read()
             places = self._places(index, entries, keys)
@@ -117,7 +127,9 @@ class TeacherCache:
         The root of the squared differences over that of the numbers, of all
         that there is of an entry.
         """
-        known = self._index.read()["entries"][name]
+        known = self._index.read()["entries"].get(name)
+        if known is None:
+            return 0.0  # of a part without rows
         squares = known["squares"]
         return (known["squared_errors"] / squares) ** 0.5 if squares else 0.0
 
@@ -137,6 +149,28 @@ class TeacherCache:
             agreement: dict of strings and numbers, as JSON has them.
         """
         self._index.note("agreement", agreement)
+
+    def _take_parts(self):
+        """Adds what other processes wrote of their parts of the rows."""
+        for directory in sorted(self.directory.glob("part_*_of_*")):
+            index = Index(directory, self._fingerprint)
+            with index.filling():
+                index.drop_damaged()
+                there = index.read()
+                entries = there["entries"]
+                for shard in there["shards"]:
+                    os.replace(
+                        directory / shard["file"],
+                        self.directory / shard["file"],
+                    )
+                    self._index.add(shard, entries)
+                    # The sums over all of its files count once.
+                    entries = {
+                        name: {**known, "squared_errors": 0, "squares": 0}
+                        for name, known in entries.items()
+                    }
+                shutil.rmtree(directory)
+            self._announce(f"{directory}: taken in.")
 
     def _places(self, index, entries, keys):
         """By entry, file and row of every key, −1 where there is none."""
@@ -192,6 +226,9 @@ class TeacherCache:
                 incomplete.append(entry)
         # The same row need not be run twice.
         numbers = np.flatnonzero(missing)
+        if self._part is not None:
+            which, count = self._part
+            numbers = numbers[keys[True][numbers, 0] % count == which]
         _, first = np.unique(keys[True][numbers], axis=0, return_index=True)
         numbers = numbers[np.sort(first)]
         if not len(numbers):

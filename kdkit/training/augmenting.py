@@ -12,6 +12,8 @@ from kdkit.augmentation import VectorNeighbors
 from kdkit.augmentation import check_made_from
 from kdkit.augmentation import check_output
 from kdkit.augmentation import default_stop_words
+from kdkit.augmentation import join_parts
+from kdkit.augmentation import part_of_file
 from kdkit.augmentation import write_augmented
 from kdkit.data import check_augmented
 from kdkit.data import read_all_word_vectors
@@ -25,18 +27,27 @@ MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
 SECONDS_BETWEEN_LINES = 15
 
 
-def augment(settings: AugmentSettings, output) -> None:
-    """Augments the training rows of a task.
+def augment(
+    settings: AugmentSettings, output, part: tuple[int, int] | None = None
+) -> None:
+    """Augments the training rows of a task, or joins what parts there are.
 
     Args:
         settings: `AugmentSettings`.
         output: path of the new file.
+        part: as in `kdkit.augmentation.write_augmented`. Defaults to `None`.
 
     Raises:
         UsageError: (a `ValueError`) with all mistakes, before any work.
         RunError: if the file cannot be written.
     """
     task, loaded, stop_words, known = load_parts(settings, output)
+    examples = task.load("train", settings.data_dir)
+    if part is None:
+        progress = join_parts(examples, output, _fingerprint(settings))
+        if progress is not None:
+            _say_finished(output, progress)
+            return
     num_candidates = settings.augmentation.num_candidates
     as_code = settings.parity == "tinybert"
     augmenter = Augmenter(
@@ -52,7 +63,6 @@ def augment(settings: AugmentSettings, output) -> None:
         stop_words,
         settings.seed,
     )
-    examples = task.load("train", settings.data_dir)
     columns = ("sentence",)
     if task.num_texts == 2:
         columns = ("sentence1", "sentence2")
@@ -64,11 +74,11 @@ def augment(settings: AugmentSettings, output) -> None:
         _fingerprint(settings),
         in_place=as_code,
         announce=_Lines(len(examples)),
+        part=part,
     )
-    print(
-        f"{output}: {progress.copies} copies of {progress.rows} rows.",
-        flush=True,
-    )
+    if part is not None:
+        output = part_of_file(output, part)
+    _say_finished(output, progress)
 
 
 def load_parts(settings: AugmentSettings, output):
@@ -143,6 +153,13 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
         )
     else:
         augment(settings.made_by, file)
+
+
+def _say_finished(output, progress):
+    print(
+        f"{output}: {progress.copies} copies, up to row {progress.rows}.",
+        flush=True,
+    )
 
 
 class _Lines:

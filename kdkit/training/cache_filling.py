@@ -15,11 +15,15 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import open_task
 
 
-def fill_cache(settings: DistillSettings) -> TeacherCaches:
+def fill_cache(
+    settings: DistillSettings, part: tuple[int, int] | None = None
+) -> TeacherCaches:
     """Runs the teachers over all rows that a distillation reads.
 
     Args:
         settings: `DistillSettings` with `cache`.
+        part: tuple of ints i, n or `None`. Run them over part i, from 0, of n
+            parts of the rows alone. Defaults to `None`.
 
     Returns:
         The `TeacherCaches`.
@@ -44,7 +48,7 @@ def fill_cache(settings: DistillSettings) -> TeacherCaches:
     pretrained = settings.pretrained
     student, _ = make_model(settings.student, task, teachers[0], pretrained)
     check_fit(settings, student, teachers)
-    caches = TeacherCaches(settings.cache, teachers, places)
+    caches = TeacherCaches(settings.cache, teachers, places, part)
     with tempfile.TemporaryDirectory() as folder:
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
         evaluator = Evaluator(task, rows.dev, settings.data.dev_split)

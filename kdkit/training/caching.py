@@ -30,6 +30,7 @@ class TeacherCaches:
         settings: `CacheSettings`.
         teachers: list of `kdkit.models.LoadedModel`.
         places: list of where they were loaded from.
+        part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
 
     Raises:
         UsageError: if a directory holds a cache of something else, or the
@@ -41,6 +42,7 @@ class TeacherCaches:
         settings: CacheSettings,
         teachers: list[LoadedModel],
         places: list,
+        part: tuple[int, int] | None = None,
     ):
         self._read = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
@@ -66,6 +68,7 @@ class TeacherCaches:
                 },
                 settings.precision,
                 _say,
+                part,
             )
             for number, (teacher, place) in enumerate(
                 zip(teachers, places, strict=True), start=1

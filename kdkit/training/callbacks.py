@@ -138,7 +138,7 @@ class EpochEnd(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         learning_rate = self.model.optimizer.learning_rate
-        logs["learning_rate"] = float(learning_rate)
+        logs["learning_rate"] = float(keras.ops.convert_to_numpy(learning_rate))
         self._finish_epoch(epoch + 1, logs, time.monotonic() - self._start)
 
 

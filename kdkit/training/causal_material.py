@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kdkit.data import WHOLE
 from kdkit.data import PackedCorpus
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import next_token_training_batches
@@ -27,14 +28,19 @@ class CausalMaterial(TokenMaterial):
     held_out: PackedCorpus
     vocabulary_size: int
 
-    def training_batches(self, stage, seed, first_epoch, features=None):
-        return next_token_training_batches(
+    def training_batches(
+        self, stage, seed, first_epoch, features=None, shares=WHOLE
+    ):
+        batches, steps_per_epoch = next_token_training_batches(
             self.train, stage.batch_size, seed, first_epoch
         )
+        return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None):
-        return next_token_evaluation_batches(
-            self.held_out, rows_at_once(self.held_out, self.vocabulary_size)
+    def validation_batches(self, features=None, shares=WHOLE):
+        return shares.of_batches(
+            next_token_evaluation_batches(
+                self.held_out, rows_at_once(self.held_out, self.vocabulary_size)
+            )
         )
 
     def evaluate(self, predict, logs):

@@ -37,7 +37,7 @@ class StageCheckpoints:
     weights of the best epoch and of those to average. Never a teacher.
 
     Args:
-        directory: `pathlib.Path`, made if necessary.
+        directory: `pathlib.Path`, made when something is saved.
         averaged_epochs: tuple of ints. The epochs whose mean is asked for.
             Defaults to `()`.
     """
@@ -45,7 +45,6 @@ class StageCheckpoints:
     def __init__(
         self, directory: pathlib.Path, averaged_epochs: tuple[int, ...] = ()
     ):
-        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._averaged_epochs = averaged_epochs
         self.state = StageState()
@@ -119,6 +118,7 @@ class StageCheckpoints:
         return self._directory / f"{name}.weights.h5"
 
     def _save(self, model, name):
+        self._directory.mkdir(parents=True, exist_ok=True)
         temporary = self._directory / "unfinished.weights.h5"
         model.save_weights(temporary, overwrite=True)
         os.replace(temporary, self._file(name))

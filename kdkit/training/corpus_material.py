@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit import models
+from kdkit.data import WHOLE
 from kdkit.data import Masker
 from kdkit.data import PackedCorpus
 from kdkit.data import masked_evaluation_batches
@@ -35,14 +36,20 @@ class CorpusMaterial(TokenMaterial):
     held_out: PackedCorpus
     masker: Masker
 
-    def training_batches(self, stage, seed, first_epoch, features=None):
-        return masked_training_batches(
+    def training_batches(
+        self, stage, seed, first_epoch, features=None, shares=WHOLE
+    ):
+        # Masks are drawn for whole batches: those of one device.
+        batches, steps_per_epoch = masked_training_batches(
             self.train, self.masker, stage.batch_size, seed, first_epoch
         )
+        return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None):
-        return masked_evaluation_batches(
-            self.held_out, self.masker, EVALUATION_BATCH_SIZE
+    def validation_batches(self, features=None, shares=WHOLE):
+        return shares.of_batches(
+            masked_evaluation_batches(
+                self.held_out, self.masker, EVALUATION_BATCH_SIZE
+            )
         )
 
     def evaluate(self, predict, logs):
@@ -74,13 +81,18 @@ class PlainTextMaterial:
     def labeled_only(self):
         return self
 
-    def training_batches(self, stage, seed, first_epoch, features=None):
-        return plain_training_batches(
+    def training_batches(
+        self, stage, seed, first_epoch, features=None, shares=WHOLE
+    ):
+        batches, steps_per_epoch = plain_training_batches(
             self.train, stage.batch_size, seed, first_epoch
         )
+        return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None):
-        return plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
+    def validation_batches(self, features=None, shares=WHOLE):
+        return shares.of_batches(
+            plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
+        )
 
     def evaluate(self, predict, logs):
         """The losses on text that is held out."""

@@ -10,6 +10,7 @@ from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
+from kdkit.training.distribution import Distribution
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
@@ -28,6 +29,7 @@ class CorpusStages:
             stage has objectives.
         tokenizer: the tokenizer of teacher and student.
         directory: `pathlib.Path`. Where the packed text is kept.
+        distribution: `Distribution`.
     """
 
     settings: DistillSettings
@@ -35,31 +37,41 @@ class CorpusStages:
     teacher: LoadedModel | None
     tokenizer: object
     directory: pathlib.Path
+    distribution: Distribution
 
     def run(self, run, arm_name, model) -> None:
         """Trains a classifier's encoder, under a head for masked tokens."""
         if not self.stages[arm_name]:
             return
-        language_model = models.language_model(models.backbone_of(model))
-        arm = Arm(
-            name=arm_name,
-            model=language_model,
-            teacher=self.teacher.model if self.teacher else None,
-            material=load_corpus(
+        with self.distribution.scope():
+            language_model = models.language_model(models.backbone_of(model))
+        with self.distribution.chief_first():
+            material = load_corpus(
                 self.settings.corpus,
                 self.tokenizer,
                 self.directory,
                 language_model,
-            ),
+            )
+        arm = Arm(
+            name=arm_name,
+            model=language_model,
+            teacher=self.teacher.model if self.teacher else None,
+            material=material,
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
+            distribution=self.distribution,
         )
         with models.frozen_pooler(models.backbone_of(model)):
             arm.run(run, self.stages[arm_name])
 
 
 def prepare_corpus_stages(
-    settings: DistillSettings, student, tokenizer, pretrained, directory
+    settings: DistillSettings,
+    student,
+    tokenizer,
+    pretrained,
+    directory,
+    distribution: Distribution,
 ) -> CorpusStages:
     """Checks the stages on a corpus, and loads their teacher.
 
@@ -69,6 +81,7 @@ def prepare_corpus_stages(
         tokenizer: the tokenizer of the task's teacher.
         pretrained: where the pretrained encoder is, or `None`.
         directory: `pathlib.Path`. Where the packed text will be kept.
+        distribution: `Distribution` in whose scope this is called.
 
     Raises:
         UsageError: with all that does not fit.
@@ -93,7 +106,9 @@ def prepare_corpus_stages(
                 with check():
                     teacher = _load_teacher(pretrained, tokenizer)
                     _check_fit(teacher, student, stages["student"])
-    return CorpusStages(settings, stages, teacher, tokenizer, directory)
+    return CorpusStages(
+        settings, stages, teacher, tokenizer, directory, distribution
+    )
 
 
 def _check_encoder(student):

@@ -25,6 +25,8 @@ def keep_model(
         sequence_length: int. Length that the preprocessor pads and cuts to.
         head: `kdkit.models.Head` of the task.
     """
+    if run.is_read_only:
+        return
     model = models.in_policy(model, "float32")
     if models.has_encoder(model):
         path = run.path / arm

@@ -41,7 +41,7 @@ def evaluate_teachers(run, task, teachers, dev, split):
 
 def evaluate_other(run, arm, best, evaluator):
     """Measures the weights with which an arm ended on another dev split."""
-    if _evaluated(run, arm.name, evaluator.split):
+    if run.is_read_only or _evaluated(run, arm.name, evaluator.split):
         return
     evaluation = evaluator(arm.forward)
     run.log(

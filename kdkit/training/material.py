@@ -5,6 +5,8 @@ from typing import Protocol
 
 import keras
 
+from kdkit.data import WHOLE
+from kdkit.data import Shares
 from kdkit.data import evaluation_batches
 from kdkit.data import mixed_training_batches
 from kdkit.data import training_batches
@@ -35,17 +37,22 @@ class Material(Protocol):
         """Returns it without the rows that only a teacher can use."""
 
     def training_batches(
-        self, stage: Stage, seed: int, first_epoch: int, features=None
+        self,
+        stage: Stage,
+        seed: int,
+        first_epoch: int,
+        features=None,
+        shares: Shares = WHOLE,
     ):
         """Returns endless batches from an epoch on, and steps per epoch.
 
         They are as large as the stage says.
 
         The batches of an epoch are a function of `(seed, epoch)` alone.
-        `features` is as in `kdkit.data.training_batches`.
+        `features` and `shares` are as in `kdkit.data.training_batches`.
         """
 
-    def validation_batches(self, features=None):
+    def validation_batches(self, features=None, shares: Shares = WHOLE):
         """Returns the batches of dev, for the losses on it."""
 
     def evaluate(self, predict, logs: dict) -> dict:
@@ -92,7 +99,9 @@ class TaskMaterial:
     def labeled_only(self):
         return dataclasses.replace(self, unlabeled=None)
 
-    def training_batches(self, stage, seed, first_epoch, features=None):
+    def training_batches(
+        self, stage, seed, first_epoch, features=None, shares=WHOLE
+    ):
         settings = {
             "batch_size": stage.batch_size,
             "seed": seed,
@@ -100,6 +109,7 @@ class TaskMaterial:
             "num_buckets": self.num_buckets,
             "rows_of_epoch": self.train.rows_of_epoch(seed),
             "features": features,
+            "shares": shares,
         }
         if self.unlabeled is None:
             return training_batches(self.train.encoded, **settings)
@@ -107,12 +117,13 @@ class TaskMaterial:
             self.train.encoded, self.unlabeled, self.per_labeled, **settings
         )
 
-    def validation_batches(self, features=None):
+    def validation_batches(self, features=None, shares=WHOLE):
         batches, _ = evaluation_batches(
             self.evaluator.encoded,
             BATCH_SIZE,
             num_buckets=NUM_BUCKETS,
             features=features,
+            shares=shares,
         )
         return batches
 

@@ -7,6 +7,8 @@ from kdkit.errors import all_mistakes
 from kdkit.tasks import Task
 from kdkit.training.augmenting import check_augmentation
 from kdkit.training.augmenting import prepare_augmented
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 from kdkit.training.inputs import rows_digest
@@ -36,7 +38,11 @@ def check_transfer(settings: DistillSettings, task: Task) -> None:
                 _check_there(settings.unlabeled.files)
 
 
-def prepare_transfer(settings: DistillSettings, task: Task) -> None:
+def prepare_transfer(
+    settings: DistillSettings,
+    task: Task,
+    distribution: Distribution = ONE_DEVICE,
+) -> None:
     """Makes the student to start from and the copies, or finds them made.
 
     What was made from the same inputs, by their content, is used again.
@@ -44,6 +50,8 @@ def prepare_transfer(settings: DistillSettings, task: Task) -> None:
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
+        distribution: `Distribution`. Its chief makes the copies. Defaults to
+            one device.
 
     Raises:
         UsageError: if what is there was made from something else.
@@ -53,7 +61,8 @@ def prepare_transfer(settings: DistillSettings, task: Task) -> None:
         pretrain(settings.general, settings.student.checkpoint)
     if settings.augmented is not None:
         train = task.load("train", settings.data.data_dir)
-        prepare_augmented(settings.augmented, train)
+        with distribution.chief_first():
+            prepare_augmented(settings.augmented, train)
 
 
 def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
 from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import load_corpus
+from kdkit.training.distribution import training_on
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import log_inputs
@@ -53,27 +54,36 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             training.
         RunError: if a loss is not finite.
     """
-    with open_run(run_dir, to_dict(settings), PretrainSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), PretrainSettings, distribution
+        ) as run,
+    ):
         inputs = _inputs(settings)
         check_inputs(run, inputs)
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
-        loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
-        name = _arm_name(loaded.model)
-        model = models.in_policy(loaded.model, settings.dtype_policy)
+        with distribution.scope():
+            loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
+            model = models.in_policy(loaded.model, settings.dtype_policy)
+        name = _arm_name(model)
         run.write_config(to_dict(settings), provenance())
-        if settings.vocabulary_size is not None:
+        if settings.vocabulary_size is not None and not run.is_read_only:
             keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
         log_inputs(run, inputs)
+        with distribution.chief_first():
+            material = _load_text(settings.corpus, loaded, run.path / "corpus")
         arm = Arm(
             name=name,
             model=model,
             teacher=teacher,
-            material=_load_text(settings.corpus, loaded, run.path / "corpus"),
+            material=material,
             seed=settings.seed,
             jit_compile=settings.jit_compile,
+            distribution=distribution,
         )
         log_model(run, name, model, settings.model)
         if teacher is not None:
@@ -81,7 +91,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         with models.frozen_pooler(models.backbone_of(model)):
             best = arm.run(run, settings.stages)
         path = run.path / name
-        if not path.exists():
+        if not (run.is_read_only or path.exists()):
             with staged(path) as partial:
                 model = models.in_policy(model, "float32")
                 if has_head:

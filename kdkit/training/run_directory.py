@@ -11,6 +11,7 @@ from kdkit.files import write_text
 from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
+from kdkit.training.distribution import ONE_DEVICE
 
 CONFIG = "config.json"
 EVENTS = "metrics.jsonl"
@@ -24,10 +25,13 @@ class RunDirectory:
 
     Args:
         path: `pathlib.Path` of an existing directory.
+        is_read_only: bool. Whether another process writes: nothing is written
+            then. Defaults to `False`.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, is_read_only=False):
         self.path = path
+        self.is_read_only = is_read_only
 
     def write_config(self, settings: dict, provenance: dict) -> None:
         """Writes `config.json` unless it is there, from an earlier sitting.
@@ -36,11 +40,13 @@ class RunDirectory:
             settings: dict. The resolved settings of the run.
             provenance: dict. What made the run: command, commit, versions.
         """
-        if not (self.path / CONFIG).exists():
+        if not (self.is_read_only or (self.path / CONFIG).exists()):
             write_json(self.path / CONFIG, {**settings, PROVENANCE: provenance})
 
     def log(self, event: str, **fields) -> None:
         """Appends an event to `metrics.jsonl`."""
+        if self.is_read_only:
+            return
         line = json.dumps({"event": event, "time": time.time(), **fields})
         with open(self.path / EVENTS, "a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -59,6 +65,8 @@ class RunDirectory:
 
     def keep_events(self, wanted) -> None:
         """Rewrites the log with the events for which `wanted(event)` holds."""
+        if self.is_read_only:
+            return
         lines = [json.dumps(entry) for entry in self.events() if wanted(entry)]
         write_text(self.path / EVENTS, "".join(f"{line}\n" for line in lines))
 
@@ -78,8 +86,10 @@ def _was_made_for(path):
 
 
 @contextlib.contextmanager
-def open_run(path, settings: dict, kind=None):
+def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     """Opens a new or a started run directory and locks it.
+
+    Of several processes the chief does; the others read what it writes.
 
     Args:
         path: string or path of the directory, which is made if necessary.
@@ -87,6 +97,7 @@ def open_run(path, settings: dict, kind=None):
         kind: the dataclass of the settings, or `None`. Its defaults stand for
             what the version that began the run did not know yet. Defaults to
             `None`.
+        distribution: `Distribution`. Defaults to one device.
 
     Yields:
         A `RunDirectory`.
@@ -97,6 +108,12 @@ def open_run(path, settings: dict, kind=None):
             then named.
     """
     path = pathlib.Path(path)
+    if not distribution.is_chief:
+        distribution.barrier()  # the chief opens it
+        _check_settings(path, settings, kind)
+        yield RunDirectory(path, is_read_only=True)
+        distribution.barrier()  # the chief finished it
+        return
     if path.exists() and not path.is_dir():
         raise UsageError(f"The run directory {path} is a file.")
     if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
@@ -117,7 +134,9 @@ def open_run(path, settings: dict, kind=None):
     )
     with locked(path / ".lock", busy):
         _check_settings(path, settings, kind)
+        distribution.barrier()
         yield RunDirectory(path)
+        distribution.barrier()
 
 
 def is_finished(path) -> bool:

@@ -11,6 +11,7 @@ from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
+from kdkit.training.strategies import check_strategy
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
@@ -71,6 +72,9 @@ class TeacherSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"train-teacher"`.
     """
 
@@ -80,11 +84,13 @@ class TeacherSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "train-teacher"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -117,6 +123,9 @@ class PretrainSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"pretrain"`.
     """
 
@@ -131,11 +140,13 @@ class PretrainSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "pretrain"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -245,6 +256,9 @@ class DistillSettings:
         dtype_policy: string. What is trained computes in it: `"float32"`,
             `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
             float32.
+        strategy: string or `None`. `"mirrored"` to train on all devices of
+            this machine, the rows of each batch divided among them;
+            `"multi_worker"` for those of several; `None` for one device.
         verb: string. `"distill"`.
     """
 
@@ -266,11 +280,13 @@ class DistillSettings:
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
+    strategy: str | None = None
     verb: str = "distill"
 
     def __post_init__(self):
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
+        check_strategy(self)
         on_corpus = [
             stage
             for stages in self.arms.values()
@@ -302,6 +318,7 @@ class DistillSettings:
                 "student has none"
             )
         problems += self._teacher_problems()
+        problems += self._strategy_problems()
         if problems:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
 
@@ -330,6 +347,18 @@ class DistillSettings:
                 f"received {list(self.teacher_weights)}"
             )
         return problems
+
+    def _strategy_problems(self):
+        """Which of the runs in this one train on other devices."""
+        return [
+            f"the runs in a run share its strategy, received {name}.strategy="
+            f"{made.strategy!r} in one with {self.strategy!r}"
+            for name in ("teacher", "pretrained", "general")
+            if isinstance(
+                made := getattr(self, name), TeacherSettings | PretrainSettings
+            )
+            and made.strategy != self.strategy
+        ]
 
     def _cache_problems(self, num_teachers):
         """What cannot be learned from outputs that were kept."""

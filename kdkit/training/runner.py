@@ -10,6 +10,7 @@ from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.control_stages import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
+from kdkit.training.distribution import training_on
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
@@ -62,7 +63,12 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    with open_run(run_dir, to_dict(settings), TeacherSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), TeacherSettings, distribution
+        ) as run,
+    ):
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)
@@ -77,7 +83,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
                     start = dataclasses.replace(
                         start, checkpoint=str(pretrained)
                     )
-                model, tokenizer = make_model(start, task)
+                with distribution.scope():
+                    model, tokenizer = make_model(start, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = data_inputs(task, settings.data)
         place = start.checkpoint or start.copy_from
@@ -87,7 +94,8 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
-        model = models.in_policy(model, settings.dtype_policy)
+        with distribution.scope():
+            model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
             name="teacher",
             model=model,
@@ -99,6 +107,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             ),
             seed=settings.seed,
             jit_compile=settings.jit_compile,
+            distribution=distribution,
         )
         log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
@@ -128,26 +137,34 @@ def distill(settings: DistillSettings, run_dir) -> None:
         RunError: if a loss is not finite.
     """
     task = open_task(settings.data)
-    with open_run(run_dir, to_dict(settings), DistillSettings) as run:
+    with (
+        training_on(settings) as distribution,
+        open_run(
+            run_dir, to_dict(settings), DistillSettings, distribution
+        ) as run,
+    ):
         if says_finished(run):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
         teacher_place, pretrained = _make_teachers(settings, run)
-        with all_mistakes() as check:
+        with all_mistakes() as check, distribution.scope():
             with check():
                 check_transfer(settings, task)
             with check():
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
-                corpus = _check_fit(settings, task, teachers, pretrained, run)
-        prepare_transfer(settings, task)
+                corpus = _check_fit(
+                    settings, task, teachers, pretrained, run, distribution
+                )
+        prepare_transfer(settings, task, distribution)
         inputs = inputs_of(settings, task)
         check_inputs(run, inputs)
         # Before the rows, so that what they leave is a run's.
         run.write_config(to_dict(settings), provenance())
         tokenizer = teachers[0].tokenizer
-        rows = load_rows(settings, task, tokenizer, run.path / "augmented")
+        with distribution.chief_first():
+            rows = load_rows(settings, task, tokenizer, run.path / "augmented")
         log_inputs(run, inputs)
         rows.log(run)
         evaluator = evaluate_teachers(
@@ -179,10 +196,11 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 stages = with_more_epochs(stages, rows.times_as_many)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
-            model, _ = make_model(
-                settings.student, task, teachers[0], pretrained, _say
-            )
-            model = models.in_policy(model, settings.dtype_policy)
+            with distribution.scope():
+                model, _ = make_model(
+                    settings.student, task, teachers[0], pretrained, _say
+                )
+                model = models.in_policy(model, settings.dtype_policy)
             log_model(run, name, model, settings.student)
             corpus.run(run, name, model)
             arm = Arm(
@@ -194,6 +212,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 jit_compile=settings.jit_compile,
                 teacher_weights=settings.teacher_weights or None,
                 caches=caches,
+                distribution=distribution,
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
@@ -229,7 +248,7 @@ def _make_teachers(settings, run):
     return teacher, pretrained
 
 
-def _check_fit(settings, task, teachers, pretrained, run):
+def _check_fit(settings, task, teachers, pretrained, run, distribution):
     """Builds what the stages will build, so that what does not fit is told.
 
     Returns the stages on a corpus, ready to run. A student that general
@@ -249,6 +268,7 @@ def _check_fit(settings, task, teachers, pretrained, run):
                 teachers[0].tokenizer,
                 pretrained,
                 run.path / "corpus",
+                distribution,
             )
 
 

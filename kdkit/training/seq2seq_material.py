@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kdkit.data import WHOLE
 from kdkit.data import EncodedSentences
 from kdkit.data import SpanMasker
 from kdkit.data import encode_sentences
@@ -98,13 +99,16 @@ class Seq2SeqMaterial(TokenMaterial):
     batches: Callable
     held_out: HeldOutSentences | HeldOutPairs
 
-    def training_batches(self, stage, seed, first_epoch, features=None):
-        return self.batches(
+    def training_batches(
+        self, stage, seed, first_epoch, features=None, shares=WHOLE
+    ):
+        batches, steps_per_epoch = self.batches(
             max_tokens=stage.batch_tokens, seed=seed, first_epoch=first_epoch
         )
+        return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None):
-        return self.held_out.batches()
+    def validation_batches(self, features=None, shares=WHOLE):
+        return shares.of_batches(self.held_out.batches())
 
     def evaluate(self, predict, logs):
         """Perplexity and accuracy of the tokens that the decoder predicts."""

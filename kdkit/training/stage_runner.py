@@ -17,9 +17,14 @@ from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
+from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
 from kdkit.training.optimizers import UPDATE
+from kdkit.training.replica_loop import KerasLoop
+from kdkit.training.replica_loop import ReplicaLoop
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
 from kdkit.training.stages import Stage
@@ -41,6 +46,8 @@ class Arm:
             ones.
         caches: `TeacherCaches` or `None`. Where the teachers' outputs are
             read, in place of running them.
+        distribution: `Distribution` that the models were made in. Defaults to
+            one device.
     """
 
     name: str
@@ -51,6 +58,7 @@ class Arm:
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
+    distribution: Distribution = ONE_DEVICE
 
     @property
     def forward(self):
@@ -138,9 +146,15 @@ class StageRun:
             self._features = self.arm.caches.features(
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
-        batches, steps_per_epoch = self._material.training_batches(
-            self.stage, self.arm.seed, first_epoch, self._features
-        )
+        distribution = self.arm.distribution
+        with distribution.chief_first():  # it fills the caches
+            batches, steps_per_epoch = self._material.training_batches(
+                self.stage,
+                self.arm.seed,
+                first_epoch,
+                self._features,
+                distribution.shares,
+            )
         num_parts = self.stage.gradient_accumulation_steps
         if num_parts > 1:
             batches = in_parts(batches, num_parts)
@@ -150,7 +164,8 @@ class StageRun:
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
         self._seed = seed
-        trainer = self._make_trainer()
+        with distribution.scope():
+            trainer = self._make_trainer()
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
             self.checkpoints.restore_epoch(trainer)
@@ -158,7 +173,11 @@ class StageRun:
             self._fit(trainer, batches, first_epoch, title)
         if self.stage.averaged_epochs:
             self._take_mean(trainer, title)
-        self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+        with distribution.chief_first():
+            if distribution.is_chief:
+                self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+            else:
+                self.checkpoints.restore_final(self.arm.model)
         self.run_directory.log(
             "stage_finished",
             arm=self.arm.name,
@@ -178,37 +197,38 @@ class StageRun:
             / self.arm.name
             / self.stage.name
         )
+        callbacks = [
+            SeedEpochs(self._seed),
+            StopAtNonFinite(
+                self.stage.name, first_epoch * self._steps_per_epoch
+            ),
+        ]
+        if self.arm.distribution.is_chief:
+            callbacks += [
+                EpochEnd(self._finish_epoch),
+                ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
+                keras.callbacks.TensorBoard(
+                    str(logdir), write_graph=False, update_freq=100
+                ),
+            ]
         # Undone on the way out, also where TensorBoard's callback is not.
         with tf.summary.record_if(True):
-            trainer.fit(
+            self._loop(trainer).fit(
                 self._for_trainer(batches),
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
                 validation_data=self._validation_batches(),
-                shuffle=False,  # training_batches does that
-                verbose=0,
-                callbacks=[
-                    SeedEpochs(self._seed),
-                    StopAtNonFinite(
-                        self.stage.name, first_epoch * self._steps_per_epoch
-                    ),
-                    EpochEnd(self._finish_epoch),
-                    ProgressLines(
-                        title, self.stage.epochs, self._steps_per_epoch
-                    ),
-                    keras.callbacks.TensorBoard(
-                        str(logdir), write_graph=False, update_freq=100
-                    ),
-                ],
+                callbacks=callbacks,
             )
 
     def _take_mean(self, trainer, title):
         """Averages the weights of the last epochs, and measures the mean."""
-        self.checkpoints.load_mean(self.arm.model)
-        losses = trainer.evaluate(
-            self._validation_batches(), verbose=0, return_dict=True
-        )
+        with self.arm.distribution.chief_first():  # it saved the epochs
+            self.checkpoints.load_mean(self.arm.model)
+        losses = self._loop(trainer).evaluate(self._validation_batches())
+        if not self.arm.distribution.is_chief:
+            return
         evaluation = self._material.evaluate(
             self.arm.forward,
             {f"val_{name}": value for name, value in losses.items()},
@@ -227,21 +247,30 @@ class StageRun:
             flush=True,
         )
 
+    def _loop(self, trainer):
+        """What fits and evaluates: Keras, or a loop for several replicas."""
+        if self.arm.distribution.strategy is None:
+            return KerasLoop(trainer)
+        return ReplicaLoop(trainer, self.arm.distribution)
+
     def _validation_batches(self):
-        return self._for_trainer(
-            self._material.validation_batches(self._features)
-        )
+        distribution = self.arm.distribution
+        with distribution.chief_first():
+            batches = self._material.validation_batches(
+                self._features, distribution.shares
+            )
+        return self._for_trainer(batches)
 
     def _for_trainer(self, batches):
         """Leaves out what the model takes not; a distiller does it itself."""
-        if self.stage.objectives:
+        if self.stage.objectives or self.arm.distribution.strategy:
             return batches
         return batches.map(
             lambda x, *labels: (select_inputs(self.arm.model, x), *labels)
         )
 
     def _make_trainer(self):
-        """A compiled `Distiller`, or the model itself without objectives."""
+        """A compiled `Distiller`, or what trains on labels alone."""
         arm, stage = self.arm, self.stage
         trainer = arm.model
         if stage.objectives:
@@ -253,6 +282,8 @@ class StageRun:
                 teacher_weights=arm.teacher_weights,
                 chunk_size=stage.chunk_size,
             )
+        elif arm.distribution.strategy:
+            trainer = LabelTrainer(arm.model)
         optimizer = stage.make_optimizer(
             stage.epochs * self._updates_per_epoch,
             fused=arm.jit_compile == UPDATE,
@@ -262,7 +293,7 @@ class StageRun:
             loss=stage.make_label_loss(self._material.label_loss),
             # A keras-hub task model has metrics of its own until it is given
             # others. Rows whose label does not count have weight 0.
-            metrics=None if stage.objectives else [],
+            metrics=[] if trainer is arm.model else None,
             weighted_metrics=self._material.training_metrics or None,
             jit_compile=arm.jit_compile is True,
         )

@@ -15,6 +15,7 @@ from kdkit.settings import to_dict
 from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.strategies import check_one_process
 from kdkit.training.trials import Trial
 from kdkit.training.trials import Yardstick
 from kdkit.training.trials import run_trial
@@ -159,8 +160,10 @@ def check_axes(
     """Tries each value on its own, so that mistakes are told before any run.
 
     Raises:
-        UsageError: if a value is impossible.
+        UsageError: if a value is impossible, or several processes would make
+            the runs.
     """
+    check_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
     has_cache = on_task and settings.cache is not None
     for axis in axes:

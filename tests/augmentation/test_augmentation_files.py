@@ -7,6 +7,8 @@ import pytest
 
 from kdkit.augmentation import files
 from kdkit.augmentation.files import check_made_from
+from kdkit.augmentation.files import join_parts
+from kdkit.augmentation.files import part_of_file
 from kdkit.augmentation.files import write_augmented
 from kdkit.data import Examples
 from kdkit.errors import RunError
@@ -145,3 +147,30 @@ def test_a_file_without_a_note_is_taken_as_it_is(tmp_path):
     assert not check_made_from(path, PAIRS, {})
     with pytest.raises(UsageError, match=r"there is no out\.tsv\.json"):
         check_made_from(path, PAIRS, {"seed": 0})
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
+    """Also where a part has no rows, and where one was stopped."""
+    one, joined = tmp_path / "one.tsv", tmp_path / "joined.tsv"
+    write(one)
+    assert join_parts(PAIRS, joined, {"seed": 0}) is None
+    with pytest.raises(KeyboardInterrupt):
+        write(joined, FakeAugmenter(steps=1), part=(count - 1, count))
+    for which in reversed(range(count)):
+        if which == 0:
+            with pytest.raises(UsageError, match=f"part_1_of_{count}"):
+                join_parts(PAIRS, joined, {"seed": 0})
+        write(joined, part=(which, count))
+    join_parts(PAIRS, joined, {"seed": 0})
+    assert joined.read_bytes() == one.read_bytes()
+    assert check_made_from(joined, PAIRS, {"seed": 0})
+    assert not part_of_file(joined, (0, count)).exists()
+
+
+def test_parts_made_otherwise_are_not_joined(tmp_path):
+    path = tmp_path / "joined.tsv"
+    for which in range(2):
+        write(path, part=(which, 2))
+    with pytest.raises(UsageError, match="seed was 0, is 1"):
+        join_parts(PAIRS, path, {"seed": 1})

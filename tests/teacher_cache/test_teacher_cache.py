@@ -76,13 +76,14 @@ class Says(list):
     __call__ = list.append
 
 
-def make(directory, teacher, says=None, precision="fp32", name="a"):
+def make(directory, teacher, says=None, precision="fp32", name="a", part=None):
     return TeacherCache(
         directory,
         teacher,
         {"teacher": name},
         precision,
         says if says is not None else Says(),
+        part,
     )
 
 
@@ -321,3 +322,33 @@ def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
     assert "outputs for all 12 rows are there" in says[-1]
     index = json.loads((tmp_path / "index.json").read_text())
     assert len(index["shards"]) == 2
+
+
+def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
+    encoded, entries = rows(13), [Entry("hidden_states", 1), Entry("logits")]
+    whole = make(tmp_path / "one", teacher, precision="int8")
+    expected = whole.outputs(encoded, entries)(np.arange(13), LENGTH)
+    sizes = []
+    for which in range(3):
+        part = make(
+            tmp_path / "parts", teacher, precision="int8", part=(which, 3)
+        )
+        # Again: what is there is not run twice.
+        for _ in range(2):
+            assert not part.outputs(encoded, entries).signature
+        sizes.append(sum(shard["rows"] for shard in part.describe()["shards"]))
+    assert sum(sizes) == 13
+    assert max(sizes) < 13
+    says = Says()
+    joined = make(tmp_path / "parts", teacher, says, precision="int8")
+    found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
+    assert any("taken in" in line for line in says)
+    assert "are there" in says[-1]
+    assert not list((tmp_path / "parts").glob("part_*"))
+    for entry in entries:
+        np.testing.assert_allclose(
+            found[entry.name], expected[entry.name], atol=1e-6
+        )
+        assert joined.relative_error(entry.name) == pytest.approx(
+            whole.relative_error(entry.name), rel=1e-4
+        )

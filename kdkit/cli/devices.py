@@ -1,0 +1,36 @@
+"""Making devices ready, which TensorFlow takes before its first operation."""
+
+
+def prepare(options) -> None:
+    """Splits or chooses the devices that a run trains on, as its options say.
+
+    Args:
+        options: the parsed options of a verb.
+
+    Raises:
+        UsageError: if these devices or processes are not there.
+        RunError: if not all processes came.
+    """
+    strategy = getattr(options, "strategy", None)
+    config = getattr(options, "config", None)
+    number = getattr(options, "devices", None)
+    if strategy is None and config is None and number is None:
+        return
+
+    from kdkit.errors import UsageError
+    from kdkit.training.distribution import open_distribution
+    from kdkit.training.distribution import use_devices
+    from kdkit.training.run_directory import read_config
+    from kdkit.training.strategies import MULTI_WORKER
+
+    if strategy is None and config is not None:
+        strategy = read_config(config).get("strategy")
+    if number is not None:
+        if strategy is None:
+            raise UsageError(
+                "--devices is how many devices --strategy trains on. Received: "
+                "--devices alone. Add --strategy mirrored, or leave it out."
+            )
+        use_devices(number)
+    if strategy == MULTI_WORKER:
+        open_distribution(strategy)

@@ -1,0 +1,265 @@
+"""What a run trains on: one device, several, or those of several machines."""
+
+import contextlib
+import dataclasses
+import functools
+import re
+
+import tensorflow as tf
+
+from kdkit.data import WHOLE
+from kdkit.data import Shares
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.training.cluster import meet
+from kdkit.training.cluster import process_of_launcher
+from kdkit.training.stages import Stage
+from kdkit.training.strategies import MULTI_WORKER
+
+# What a collective operation ends with when a process is lost.
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """The replicas of a model that train together.
+
+    Args:
+        strategy: `tf.distribute.Strategy`, or `None` for one device, where
+            Keras trains as it does. Defaults to `None`.
+        shares: `kdkit.data.Shares` of this process. Defaults to whole batches.
+        rank: int. The number of this process, from 0. Defaults to `0`.
+        num_processes: int. Defaults to `1`.
+    """
+
+    strategy: tf.distribute.Strategy | None = None
+    shares: Shares = WHOLE
+    rank: int = 0
+    num_processes: int = 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def scope(self):
+        """Returns the context in which to make variables that are trained."""
+        if self.strategy is None:
+            return contextlib.nullcontext()
+        return self.strategy.scope()
+
+    def barrier(self) -> None:
+        """Waits until all processes have come here."""
+        if self.num_processes == 1:
+            return
+
+        @tf.function(autograph=False)
+        def add():
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(()))
+
+        sums = self.strategy.run(add)
+        self.strategy.experimental_local_results(sums)[0].numpy()
+
+    @contextlib.contextmanager
+    def chief_first(self):
+        """Lets the chief make what the others then find made."""
+        if not self.is_chief:
+            self.barrier()
+        yield
+        if self.is_chief:
+            self.barrier()
+
+    def check(self, settings) -> None:
+        """Refuses stages whose batches have fewer rows than there are replicas.
+
+        Args:
+            settings: settings of a run, with those of runs in it.
+
+        Raises:
+            UsageError: with the stages.
+        """
+        small = [
+            f"{stage.name} {stage.batch_size}"
+            for stage in _stages_in(settings)
+            if stage.batch_size < self.shares.total
+        ]
+        if small:
+            raise UsageError(
+                "Each replica needs a row of every batch. Expected a "
+                f"batch_size of at least {self.shares.total}, the number of "
+                f"replicas. Received: {', '.join(dict.fromkeys(small))}. Set a "
+                "larger stages.….batch_size, or use fewer devices."
+            )
+
+
+ONE_DEVICE = Distribution()
+
+
+@contextlib.contextmanager
+def training_on(settings):
+    """Opens what a run trains on, and tells where other processes are lost.
+
+    TensorFlow's coordination service notices within about 10 seconds that a
+    process died or cannot be reached, and ends what waits for it.
+
+    Args:
+        settings: settings of a run.
+
+    Yields:
+        `Distribution`.
+
+    Raises:
+        UsageError: if the settings do not fit the devices.
+        RunError: if another process stopped.
+    """
+    distribution = open_distribution(settings.strategy)
+    distribution.check(settings)
+    try:
+        yield distribution
+    except LOST as error:
+        if distribution.num_processes == 1:
+            raise
+        tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
+        others = [task for task in tasks if task != str(distribution.rank)]
+        raise RunError(
+            f"Process {distribution.rank} of {distribution.num_processes}: "
+            f"another process ({', '.join(others) or 'unknown'}) stopped or "
+            "cannot be reached. Its output says why. The same command, given "
+            "again to all of them, goes on after the last finished epoch. "
+            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+        ) from error
+
+
+def open_distribution(strategy: str | None) -> Distribution:
+    """Returns what runs with a setting `strategy` train on.
+
+    Args:
+        strategy: string, one of `STRATEGIES`, or `None`.
+
+    Raises:
+        UsageError: if there are no several devices or processes.
+        RunError: if not all processes came.
+    """
+    if strategy is None:
+        return ONE_DEVICE
+    if strategy == MULTI_WORKER:
+        return _multi_worker()
+    devices = visible_devices()
+    if len(devices) == 1:
+        raise UsageError(
+            "The strategy 'mirrored' is for several devices. Received: one, "
+            f"{devices[0]}. Leave it out, or split the CPU of a machine "
+            "without GPUs: kdkit VERB --devices 2."
+        )
+    return _mirrored(tuple(devices))
+
+
+@functools.cache
+def _multi_worker():
+    """What TensorFlow takes before its first operation, once in a process."""
+    process = process_of_launcher()
+    addresses = meet(process)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": addresses}),
+            task_type="worker",
+            task_id=process.rank,
+            rpc_layer="grpc",
+        )
+    )
+    total = strategy.num_replicas_in_sync
+    count = total // process.size
+    print(
+        f"Process {process.rank} of {process.size} trains with {count} of "
+        f"{total} replicas.",
+        flush=True,
+    )
+    return Distribution(
+        strategy,
+        Shares(process.rank * count, count, total),
+        process.rank,
+        process.size,
+    )
+
+
+@functools.cache
+def _mirrored(devices):
+    """One strategy for all runs of the process: collectives have its numbers.
+
+    Logical CPUs share their memory and need none.
+    """
+    print(
+        f"{len(devices)} devices train together: {', '.join(devices)}.",
+        flush=True,
+    )
+    on_cpu = devices[0].startswith("CPU")
+    return Distribution(
+        tf.distribute.MirroredStrategy(
+            devices,
+            tf.distribute.ReductionToOneDevice() if on_cpu else None,
+        ),
+        Shares(count=len(devices), total=len(devices)),
+    )
+
+
+def visible_devices() -> list[str]:
+    """The GPUs that TensorFlow sees, or else its logical CPUs, by name."""
+    for kind in ("GPU", "CPU"):
+        found = tf.config.list_logical_devices(kind)
+        if found:
+            return [f"{kind}:{number}" for number in range(len(found))]
+    return []
+
+
+def use_devices(number: int) -> None:
+    """Makes TensorFlow see so many devices.
+
+    These are the first of the GPUs. On a machine without any the CPU becomes
+    so many logical devices, which share its cores.
+
+    Args:
+        number: int. At least 1.
+
+    Raises:
+        UsageError: if there are not as many GPUs, or TensorFlow computed
+            something already.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if number < 1 or gpus and number > len(gpus):
+        raise UsageError(
+            f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
+            f"Received: {number}."
+        )
+    try:
+        if gpus:
+            tf.config.set_visible_devices(gpus[:number], "GPU")
+        else:
+            (cpu,) = tf.config.list_physical_devices("CPU")
+            tf.config.set_logical_device_configuration(
+                cpu, [tf.config.LogicalDeviceConfiguration()] * number
+            )
+    except RuntimeError as error:
+        raise UsageError(
+            "The number of devices is set before TensorFlow computes anything. "
+            f"Received: {error}"
+        ) from error
+
+
+def _stages_in(value):
+    """Yields the stages of a run and of the runs in it."""
+    if isinstance(value, Stage):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _stages_in(entry)
+    elif dataclasses.is_dataclass(value):
+        for entry in vars(value).values():
+            yield from _stages_in(entry)

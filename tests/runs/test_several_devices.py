@@ -1,0 +1,185 @@
+"""Runs on several devices have the numbers of runs on one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers import read_events
+
+from kdkit.cli.resolving import with_strategy
+from kdkit.errors import UsageError
+from kdkit.models import load_classifier
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.training import distill
+from kdkit.training import distribution
+from kdkit.training import pretrain
+from kdkit.training import train_teacher
+
+# Batches of 8, 8 and 3 rows: on four devices shares of 0 and 1 of the last.
+ROWS = ["data.max_train_rows=19"]
+TEXTS = ["corpus.max_texts=60", "corpus.held_out_every=5"]
+
+
+def in_batches_of_8(settings):
+    return dataclasses.replace(
+        settings,
+        stages=tuple(
+            dataclasses.replace(stage, batch_size=8, keep_best=False)
+            for stage in settings.stages
+        ),
+    )
+
+
+@pytest.fixture
+def use_devices(monkeypatch):
+    """Lets TensorFlow seem to see so many devices."""
+
+    def use(number):
+        names = [f"CPU:{place}" for place in range(number)]
+        monkeypatch.setattr(distribution, "visible_devices", lambda: names)
+
+    return use
+
+
+@pytest.fixture(scope="module")
+def teacher_settings():
+    return in_batches_of_8(override(smoke.TEACHER, ROWS))
+
+
+@pytest.fixture(scope="module")
+def teacher_run(teacher_settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / "teacher"
+    train_teacher(teacher_settings, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pretraining_settings():
+    return in_batches_of_8(override(smoke.PRETRAINING, TEXTS))
+
+
+@pytest.fixture(scope="module")
+def pretrained_run(pretraining_settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / "pretrained"
+    pretrain(pretraining_settings, path)
+    return path
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def recipe_settings(request, teacher_run):
+    settings = smoke.distillation(RECIPES[request.param])
+    pretrained = None
+    if settings.pretrained is not None:
+        pretrained = str(request.getfixturevalue("pretrained_run"))
+    settings = dataclasses.replace(
+        in_batches_of_8(settings),
+        teacher=str(teacher_run),
+        pretrained=pretrained,
+    )
+    return override(settings, ROWS + TEXTS * (settings.corpus is not None))
+
+
+@pytest.fixture(scope="module")
+def recipe_run(recipe_settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / recipe_settings.recipe
+    distill(recipe_settings, path)
+    return path
+
+
+def assert_same_numbers(run, other):
+    """Losses, metrics on dev and final weights of two runs."""
+    for kind, numbers in (("epoch", "logs"), ("evaluation", "metrics")):
+        events, others = (read_events(place, kind) for place in (run, other))
+        assert events
+        for one, two in zip(events, others, strict=True):
+            assert one[numbers] == pytest.approx(
+                two[numbers], rel=1e-4, abs=1e-5
+            ), (one["arm"], one["stage"])
+
+
+def assert_same_weights(run, other):
+    for one, two in zip(
+        load_classifier(run, 2).model.get_weights(),
+        load_classifier(other, 2).model.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "number", [2, pytest.param(4, marks=pytest.mark.large)]
+)
+def test_a_recipe_on_several_devices_is_that_on_one(
+    number, recipe_settings, recipe_run, use_devices, tmp_path
+):
+    use_devices(number)
+    distill(with_strategy(recipe_settings, "mirrored"), tmp_path / "run")
+    assert_same_numbers(tmp_path / "run", recipe_run)
+    assert_same_weights(tmp_path / "run", recipe_run)
+
+
+def test_labels_on_four_devices_are_those_on_one(
+    teacher_settings, teacher_run, use_devices, tmp_path
+):
+    use_devices(4)
+    settings = with_strategy(teacher_settings, "mirrored")
+    train_teacher(settings, tmp_path / "run")
+    assert_same_numbers(tmp_path / "run", teacher_run)
+    assert_same_weights(tmp_path / "run", teacher_run)
+
+
+def test_text_on_four_devices_is_that_on_one(
+    pretraining_settings, pretrained_run, use_devices, tmp_path
+):
+    """The masks are those of whole batches, whoever reads them."""
+    use_devices(4)
+    settings = with_strategy(pretraining_settings, "mirrored")
+    pretrain(settings, tmp_path / "run")
+    assert_same_numbers(tmp_path / "run", pretrained_run)
+
+
+def test_one_device_is_refused(teacher_settings, use_devices, tmp_path):
+    use_devices(1)
+    with pytest.raises(UsageError, match="--devices 2"):
+        train_teacher(
+            with_strategy(teacher_settings, "mirrored"), tmp_path / "run"
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_of_fewer_rows_than_replicas_are_refused(
+    teacher_settings, use_devices, tmp_path
+):
+    use_devices(4)
+    settings = override(
+        with_strategy(teacher_settings, "mirrored"), ["stages.0.batch_size=3"]
+    )
+    with pytest.raises(UsageError, match="fine_tuning 3"):
+        train_teacher(settings, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "jit_compile=true",
+        "jit_compile=update",
+        "dtype_policy=mixed_float16",
+        "stages.0.gradient_accumulation_steps=2",
+        "strategy=tpu",
+    ],
+)
+def test_what_does_not_go_with_several_devices_is_refused(
+    change, teacher_settings
+):
+    with pytest.raises(UsageError, match=change.split("=")[0].rsplit(".")[-1]):
+        override(with_strategy(teacher_settings, "mirrored"), [change])
+
+
+def test_runs_in_a_run_share_its_strategy():
+    settings = smoke.distillation(RECIPES["tinybert"])
+    both = with_strategy(settings, "mirrored")
+    assert both.teacher.strategy == "mirrored"
+    with pytest.raises(UsageError, match=r"teacher\.strategy"):
+        override(both, ["teacher.strategy=null"])

@@ -1,0 +1,326 @@
+"""Processes that train together, as on several machines, on loopback."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from helpers import read_events
+
+from kdkit.cli.options import part_of
+from kdkit.cli.resolving import with_strategy
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.files import digest
+from kdkit.models import load_classifier
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.settings import to_dict
+from kdkit.training import distill
+from kdkit.training import train_teacher
+from kdkit.training.cluster import Process
+from kdkit.training.cluster import meet
+from kdkit.training.cluster import process_of_launcher
+from kdkit.training.sweep import check_axes
+
+SECONDS = 300  # until a process counts as hanging
+# Batches of 8, 8 and 3 rows.
+SMALL = [
+    "data.max_train_rows=19",
+    "data.num_buckets=1",
+    "stages.0.batch_size=8",
+    "stages.0.keep_best=false",
+]
+MAIN = (
+    "import sys\n"
+    "from helpers import small_dev_set\n"
+    "from kdkit.cli.main import main\n"
+    "with small_dev_set():\n"
+    "    sys.exit(main())"
+)
+# Dies without a word before its third epoch.
+DYING = (
+    "import os, signal\n"
+    "from kdkit.training.callbacks import SeedEpochs\n"
+    "def die(self, epoch, logs=None):\n"
+    "    if epoch == 2:\n"
+    "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    f"SeedEpochs.on_epoch_begin = die\n{MAIN}"
+)
+
+
+def free_ports(number):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def run_processes(arguments, programs):
+    """Runs a command in several processes; returns their status and output."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(programs))]
+    started = []
+    for index, program in enumerate(programs):
+        config = {
+            "cluster": {"worker": addresses},
+            "task": {"type": "worker", "index": index},
+        }
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", program, *arguments],
+                env={
+                    **os.environ,
+                    "TF_CONFIG": json.dumps(config),
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    # TensorFlow keeps SIGTERM for itself.
+    watch = threading.Timer(SECONDS, lambda: [one.kill() for one in started])
+    watch.start()
+    outputs = [process.communicate()[0] for process in started]
+    watch.cancel()
+    return [process.returncode for process in started], outputs
+
+
+def run_settings(verb, settings, run_dir, programs):
+    """Runs settings in several processes, by the command line."""
+    config = run_dir.with_suffix(".json")
+    config.write_text(json.dumps(to_dict(settings)))
+    return run_processes(
+        [*verb, "--config", str(config), "--run-dir", str(run_dir)], programs
+    )
+
+
+def assert_same_run(run, other):
+    for kind, numbers in (("epoch", "logs"), ("evaluation", "metrics")):
+        events, others = (read_events(place, kind) for place in (run, other))
+        for one, two in zip(events, others, strict=True):
+            assert one[numbers] == pytest.approx(
+                two[numbers], rel=1e-4, abs=1e-5
+            )
+    for one, two in zip(
+        load_classifier(run, 2).model.get_weights(),
+        load_classifier(other, 2).model.get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def teacher_settings():
+    return override(smoke.TEACHER, SMALL)
+
+
+@pytest.fixture(scope="module")
+def teacher_run(teacher_settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / "teacher"
+    train_teacher(teacher_settings, path)
+    return path
+
+
+def test_three_processes_have_the_numbers_of_one(
+    teacher_settings, teacher_run, tmp_path
+):
+    settings = with_strategy(teacher_settings, "multi_worker")
+    status, outputs = run_settings(
+        ["train-teacher"], settings, tmp_path / "run", [MAIN] * 3
+    )
+    assert status == [0, 0, 0], outputs
+    assert_same_run(tmp_path / "run", teacher_run)
+    # One process wrote.
+    assert len(list((tmp_path / "run").rglob("events.out.*"))) == 2
+    assert len(read_events(tmp_path / "run", "run_finished")) == 1
+    assert "epoch 1/1" in outputs[0]
+    assert "epoch 1/1" not in outputs[1]
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_in_two_processes_is_that_in_one(
+    recipe, teacher_run, tmp_path
+):
+    settings = smoke.distillation(RECIPES[recipe])
+    changes = [*SMALL, f"teacher={teacher_run}"]
+    if settings.corpus is not None:
+        changes.append("corpus.max_texts=60")
+        changes.append("pretrained.corpus.max_texts=60")
+    settings = override(settings, changes)
+    distill(settings, tmp_path / "one")
+    status, outputs = run_settings(
+        ["distill", recipe],
+        with_strategy(settings, "multi_worker"),
+        tmp_path / "run",
+        [MAIN] * 2,
+    )
+    assert status == [0, 0], outputs
+    assert_same_run(tmp_path / "run", tmp_path / "one")
+
+
+@pytest.mark.large
+def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
+    teacher_settings, tmp_path
+):
+    settings = override(
+        with_strategy(teacher_settings, "multi_worker"), ["stages.0.epochs=4"]
+    )
+    run = tmp_path / "run"
+    status, outputs = run_settings(
+        ["train-teacher"], settings, run, [MAIN, DYING]
+    )
+    assert status == [1, -signal.SIGKILL], outputs
+    assert "another process (1) stopped or cannot be reached" in outputs[0]
+    assert len(read_events(run, "epoch")) == 2
+    stopped = digest(run / "metrics.jsonl")
+    status, outputs = run_settings(
+        ["train-teacher"], settings, run, [MAIN, MAIN]
+    )
+    assert status == [0, 0], outputs
+    assert "going on after epoch 2" in outputs[0]
+    assert digest(run / "metrics.jsonl") != stopped
+    train_teacher(
+        override(teacher_settings, ["stages.0.epochs=4"]), tmp_path / "one"
+    )
+    assert_same_run(run, tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"TF_CONFIG": "{"},
+        {"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}}'},
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": '
+            '{"type": "worker", "index": 0}}'
+        },
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"], "ps": '
+            '["c:1"]}, "task": {"type": "worker", "index": 0}}'
+        },
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": '
+            '{"type": "worker", "index": 2}}'
+        },
+        {
+            "TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": '
+            '{"type": "worker", "index": 0}}'
+        },
+        {"RANK": "0", "WORLD_SIZE": "2"},
+        {"RANK": "zero", "WORLD_SIZE": "2", "MASTER_ADDR": "a"},
+        {
+            "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a",
+            "LOCAL_WORLD_SIZE": "2",
+        },
+        {},
+    ],
+)  # fmt: skip
+def test_what_a_launcher_says_wrongly_is_refused(variables):
+    with pytest.raises(UsageError):
+        process_of_launcher(variables)
+
+
+@pytest.mark.parametrize(
+    ("variables", "process"),
+    [
+        (
+            {
+                "TF_CONFIG": '{"cluster": {"chief": ["a:5"], "worker": '
+                '["b:6"]}, "task": {"type": "worker", "index": 0}}'
+            },
+            Process(1, 2, ("a", 5), ("a:5", "b:6")),
+        ),
+        (
+            {
+                "SLURM_STEP_NODELIST": "node[08-11,14],other3",
+                "SLURM_PROCID": "2",
+                "SLURM_STEP_NUM_TASKS": "6",
+                "SLURM_JOB_ID": "40007",
+            },
+            Process(2, 6, ("node08", 20_007)),
+        ),
+        (
+            {
+                "SLURM_STEP_NODELIST": "gpu-a,gpu-b",
+                "SLURM_PROCID": "0",
+                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_JOB_ID": "1",
+            },
+            Process(0, 2, ("gpu-a", 20_001)),
+        ),
+        (
+            {
+                "RANK": "1",
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "a",
+                "MASTER_PORT": "7000",
+            },
+            Process(1, 2, ("a", 7001)),
+        ),
+    ],
+)
+def test_launchers_say_which_process_this_is(variables, process):
+    assert process_of_launcher(variables) == process
+
+
+def test_processes_tell_each_other_where_they_are():
+    (port,) = free_ports(1)
+    found = {}
+
+    def join(rank):
+        found[rank] = meet(Process(rank, 3, ("127.0.0.1", port)), 60)
+
+    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1] == found[2]
+    assert all(re.fullmatch(r"127\.0\.0\.1:\d+", one) for one in found[0])
+    assert len(set(found[0])) == 3
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_that_do_not_come_are_told(rank):
+    (port,) = free_ports(1)
+    with pytest.raises(RunError, match="in time"):
+        meet(Process(rank, 2, ("127.0.0.1", port)), 0.3)
+
+
+def test_one_process_makes_the_runs_of_a_sweep():
+    settings = with_strategy(
+        smoke.distillation(RECIPES["tinybert"]), "multi_worker"
+    )
+    with pytest.raises(UsageError, match="many runs"):
+        check_axes(settings, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [(None, None), ("1/4", (0, 4)), ("4/4", (3, 4))]
+)
+def test_shards_are_counted_from_1(text, part):
+    assert part_of(text) == part
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/2"])
+def test_shards_that_are_none_are_refused(text):
+    with pytest.raises(UsageError, match="such as 1/4"):
+        part_of(text)
+
+
+def test_a_launcher_says_the_shard(monkeypatch):
+    for name, value in (
+        ("RANK", "1"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert part_of("launcher") == (1, 3)
