@@ -43,8 +43,8 @@ def test_every_row_belongs_to_one_replica(replicas, num_rows):
         np.testing.assert_array_equal(y, 2 * part)
 
 
-def test_batches_without_labels_stay_without(num_rows=4):
-    batches = tf.data.Dataset.from_tensors({"x": np.arange(num_rows)})
+def test_batches_without_labels_stay_without():
+    batches = tf.data.Dataset.from_tensors({"x": np.arange(4)})
     (first, second) = Shares(count=2, total=2).of_batches(batches.repeat(1))
     assert first["x"].numpy().tolist() == [0, 1]
     assert second["x"].numpy().tolist() == [2, 3]
