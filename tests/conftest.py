@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 REPOSITORY = pathlib.Path(__file__).parent.parent

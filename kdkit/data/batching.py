@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
 from kdkit.data.encoding import EncodedExamples
@@ -23,7 +23,7 @@ def training_batches(
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of similar lengths.
 
     Args:
@@ -102,7 +102,7 @@ def evaluation_batches(
     num_buckets: int = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     features=None,
-) -> tuple[tf.data.Dataset, np.ndarray]:
+) -> "tuple[tf.data.Dataset, np.ndarray]":
     """Returns every row once, in batches of similar lengths.
 
     Args:

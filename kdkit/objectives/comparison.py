@@ -1,8 +1,9 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
-import tensorflow as tf
 from keras import ops
 
+from kdkit.backends import on_tensorflow
+from kdkit.backends import tf
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import describe
 from kdkit.taps import tapped
@@ -75,6 +76,8 @@ class Comparison:
 def sum_over_replicas(values):
     """Sums scalars over the replicas of the strategy, without gradient."""
     values = [ops.stop_gradient(value) for value in values]
+    if not on_tensorflow():  # no replicas: one program has the whole batch
+        return values
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return values

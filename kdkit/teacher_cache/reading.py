@@ -1,8 +1,8 @@
 """What was kept of a teacher, as features of padded batches."""
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
