@@ -262,7 +262,11 @@ class Distiller(Step, keras.Model):
         training=True,
     ):
         """Keras' loss on the labels, with what layers add; 0 without labels."""
-        if y is None and not self.hard_label_weight:
+        if self.hard_label_weight:
+            check_labels(self.hard_label_weight, self.loss, y)
+            if self.chunk_size is not None:
+                label_term(self.loss, y, sample_weight)  # is refused or not
+        elif y is None:
             return ops.zeros((), dtype="float32")
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
@@ -275,7 +279,6 @@ class Distiller(Step, keras.Model):
 
     def _label_loss(self, x, y, y_pred, sample_weight, training):
         """The compiled loss, this replica's share."""
-        check_labels(self.hard_label_weight, self.loss, y)
         both = self.compute_loss(
             x=x,
             y=y,
@@ -324,7 +327,7 @@ class Distiller(Step, keras.Model):
         ]
         if y is None:
             return {metric.name: metric.result() for metric in own}
-        if y_pred is None and len(super().metrics) > len(own):
+        if not self._hidden.has_logits and len(super().metrics) > len(own):
             raise UsageError(
                 "Metrics on labels need the logits of a student with a head. "
                 f"Received: {self._hidden.why_no_logits}. Compile without "

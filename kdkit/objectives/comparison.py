@@ -24,7 +24,8 @@ class Comparison:
         self.terms = terms
         self.teachers = teachers
         self.chunk_size = chunk_size
-        head = [] if describe(student).num_classes is None else ["logits"]
+        self._has_head = describe(student).num_classes is not None
+        head = ["logits"] if self._has_head else []
         self.run_student = tapped(
             student, [*head, *terms.taps], factor_logits=self.is_in_chunks
         )
@@ -35,8 +36,13 @@ class Comparison:
         return self.chunk_size is not None
 
     @property
+    def has_logits(self) -> bool:
+        """Whether the student's logits are there, all at one time."""
+        return self._has_head and not self.is_in_chunks
+
+    @property
     def why_no_logits(self) -> str:
-        """Why the student's logits are not there, for an error."""
+        """Why they are not, for an error."""
         if self.is_in_chunks:
             return (
                 f"chunk_size={self.chunk_size}, so that they are never all "

@@ -27,7 +27,12 @@ class Step:
     _is_trained = None
 
     def make_train_function(self, force=False):
-        """Compiles the step as Keras does, and hands it the teachers."""
+        """Compiles the step as Keras does, and hands it the teachers.
+
+        The optimizer is built first: a loaded model has slots for all weights.
+        """
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
         if self.train_function is None or force:
             super().make_train_function(force)
             self.train_function = self._with_teachers(self.train_function)

@@ -11,6 +11,12 @@ class Step:
 
     num_replicas = 1
 
+    def make_train_function(self, force=False):
+        """Builds the optimizer, then makes the step as Keras does."""
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def train_step(self, data):
         """One update: a forward of each model, a backward of the student."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
