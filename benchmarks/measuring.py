@@ -5,7 +5,8 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
+
+from kdkit.backends import tf
 
 
 def random_batch(batch_size, sequence_length, vocabulary_size):
