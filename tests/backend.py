@@ -13,6 +13,9 @@ native = importlib.import_module(BACKEND)
 tensorflow_only = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="of the TensorFlow backend alone"
 )
+not_on_jax = pytest.mark.skipif(
+    BACKEND == "jax", reason="a step on JAX leaves no trace in the teacher"
+)
 not_on_torch = pytest.mark.skipif(
     BACKEND == "torch", reason="Keras has it not on PyTorch"
 )
@@ -72,6 +75,11 @@ def compiled(function):
     return native.function(function, jit_compile=True)
 
 
+def _constant(value):
+    """A property that is what it is."""
+    return property(lambda model: value, lambda model, given: None)
+
+
 def ease():
     """Sets up the backend for tests, which would be slow or differ in form.
 
@@ -87,10 +95,8 @@ def ease():
             return native.numpy.asarray(drawn.astype(dtype))
 
         native.random.truncated_normal = truncated_normal
-        compile_model = keras.Model.compile
-        keras.Model.compile = lambda *args, run_eagerly=False, **kwargs: (
-            compile_model(*args, **kwargs)
-        )
+        for name, value in (("run_eagerly", False), ("jit_compile", True)):
+            setattr(keras.Model, name, _constant(value))
     if BACKEND == "torch":
         native.Tensor.__array__ = lambda tensor, dtype=None, copy=None: (
             np.array(tensor.detach().cpu().numpy(), dtype=dtype)

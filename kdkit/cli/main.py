@@ -55,9 +55,9 @@ def main(arguments=None) -> int:
     options, rest = parser.parse_known_args(arguments[:1])
     verb = options.verb
     options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
-    if verb != "report":  # which needs matplotlib only
-        quiet.import_tensorflow()
     try:
+        if verb != "report":  # which needs matplotlib only
+            quiet.import_tensorflow()
         return _module(verb).run(options) or DONE
     except UsageError as error:
         print(f"kdkit {verb}: {error}", file=sys.stderr)

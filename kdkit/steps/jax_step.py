@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import keras
 
+from kdkit.errors import UsageError
 from kdkit.steps.untrained import check_trained
 
 
@@ -133,11 +134,30 @@ class Step:
 
         def run(state, iterator):
             weights = [variable.value for variable in self.teachers_variables()]
-            return function(
-                state, (_TaughtBatch(data, weights) for data in iterator)
-            )
+            try:
+                return function(
+                    state, (_TaughtBatch(data, weights) for data in iterator)
+                )
+            except UsageError:
+                self._take_back(state)
+                raise
 
         return run
+
+    def _take_back(self, state):
+        """Gives the variables the values that Keras took for a first step."""
+        trainable, non_trainable, *of_optimizer, metrics = state
+        values = [
+            *zip(self.trainable_variables, trainable, strict=True),
+            *zip(self.non_trainable_variables, non_trainable, strict=True),
+            *zip(self.metrics_variables, metrics, strict=True),
+        ]
+        for state_of_optimizer in of_optimizer:
+            values += zip(
+                self.optimizer.variables, state_of_optimizer, strict=True
+            )
+        for variable, value in values:
+            variable.assign(value)
 
 
 def _dependencies(loss, values) -> tuple[bool, ...]:
