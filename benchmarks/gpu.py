@@ -104,6 +104,7 @@ def main():
         teacher, student_sizes, rows = read_bundle(options)
     else:
         options.batch_size, options.sequence_length = 16, 16
+        options.steps, options.rounds = 10, 3
         options.epochs = options.epochs or [4, 2]
         teacher, student_sizes, rows = generated(options)
     x, y = rows["train"]

@@ -46,9 +46,10 @@ class Distiller(Step, keras.Model):
 
     `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
-    model. `predict` and calling the distiller give the student's logits. The
-    logs hold one scalar per objective, before its weight, beside `"loss"`.
-    Keras drops sample weights of data without labels: give it any labels then.
+    model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
+    give the student's logits. The logs hold one scalar per objective, before
+    its weight, beside `"loss"`. Keras drops sample weights of data without
+    labels: give it any labels then.
     Rows without a label among others have any label, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backend import native
+from backend import not_on_jax
 from backend import not_on_torch
 from backend import tensorflow_only
 from helpers import batch
@@ -94,7 +95,10 @@ def untrained(teacher):
     return train(teacher, keras.optimizers.SGD(0.0), run_eagerly=True)[1]
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param("mixed_float16", marks=not_on_jax), "mixed_bfloat16"],
+)
 def test_mixed_precision_trains_in_its_policy(teacher, untrained, policy):
     model, history = train(teacher, dtype=policy, epochs=4, run_eagerly=True)
     for name in (*NAMES, "hard_label_loss"):
