@@ -58,13 +58,13 @@ GOAL = 1.10
 STUDENT = "tinybert_4_layer_en_uncased"
 TINY = {"family": "bert", "vocabulary_size": 64, "max_sequence_length": 32}
 TINY_TEACHER = {
-    "num_layers": 4,
+    "num_layers": 2,
     "hidden_dim": 48,
     "num_heads": 4,
     "intermediate_dim": 96,
 }
 TINY_STUDENT = {
-    "num_layers": 2,
+    "num_layers": 1,
     "hidden_dim": 24,
     "num_heads": 4,
     "intermediate_dim": 48,
@@ -274,7 +274,7 @@ def generated(options):
     """Rows whose label is whether tokens below 32 or above are more."""
     generator = np.random.default_rng(0)
     rows = {}
-    for split, count in zip(SPLITS, (512, 128), strict=True):
+    for split, count in zip(SPLITS, (256, 128), strict=True):
         shape = (count, options.sequence_length)
         lengths = generator.integers(5, shape[1] + 1, (count, 1))
         mask = np.arange(shape[1]) < lengths
@@ -295,7 +295,7 @@ def generated(options):
         metrics=[],
         jit_compile=compiles(),
     )
-    trainer.fit(*rows["train"], batch_size=32, epochs=8, verbose=0)
+    trainer.fit(*rows["train"], batch_size=32, epochs=4, verbose=0)
     return teacher, {**TINY, **TINY_STUDENT}, rows
 
 
