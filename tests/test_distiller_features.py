@@ -73,7 +73,7 @@ def eager(teacher):
     "compile_arguments",
     [
         pytest.param({"steps_per_execution": 2}, marks=not_on_torch),
-        {"jit_compile": True},
+        pytest.param({"jit_compile": True}, marks=not_on_torch),
     ],
     ids=["steps_per_execution", "jit_compile"],
 )
