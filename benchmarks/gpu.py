@@ -295,7 +295,7 @@ def generated(options):
         metrics=[],
         jit_compile=compiles(),
     )
-    trainer.fit(*rows["train"], batch_size=32, epochs=4, verbose=0)
+    trainer.fit(*rows["train"], batch_size=32, epochs=12, verbose=0)
     return teacher, {**TINY, **TINY_STUDENT}, rows
 
 
