@@ -5,10 +5,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Packages are newest when this file is newer than setup.py.
 READY := $(VENV)/.ready
+# The tests that run on every backend: what CI runs on JAX, and the others.
+CORE := tests/losses tests/test_layer_maps.py tests/test_projections.py \
+    tests/test_objectives.py tests/test_backends.py tests/test_distiller.py
+CONTRACTS := tests/test_taps.py tests/test_taps_refusals.py \
+    tests/test_distiller_features.py tests/test_distiller_refusals.py \
+    tests/test_distiller_saving.py tests/test_several_teachers.py \
+    tests/test_label_weights.py tests/test_chunked_logits.py \
+    tests/models/test_families.py
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
-.PHONY: help install demo test test-large quality style benchmarks results clean
+.PHONY: help install demo test test-jax test-torch test-large quality style benchmarks results clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -26,6 +34,14 @@ demo: $(READY)  ## teacher, student, int8 file and report in minutes
 
 test: $(READY)  ## the tests, under ten minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+test-jax: $(READY)  ## the core of the contract tests on JAX
+	KERAS_BACKEND=jax XLA_FLAGS=--xla_backend_optimization_level=0 \
+	    $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(CORE)
+
+test-torch: $(READY)  ## all of the contract tests on PyTorch
+	$(BIN)/python -m pip install --quiet torch
+	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CORE) $(CONTRACTS)
 
 test-large: $(READY)  ## also the slow checks on real data and full sizes
 	$(BIN)/python -m pytest --run-large

@@ -36,6 +36,7 @@ INSTALL_REQUIRES = [
 TESTS_REQUIRE = [
     "pytest>=8",
     "pytest-xdist>=3.6",  # test files side by side on two cores
+    "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 BENCHMARKS_REQUIRE = [

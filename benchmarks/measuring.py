@@ -5,8 +5,8 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data import EncodedExamples
 
 # Quantiles of the lengths of SST-2's training rows.

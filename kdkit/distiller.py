@@ -4,11 +4,9 @@ import copy
 import dataclasses
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.gradients import whole
 from kdkit.losses.base import safe_divide
 from kdkit.models.tokens import check_shared_ids
 from kdkit.objectives import Comparison
@@ -22,6 +20,7 @@ from kdkit.objectives import label_weights
 from kdkit.objectives import mean_label_loss
 from kdkit.objectives import position_weights
 from kdkit.objectives import sum_over_replicas
+from kdkit.steps import Step
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
@@ -32,7 +31,7 @@ COMPILED_METRICS = "compile_metrics"
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
-class Distiller(keras.Model):
+class Distiller(Step, keras.Model):
     r"""Trains a student to do what a teacher does.
 
     A `keras.Model` whose `train_step` minimises
@@ -48,9 +47,10 @@ class Distiller(keras.Model):
 
     `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
-    model. `predict` and calling the distiller give the student's logits. The
-    logs hold one scalar per objective, before its weight, beside `"loss"`.
-    Keras drops sample weights of data without labels: give it any labels then.
+    model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
+    give the student's logits. The logs hold one scalar per objective, before
+    its weight, beside `"loss"`. Keras drops sample weights of data without
+    labels: give it any labels then.
     Rows without a label among others have any label, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.
@@ -188,56 +188,34 @@ class Distiller(keras.Model):
             select_inputs(self.student, inputs), training=training
         )
 
-    def make_train_function(self, force=False):
-        """Builds the optimizer, then compiles the step as Keras does.
-
-        Keras would build it on the variables that the first step has gradients
-        for. A model loaded from a file has slots for all of them.
-        """
-        if not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
-
-    def train_step(self, data):
-        """One update: a forward of each model, a backward of the student."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        teachers_taps = self._hidden.teachers(x)
-        with tf.GradientTape() as tape:
-            loss, y_pred = self._run_student(
-                x, y, sample_weight, teachers_taps, training=True
-            )
-            scaled_loss = self.optimizer.scale_loss(loss)
-        variables = self.trainable_variables
-        gradients = tape.gradient(scaled_loss, variables)
-        # An intermediate stage leaves the head alone: no gradient, no decay.
-        trained = [
-            (whole(gradient), variable)
-            for gradient, variable in zip(gradients, variables, strict=True)
-            if gradient is not None
+    def teachers_variables(self) -> list:
+        """Returns the variables of the teachers, which the model has not."""
+        return [
+            variable
+            for model in self._hidden.teachers.models
+            for variable in model.variables
         ]
-        if not trained:
-            raise UsageError(
-                "The loss has no gradient in any trainable weight. Received: "
-                f"{len(variables)} trainable weights. Unfreeze layers of the "
-                "student, or add an objective that depends on them."
-            )
-        self.optimizer.apply_gradients(trained)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
 
-    def test_step(self, data):
-        """The same losses in inference mode, and the compiled metrics."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        _, y_pred = self._run_student(
-            x, y, sample_weight, self._hidden.teachers(x), training=False
-        )
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+    def run_teachers(self, x) -> list[dict]:
+        """Returns the taps of each teacher, in inference, without gradient.
 
-    def _run_student(self, x, y, sample_weight, teachers_taps, training):
+        Args:
+            x: the inputs of the models.
+        """
+        return self._hidden.teachers(x)
+
+    def run_student(self, x, y, sample_weight, teachers_taps, training):
         """Returns this replica's share of the loss and the student's logits.
 
         The shares add up over replicas, and so do their gradients, which is
-        what Keras' optimisers do with them.
+        what Keras' optimisers do with them. The running means are updated.
+
+        Args:
+            x: the inputs of the models.
+            y: the labels, or `None`.
+            sample_weight: the weights of the data, or `None`.
+            teachers_taps: as `run_teachers` returns them.
+            training: bool.
         """
         student_taps = self._hidden.run_student(x, training=training)
         labels, y_pred = None, None
@@ -285,17 +263,20 @@ class Distiller(keras.Model):
         training=True,
     ):
         """Keras' loss on the labels, with what layers add; 0 without labels."""
-        if y is None and not self.hard_label_weight:
+        if self.hard_label_weight:
+            check_labels(self.hard_label_weight, self.loss, y)
+            if self.chunk_size is not None:
+                label_term(self.loss, y, sample_weight)  # is refused or not
+        elif y is None:
             return ops.zeros((), dtype="float32")
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
         """Losses that layers add (regularisers), this replica's share."""
-        replicas = self.distribute_strategy.num_replicas_in_sync
         extra_loss = ops.zeros((), dtype="float32")
         for loss in self.losses:
-            extra_loss += ops.sum(ops.cast(loss, "float32")) / replicas
-        return extra_loss
+            extra_loss += ops.sum(ops.cast(loss, "float32"))
+        return extra_loss / self.num_replicas
 
     def _label_loss(self, x, y, y_pred, sample_weight, training, sums):
         """The compiled loss on this replica's rows, and how much it counts."""
@@ -307,11 +288,10 @@ class Distiller(keras.Model):
         if sums is not None:
             return mean_label_loss(self.loss, y, sums), num_labels
         both = self.compute_loss(x, y, y_pred, weights, training)
-        replicas = self.distribute_strategy.num_replicas_in_sync
         # Keras divides both by the number of replicas. Of no rows at all, it
         # gives losses of shape (0,).
         both = ops.sum(ops.cast(both, "float32"))
-        own = replicas * (both - self._extra_loss())
+        own = self.num_replicas * (both - self._extra_loss())
         return own, num_labels
 
     def _label_term(self, x, y, student_taps, sample_weight):
@@ -353,7 +333,7 @@ class Distiller(keras.Model):
         ]
         if y is None:
             return {metric.name: metric.result() for metric in own}
-        if y_pred is None and len(super().metrics) > len(own):
+        if not self._hidden.has_logits and len(super().metrics) > len(own):
             raise UsageError(
                 "Metrics on labels need the logits of a student with a head. "
                 f"Received: {self._hidden.why_no_logits}. Compile without "

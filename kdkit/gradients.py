@@ -1,6 +1,7 @@
 """Gradients as the formulas of optimisers mean them."""
 
-import tensorflow as tf
+from kdkit.backends import on_tensorflow
+from kdkit.backends import tf
 
 
 def whole(gradient):
@@ -10,7 +11,8 @@ def whole(gradient):
     token of the batch. Keras' Adam squares them one by one, so that the second
     moment of a word which occurs n times is the sum of n squares and not the
     square of the sum: up to n times too small, and the word's step too long. A
-    row of segment embeddings occurs thousands of times.
+    row of segment embeddings occurs thousands of times. Other backends give one
+    tensor as it is.
 
     Args:
         gradient: tensor, `tf.IndexedSlices` or `None`.
@@ -18,4 +20,6 @@ def whole(gradient):
     Returns:
         Tensor of the weight's shape, or `None`.
     """
-    return None if gradient is None else tf.convert_to_tensor(gradient)
+    if gradient is None or not on_tensorflow():
+        return gradient
+    return tf.convert_to_tensor(gradient)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
@@ -29,6 +29,14 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "large" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_sessionstart():
+    """Where another backend is asked for, sets it up for tests."""
+    if os.environ["KERAS_BACKEND"] != "tensorflow":
+        from backend import ease
+
+        ease()
 
 
 def pytest_collection_finish():

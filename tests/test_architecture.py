@@ -14,7 +14,14 @@ FLOORS = (
     ("recipes",),
     ("training",),
     ("distiller",),
-    ("augmentation", "decoding", "objectives", "tasks", "teacher_cache"),
+    (
+        "augmentation",
+        "decoding",
+        "objectives",
+        "steps",
+        "tasks",
+        "teacher_cache",
+    ),
     (
         "data",
         "export",
@@ -26,7 +33,15 @@ FLOORS = (
         "taps",
     ),
     ("families",),
-    ("errors", "files", "gradients", "policies", "settings", "version"),
+    (
+        "backends",
+        "errors",
+        "files",
+        "gradients",
+        "policies",
+        "settings",
+        "version",
+    ),
 )
 LEAVES = FLOORS[-1]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

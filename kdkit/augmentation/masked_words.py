@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 
 TOKENS_PER_STEP = 2048  # of a batch of rows, padding included

@@ -4,12 +4,11 @@ import dataclasses
 import os
 import pathlib
 
-import tensorflow as tf
-
 from kdkit import data
 from kdkit import decoding
 from kdkit import export
 from kdkit import models
+from kdkit.backends import tf
 from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags

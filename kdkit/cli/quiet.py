@@ -1,6 +1,7 @@
 """Importing TensorFlow without its notices about this machine."""
 
 import contextlib
+import importlib.util
 import os
 import sys
 import tempfile
@@ -19,7 +20,23 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
 
     Args:
         prepare: callable. What is done before the devices wake.
+
+    Raises:
+        UsageError: if Keras is to run on another backend, or TensorFlow is not
+            installed.
     """
+    backend = os.environ["KERAS_BACKEND"]
+    if backend != "tensorflow":
+        raise UsageError(
+            "The command line runs on Keras' TensorFlow backend. Expected "
+            f"KERAS_BACKEND=tensorflow. Received: {backend!r}. On other "
+            "backends use kdkit.Distiller, or kdkit.recipes.run_on_arrays."
+        )
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UsageError(
+            "The command line needs TensorFlow, which is not installed. Run "
+            "pip install tensorflow tensorflow-text."
+        )
     with tempfile.TemporaryFile() as aside:
         try:
             with _stderr_to(aside):

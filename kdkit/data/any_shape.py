@@ -1,7 +1,8 @@
 """Functions of batches that are traced once for all of their shapes."""
 
 import keras
-import tensorflow as tf
+
+from kdkit.backends import tf
 
 
 def for_any_shape(function):

@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
 from kdkit.data.encoding import EncodedExamples
@@ -26,7 +26,7 @@ def training_batches(
     rows_of_epoch=None,
     features=None,
     shares: Shares = WHOLE,
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of similar lengths.
 
     Args:
@@ -109,7 +109,7 @@ def evaluation_batches(
     input_names: tuple[str, ...] = INPUT_NAMES,
     features=None,
     shares: Shares = WHOLE,
-) -> tuple[tf.data.Dataset, np.ndarray]:
+) -> "tuple[tf.data.Dataset, np.ndarray]":
     """Returns every row once, in batches of similar lengths.
 
     Args:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import keras_hub
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.families import family_of

@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 
 UNKNOWN = "[UNK]"

@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.masking import Masker
 from kdkit.data.packing import PADDING
 from kdkit.data.packing import PackedCorpus
@@ -19,7 +19,7 @@ def masked_training_batches(
     batch_size: int,
     seed: int,
     first_epoch: int = 0,
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches, masked anew in every epoch.
 
     Order and masks of an epoch are a function of `(seed, epoch)` alone, so
@@ -42,7 +42,7 @@ def masked_training_batches(
 
 def masked_evaluation_batches(
     corpus: PackedCorpus, masker: Masker, batch_size: int
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Returns every row once, in order, always with the same masks.
 
     Args:
@@ -55,7 +55,7 @@ def masked_evaluation_batches(
 
 def plain_training_batches(
     corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of the rows as they stand.
 
     Args:
@@ -71,7 +71,7 @@ def plain_training_batches(
 
 def plain_evaluation_batches(
     corpus: PackedCorpus, batch_size: int
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Returns every row once, in order, as it stands.
 
     Args:
@@ -83,7 +83,7 @@ def plain_evaluation_batches(
 
 def next_token_training_batches(
     corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of rows, each token to be predicted.
 
     Args:
@@ -101,7 +101,7 @@ def next_token_training_batches(
 
 def next_token_evaluation_batches(
     corpus: PackedCorpus, batch_size: int
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Returns every row once, in order, with weight 1 at every token once.
 
     Where rows overlap, what a row has in common with the one before is context.

@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Iterable
 
 import numpy as np
-import tensorflow as tf
 from numpy.lib.stride_tricks import sliding_window_view
 
+from kdkit.backends import tf
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
 from kdkit.files import staged

@@ -1,9 +1,9 @@
 """Batches in parts: fewer rows at a time, one update for all of them."""
 
-import tensorflow as tf
+from kdkit.backends import tf
 
 
-def in_parts(batches: tf.data.Dataset, num_parts: int) -> tf.data.Dataset:
+def in_parts(batches: "tf.data.Dataset", num_parts: int) -> "tf.data.Dataset":
     """Returns every batch as so many batches of fewer rows, in their order.
 
     An optimiser with `gradient_accumulation_steps=num_parts` makes one update

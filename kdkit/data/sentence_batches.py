@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.packed_batches import EVALUATION
 from kdkit.data.packed_batches import step_seed
 from kdkit.data.sentences import EncodedSentences
@@ -58,7 +58,7 @@ def pair_batches(
     max_tokens: int,
     seed: int,
     first_epoch: int = 0,
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of pairs for an encoder-decoder.
 
     Args:
@@ -96,7 +96,7 @@ def pair_batches(
 
 def pair_evaluation_batches(
     sources: EncodedSentences, targets: EncodedSentences, max_tokens: int
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Returns every pair once, always in the same batches.
 
     Args:
@@ -163,7 +163,7 @@ def span_batches(
     max_tokens: int,
     seed: int,
     first_epoch: int = 0,
-) -> tuple[tf.data.Dataset, int]:
+) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of sentences with a hidden span each.
 
     Args:
@@ -193,7 +193,7 @@ def span_batches(
 
 def span_evaluation_batches(
     sentences: EncodedSentences, masker, max_tokens: int
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Returns every sentence once, always with the same span hidden.
 
     Args:

@@ -3,7 +3,8 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
+
+from kdkit.backends import tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Shares:
             )
         ]
 
-    def of_batches(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    def of_batches(self, batches: "tf.data.Dataset") -> "tf.data.Dataset":
         """Returns the shares of each batch, one after the other.
 
         Args:

@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.data.masking import hide
 from kdkit.errors import UsageError
 

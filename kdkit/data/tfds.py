@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow_datasets
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
@@ -109,6 +108,8 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
 
 def _load(name, split, instead):
     try:
+        import tensorflow_datasets
+
         return tensorflow_datasets.load(name, split=split)
     # network, proxy, checksum, archive and disk each fail with their own type
     except Exception as error:

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-import tensorflow as tf
 from keras import ops
 
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 
 IMPOSSIBLE = -1e9

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from collections.abc import Mapping
 
 import keras
-import tensorflow as tf
 
+from kdkit.backends import need_tensorflow
+from kdkit.backends import tf
 from kdkit.export.options import converter_options
 
 
@@ -23,6 +24,7 @@ def converted(
             otherwise.
         precision: string. As in `kdkit.export.to_litert`.
     """
+    need_tensorflow("Export to LiteRT")
     archive = keras.export.ExportArchive()
     archive.track(model)
     for name, (run, specs) in signatures.items():

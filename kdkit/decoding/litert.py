@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Iterable
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.decoding.converting import converted
 from kdkit.decoding.step import DecoderStep
 from kdkit.decoding.step import num_positions

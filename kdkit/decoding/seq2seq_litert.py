@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Iterable
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.decoding.converting import converted
 from kdkit.decoding.seq2seq_step import Seq2SeqStep
 from kdkit.errors import UsageError

@@ -2,8 +2,8 @@
 
 import pathlib
 
-import tensorflow as tf
-
+from kdkit.backends import need_tensorflow
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export.interface import interface
 from kdkit.export.litert_model import LiteRTModel
@@ -70,6 +70,7 @@ def to_litert(
     report.same_top_class
     ```
     """
+    need_tensorflow("Export to LiteRT")
     path = pathlib.Path(path)
     check_arguments(path, precision, overwrite)
     model_interface = interface(model)

@@ -3,11 +3,11 @@
 import pathlib
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
 
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.litert_model import check_path
+from kdkit.export.litert_model import interpreter
 from kdkit.export.litert_model import usage_errors
 
 SIGNATURE = "step"
@@ -62,7 +62,9 @@ class LiteRTDecoder:
         check_path(self.path, threads)
         self.threads = threads
         with usage_errors(self.path):
-            self._interpreter = Interpreter(str(path), num_threads=threads)
+            self._interpreter = interpreter.Interpreter(
+                str(path), num_threads=threads
+            )
             self._inputs, self._outputs = self._find_tensors()
             self._interpreter.allocate_tensors()
         shape = self._inputs["keys_0"]["shape"]

@@ -4,8 +4,8 @@ import contextlib
 import pathlib
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
 
+from kdkit.backends import LateModule
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import INPUT_NAMES
@@ -13,6 +13,7 @@ from kdkit.export.inputs import batch_shape
 from kdkit.export.inputs import pad
 from kdkit.export.inputs import to_int32
 
+interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
 SUFFIX = ".tflite"
 ANY = -1  # a dynamic dimension in a shape signature
 
@@ -65,7 +66,9 @@ class LiteRTModel:
             )
         self.threads = threads
         with usage_errors(self.path):
-            self._interpreter = Interpreter(str(path), num_threads=threads)
+            self._interpreter = interpreter.Interpreter(
+                str(path), num_threads=threads
+            )
             self._interpreter.allocate_tensors()
         self._inputs = {
             _input_name(detail): detail

@@ -2,8 +2,7 @@
 
 import pathlib
 
-import tensorflow as tf
-
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import pad

@@ -1,7 +1,6 @@
 """What LiteRT files are written with: a path and a precision."""
 
-import tensorflow as tf
-
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export.litert_model import SUFFIX
 

@@ -3,8 +3,9 @@
 import pathlib
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import need_tensorflow
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export.interface import interface
 from kdkit.export.opening import is_saved_model
@@ -52,6 +53,7 @@ def to_saved_model(
             SavedModel are not finite, or those of the SavedModel have another
             shape or differ by more than 1e-4. No folder is left.
     """
+    need_tensorflow("Export to a SavedModel")
     path = pathlib.Path(path)
     _check_path(path, overwrite)
     model_interface = interface(model)

@@ -11,11 +11,11 @@ Files are flat buffers; `ai_edge_litert.schema_py_generated` is their schema.
 
 import pathlib
 
-import flatbuffers
-from ai_edge_litert import schema_py_generated as schema
+from kdkit.backends import LateModule
 
+flatbuffers = LateModule("flatbuffers", "flatbuffers")
+schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 IDENTIFIER = b"TFL3"  # of a LiteRT file
-Operator = schema.BuiltinOperator
 
 
 def share_table(path: pathlib.Path) -> bool:
@@ -56,11 +56,11 @@ def _lookups(model, graph):
     matrices = {
         _shape(graph, operator.inputs[1]): operator.inputs[1]
         for operator in graph.operators
-        if _code(model, operator) == Operator.FULLY_CONNECTED
+        if _code(model, operator) == schema.BuiltinOperator.FULLY_CONNECTED
         and _is_quantized(graph, operator.inputs[1], by_row=True)
     }
     for operator in graph.operators:
-        if _code(model, operator) != Operator.GATHER:
+        if _code(model, operator) != schema.BuiltinOperator.GATHER:
             continue
         table, ids = operator.inputs
         twin = matrices.get(_shape(graph, table))
@@ -73,7 +73,8 @@ def _lookups(model, graph):
             twin is not None
             and _is_quantized(graph, table, by_row=False)
             and len(_shape(graph, ids)) == 1
-            and [_code(model, user) for user in users] == [Operator.DEQUANTIZE]
+            and [_code(model, user) for user in users]
+            == [schema.BuiltinOperator.DEQUANTIZE]
             and _are_one_matrix(model, graph, table, twin)
         ):
             yield graph, operator, users[0], twin
@@ -97,7 +98,9 @@ def _are_one_matrix(model, graph, table, twin):
 def _look_up_rows(model, graph, gather, dequantize, table):
     old = gather.inputs[0]
     code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = Operator.EMBEDDING_LOOKUP
+    code.builtinCode = code.deprecatedBuiltinCode = (
+        schema.BuiltinOperator.EMBEDDING_LOOKUP
+    )
     code.version = 1
     model.operatorCodes.append(code)
     gather.opcodeIndex = len(model.operatorCodes) - 1

@@ -1,15 +1,14 @@
-"""Sums over the logits of a vocabulary, some positions at a time.
-
-Written with TensorFlow: what has no gradient by itself and bounded memory in
-every backend is a loop with a gradient of its own.
-"""
+"""Sums over the logits of a vocabulary, some positions at a time."""
 
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-import tensorflow as tf
+import keras
+from keras import ops
 
+from kdkit.backends import on_tensorflow
+from kdkit.objectives.chunk_loop import loop_over_chunks
 from kdkit.taps import FactoredLogits
 
 
@@ -48,16 +47,16 @@ def chunked_sums(
         a gradient, and Σ weight.
     """
     width = student.states.shape[-1]
-    states = tf.reshape(student.states, (-1, width))
-    num_positions = tf.shape(states)[0]
+    batch_size, length = ops.shape(student.states)[:2]
+    num_positions = batch_size * length
     num_chunks = -(-num_positions // chunk_size)
     padding = num_chunks * chunk_size - num_positions
 
     def chunks(tensor, last_axis=()):
         """Chunks of positions on a new first axis; zeros behind the last."""
-        flat = tf.reshape(tensor, (-1, *last_axis))
-        padded = tf.pad(flat, [[0, padding], *([[0, 0]] * len(last_axis))])
-        return tf.reshape(padded, (num_chunks, chunk_size, *last_axis))
+        flat = ops.reshape(tensor, (-1, *last_axis))
+        padded = ops.pad(flat, [[0, padding], *([[0, 0]] * len(last_axis))])
+        return ops.reshape(padded, (num_chunks, chunk_size, *last_axis))
 
     targets = [
         chunks(term.target.states, (term.target.states.shape[-1],))
@@ -65,69 +64,47 @@ def chunked_sums(
         else chunks(term.target)
         for term in terms
     ]
-    weights = [chunks(tf.cast(term.weights, "float32")) for term in terms]
+    weights = [chunks(ops.cast(term.weights, "float32")) for term in terms]
 
-    def sums_of(number, chunk, embeddings):
+    def sums_of(states, targets, weights, embeddings):
         """The numerators and the denominators of one chunk."""
-        logits = tf.matmul(chunk, embeddings, transpose_b=True)
+        logits = ops.matmul(states, ops.transpose(embeddings))
         tops, bottoms = [], []
         for term, target, weight in zip(terms, targets, weights, strict=True):
-            found = target[number]
             if isinstance(term.target, FactoredLogits):
-                found = tf.matmul(
-                    found, term.target.embeddings, transpose_b=True
+                target = ops.matmul(
+                    target, ops.transpose(term.target.embeddings)
                 )
-            top, bottom = term.sums(found, logits, weight[number])
-            tops.append(tf.cast(top, "float32"))
-            bottoms.append(tf.cast(bottom, "float32"))
-        return tf.stack(tops), tf.stack(bottoms)
+            top, bottom = term.sums(target, logits, weight)
+            tops.append(ops.cast(top, "float32"))
+            bottoms.append(ops.cast(bottom, "float32"))
+        return ops.stack(tops), ops.stack(bottoms)
 
-    @tf.custom_gradient
-    def total(states, embeddings):
-        def add(number, tops, bottoms):
-            top, bottom = sums_of(number, states[number], embeddings)
-            return number + 1, tops + top, bottoms + bottom
-
-        nothing = tf.zeros(len(terms))
-        _, tops, bottoms = tf.while_loop(
-            lambda number, *_: number < num_chunks,
-            add,
-            (0, nothing, nothing),
-            parallel_iterations=1,
-        )
-
-        def gradient(of_tops, of_bottoms):
-            del of_bottoms  # weights are data
-
-            def add(number, to_states, to_embeddings):
-                chunk = states[number]
-                with tf.GradientTape() as tape:
-                    tape.watch((chunk, embeddings))
-                    top, _ = sums_of(number, chunk, embeddings)
-                to_chunk, more = tape.gradient(
-                    top, (chunk, embeddings), output_gradients=of_tops
-                )
-                return (
-                    number + 1,
-                    to_states.write(number, to_chunk),
-                    to_embeddings + tf.cast(more, "float32"),
-                )
-
-            gathered = tf.TensorArray(
-                states.dtype, num_chunks, element_shape=(chunk_size, width)
-            )
-            _, to_states, to_embeddings = tf.while_loop(
-                lambda number, *_: number < num_chunks,
-                add,
-                (0, gathered, tf.zeros(tf.shape(embeddings))),
-                parallel_iterations=1,
-            )
-            return to_states.stack(), tf.cast(to_embeddings, embeddings.dtype)
-
-        return (tops, bottoms), gradient
-
-    tops, bottoms = total(
+    loop = loop_over_chunks if on_tensorflow() else _scan
+    tops, bottoms = loop(
+        sums_of,
         chunks(student.states, (width,)),
-        tf.convert_to_tensor(student.embeddings),
+        targets,
+        weights,
+        ops.convert_to_tensor(student.embeddings),
     )
-    return tf.unstack(tops), tf.unstack(bottoms)
+    count = len(terms)
+    return ops.unstack(tops, num=count), ops.unstack(bottoms, num=count)
+
+
+def _scan(sums_of, states, targets, weights, embeddings):
+    """Adds up over chunks, of which the gradient keeps no logits.
+
+    Args:
+        sums_of, states, targets, weights, embeddings: as in
+            `loop_over_chunks`.
+    """
+    forgetful = keras.remat(sums_of)
+
+    def add(sums, chunk):
+        found = forgetful(*chunk, embeddings)
+        return tuple(map(ops.add, sums, found)), None
+
+    nothing = ops.zeros(len(weights), dtype="float32")
+    sums, _ = ops.scan(add, (nothing, nothing), (states, targets, weights))
+    return sums

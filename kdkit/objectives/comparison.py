@@ -1,8 +1,9 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
-import tensorflow as tf
 from keras import ops
 
+from kdkit.backends import on_tensorflow
+from kdkit.backends import tf
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import describe
 from kdkit.taps import tapped
@@ -23,7 +24,8 @@ class Comparison:
         self.terms = terms
         self.teachers = teachers
         self.chunk_size = chunk_size
-        head = [] if describe(student).num_classes is None else ["logits"]
+        self._has_head = describe(student).num_classes is not None
+        head = ["logits"] if self._has_head else []
         self.run_student = tapped(
             student, [*head, *terms.taps], factor_logits=self.is_in_chunks
         )
@@ -34,8 +36,13 @@ class Comparison:
         return self.chunk_size is not None
 
     @property
+    def has_logits(self) -> bool:
+        """Whether the student's logits are there, all at one time."""
+        return self._has_head and not self.is_in_chunks
+
+    @property
     def why_no_logits(self) -> str:
-        """Why the student's logits are not there, for an error."""
+        """Why they are not, for an error."""
         if self.is_in_chunks:
             return (
                 f"chunk_size={self.chunk_size}, so that they are never all "
@@ -75,6 +82,8 @@ class Comparison:
 def sum_over_replicas(values):
     """Sums scalars over the replicas of the strategy, without gradient."""
     values = [ops.stop_gradient(value) for value in values]
+    if not on_tensorflow():  # no replicas: one program has the whole batch
+        return values
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return values

@@ -47,6 +47,7 @@ def label_weights(x, sample_weight):
     weights = x[LABEL_WEIGHT]
     if sample_weight is None:
         return weights
+    sample_weight = ops.convert_to_tensor(sample_weight)
     weights = ops.cast(weights, sample_weight.dtype)
     ones = (1,) * (len(sample_weight.shape) - 1)
     return sample_weight * ops.reshape(weights, (-1, *ones))

@@ -8,6 +8,7 @@ from kdkit.recipes import lightpaff
 from kdkit.recipes import pkd
 from kdkit.recipes import tinybert
 from kdkit.recipes import vanilla_kd
+from kdkit.recipes.arrays import run_on_arrays
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 
@@ -22,4 +23,4 @@ RECIPES = {
     "bert_small": bert_small.RECIPE,
 }
 
-__all__ = ["RECIPES", "CopiedBlocks", "Recipe"]
+__all__ = ["RECIPES", "CopiedBlocks", "Recipe", "run_on_arrays"]

@@ -1,10 +1,13 @@
 """What a recipe is: a paper as data."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from kdkit.errors import UsageError
-from kdkit.tasks import Task
 from kdkit.training.stages import Stage
+
+if TYPE_CHECKING:  # tasks need packages that stages run without
+    from kdkit.tasks import Task
 
 SOFT_LABELS = ("soft_cross_entropy", "logit_kl_divergence")
 
@@ -72,7 +75,7 @@ class Recipe:
     )
     for_families: dict[str, "Recipe"] = dataclasses.field(default_factory=dict)
 
-    def stages_for(self, task: Task, parity: str | None = None):
+    def stages_for(self, task: "Task", parity: str | None = None):
         """Returns the stages as they are for a task.
 
         The epochs are the paper's for it. Where soft labels over all classes

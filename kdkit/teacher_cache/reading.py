@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes

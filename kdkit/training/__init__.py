@@ -1,45 +1,42 @@
-"""Training: settings, stages and the runner behind the command line."""
+"""Training: settings, stages and the runner behind the command line.
 
-from kdkit.training.cache_filling import fill_cache
-from kdkit.training.corpus_settings import CorpusSettings
-from kdkit.training.model_settings import BilstmSettings
-from kdkit.training.model_settings import MassSettings
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.pretraining import pretrain
-from kdkit.training.run_settings import DataSettings
-from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.runner import distill
-from kdkit.training.runner import train_teacher
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.stages import ObjectiveSettings
-from kdkit.training.stages import Stage
-from kdkit.training.transfer_settings import AugmentedSettings
-from kdkit.training.transfer_settings import AugmentSettings
-from kdkit.training.transfer_settings import CacheSettings
-from kdkit.training.transfer_settings import UnlabeledSettings
+Names are imported when they are first used: stages are data that know no files,
+and run where what the runner needs is not installed.
+"""
 
-__all__ = [
-    "AugmentSettings",
-    "AugmentedSettings",
-    "BilstmSettings",
-    "CacheSettings",
-    "CorpusSettings",
-    "DataSettings",
-    "DistillSettings",
-    "MassSettings",
-    "ModelSettings",
-    "ObjectiveSettings",
-    "PairSettings",
-    "PretrainSettings",
-    "SentenceSettings",
-    "Stage",
-    "TeacherSettings",
-    "UnlabeledSettings",
-    "distill",
-    "fill_cache",
-    "pretrain",
-    "train_teacher",
-]
+import importlib
+
+_DEFINED_IN = {
+    "AugmentSettings": "transfer_settings",
+    "AugmentedSettings": "transfer_settings",
+    "BilstmSettings": "model_settings",
+    "CacheSettings": "transfer_settings",
+    "CorpusSettings": "corpus_settings",
+    "DataSettings": "run_settings",
+    "DistillSettings": "run_settings",
+    "MassSettings": "model_settings",
+    "ModelSettings": "model_settings",
+    "ObjectiveSettings": "stages",
+    "PairSettings": "sentence_settings",
+    "PretrainSettings": "run_settings",
+    "SentenceSettings": "sentence_settings",
+    "Stage": "stages",
+    "TeacherSettings": "run_settings",
+    "UnlabeledSettings": "transfer_settings",
+    "distill": "runner",
+    "fill_cache": "cache_filling",
+    "pretrain": "pretraining",
+    "train_teacher": "runner",
+}
+__all__ = list(_DEFINED_IN)
+
+
+def __getattr__(name):
+    if name in _DEFINED_IN:
+        module = importlib.import_module(f"kdkit.training.{_DEFINED_IN[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module 'kdkit.training' has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

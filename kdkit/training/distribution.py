@@ -5,8 +5,7 @@ import dataclasses
 import functools
 import re
 
-import tensorflow as tf
-
+from kdkit.backends import tf
 from kdkit.data import WHOLE
 from kdkit.data import Shares
 from kdkit.errors import RunError

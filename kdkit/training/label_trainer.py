@@ -1,9 +1,9 @@
 """Training on labels alone, on several devices."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
+from kdkit.backends import tf
 from kdkit.losses.base import safe_divide
 from kdkit.objectives import label_count
 from kdkit.objectives import sum_over_replicas

@@ -1,8 +1,9 @@
 """AdamW as it is defined, and its update as one loop over each weight."""
 
 import keras
-import tensorflow as tf
 
+from kdkit.backends import need_tensorflow
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.gradients import whole
 
@@ -32,11 +33,13 @@ class AdamW(keras.optimizers.AdamW):
             two, most of all for word embeddings, of which a batch reads few
             rows and the update all. Unlike `jit_compile=True` for the step this
             costs one compilation, not one for each length of the batches. On
-            one device only. Defaults to `False`.
+            one device only, and of TensorFlow. Defaults to `False`.
         **options: those of `keras.optimizers.AdamW`.
     """
 
     def __init__(self, *, fused: bool = False, **options):
+        if fused:
+            need_tensorflow("AdamW(fused=True)")
         super().__init__(**options)
         self.fused = fused
 

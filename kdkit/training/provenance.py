@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 
-import tensorflow as tf
+from kdkit.backends import tf
 
 PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
 # What changes the arithmetic of every run when it is set.

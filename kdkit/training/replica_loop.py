@@ -10,7 +10,8 @@ those of the first replica.
 """
 
 import keras
-import tensorflow as tf
+
+from kdkit.backends import tf
 
 
 class KerasLoop:

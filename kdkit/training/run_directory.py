@@ -5,6 +5,7 @@ import json
 import pathlib
 import time
 
+from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.files import locked
 from kdkit.files import write_text
@@ -105,8 +106,9 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     Raises:
         UsageError: if another process has the run, the directory holds
             something else, or a run with other settings, whose differences are
-            then named.
+            then named. Or on another backend of Keras than TensorFlow.
     """
+    need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
     if not distribution.is_chief:
         distribution.barrier()  # the chief opens it

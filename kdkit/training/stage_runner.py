@@ -5,9 +5,9 @@ import functools
 import zlib
 
 import keras
-import tensorflow as tf
 
 from kdkit import models
+from kdkit.backends import tf
 from kdkit.data import in_parts
 from kdkit.distiller import Distiller
 from kdkit.taps import select_inputs

@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Callable
 
 import keras_tuner
-import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.settings import to_dict

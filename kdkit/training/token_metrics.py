@@ -4,8 +4,8 @@ import dataclasses
 import math
 
 import keras
-import tensorflow as tf
 
+from kdkit.backends import tf
 from kdkit.errors import RunError
 
 

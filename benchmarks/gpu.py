@@ -1,0 +1,389 @@
+"""A distillation step and a whole recipe on one GPU, on any backend of Keras.
+
+    python benchmarks/gpu.py
+    python benchmarks/gpu.py --make-bundle sst2.npz --data-dir glue \\
+        --teacher runs/teacher
+    KERAS_BACKEND=jax python benchmarks/gpu.py --bundle sst2.npz
+
+Needs keras, keras-hub, NumPy and a backend, on a GPU or without one; where
+`KERAS_BACKEND` is not set, the first of TensorFlow, JAX and PyTorch that is
+installed. It measures, in turn and round by round, one update of TinyBERT's
+intermediate step against its floor (the teacher's forward pass and an update of
+the student alone on labels), and the same update with the teacher's outputs
+read from memory against that of the student alone. All run as Keras' `fit` and
+`predict` run them, over one batch that comes again and again. Then it trains a
+student by TinyBERT's two stages on arrays.
+
+Without arguments rows are generated and the models tiny, so that the ratios
+show what the machinery costs and not what a GPU can do. A bundle holds the rows
+of SST-2, the teacher in half precision and the student's sizes, in one file of
+at most 60 MB for a teacher as large as MiniLM; making one needs all of kdkit.
+
+The last line is a JSON object. With a bundle the exit status is 1 where the
+ratio of the step to its floor is above the goal.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if "KERAS_BACKEND" not in os.environ:
+    os.environ["KERAS_BACKEND"] = next(
+        name
+        for name in ("tensorflow", "jax", "torch")
+        if importlib.util.find_spec(name)
+    )
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import keras
+import numpy as np
+from measuring import median_seconds
+
+import kdkit
+from kdkit.objectives import Terms
+from kdkit.recipes import RECIPES
+from kdkit.recipes import run_on_arrays
+from kdkit.taps import TEACHER_OUTPUTS
+from kdkit.taps import describe
+from kdkit.taps import select_inputs
+from kdkit.taps import tapped
+
+GOAL = 1.10
+STUDENT = "tinybert_4_layer_en_uncased"
+TINY = {"family": "bert", "vocabulary_size": 64, "max_sequence_length": 32}
+TINY_TEACHER = {
+    "num_layers": 2,
+    "hidden_dim": 48,
+    "num_heads": 4,
+    "intermediate_dim": 96,
+}
+TINY_STUDENT = {
+    "num_layers": 1,
+    "hidden_dim": 24,
+    "num_heads": 4,
+    "intermediate_dim": 48,
+}
+SPLITS = ("train", "dev")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bundle", metavar="FILE", help="see below")
+    parser.add_argument("--make-bundle", metavar="FILE", help="write one, end")
+    parser.add_argument("--data-dir", metavar="DIR", help="GLUE's folder")
+    parser.add_argument("--teacher", metavar="MODEL", help="of SST-2")
+    parser.add_argument("--student", default=STUDENT, metavar="PRESET")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--sequence-length", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=20, help="in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        nargs=2,
+        metavar=("N", "M"),
+        help="of the two stages (the recipe's; 4 and 2 of generated rows)",
+    )
+    parser.add_argument("--dtype-policy", default="float32")
+    options = parser.parse_args()
+
+    keras.utils.set_random_seed(0)
+    if options.make_bundle:
+        if not (options.data_dir and options.teacher):
+            parser.error("--make-bundle needs --data-dir and --teacher")
+        make_bundle(options)
+        return 0
+    keras.config.set_dtype_policy(options.dtype_policy)
+    if options.bundle:
+        teacher, student_sizes, rows = read_bundle(options)
+    else:
+        options.batch_size, options.sequence_length = 16, 16
+        options.steps, options.rounds = 10, 3
+        options.epochs = options.epochs or [4, 2]
+        teacher, student_sizes, rows = generated(options)
+    x, y = rows["train"]
+    batch = (
+        {name: array[: options.batch_size] for name, array in x.items()},
+        y[: options.batch_size],
+    )
+    report = {
+        "benchmark": "gpu",
+        "backend": keras.config.backend(),
+        "device": device(),
+        "dtype_policy": options.dtype_policy,
+        "bundle": options.bundle,
+        "batch_size": options.batch_size,
+        "sequence_length": options.sequence_length,
+        **steps(teacher, student_sizes, batch, options),
+        "recipe": recipe(teacher, student_sizes, rows, options),
+        "goal": GOAL if options.bundle else None,
+    }
+    print(json.dumps(report))
+    return int(bool(options.bundle) and report["step_over_floor"] > GOAL)
+
+
+def steps(teacher, student_sizes, batch, options):
+    """The times of a step, of its floor, and of one with cached outputs."""
+    objectives = RECIPES["tinybert"].stages[0].build_objectives
+    student = build(student_sizes)
+    distiller = kdkit.Distiller(teacher, student, objectives())
+    x, y = batch
+    cached = kdkit.Distiller(teacher, build(student_sizes), objectives())
+    alone = plain(build(student_sizes))
+    labelled = (select_inputs(alone, x), y)
+    work = {
+        "teacher forward": predicting(
+            teacher, select_inputs(teacher, x), options
+        ),
+        "student step": fitting(alone, labelled, options),
+        "distillation step": fitting(distiller, batch, options),
+        "cached step": fitting(
+            cached, (with_outputs(teacher, student, x), y), options
+        ),
+    }
+    medians = {
+        name: seconds / options.steps
+        for name, seconds in median_seconds(work, options.rounds).items()
+    }
+    for name, median in medians.items():
+        print(f"{name:<18} {1000 * median:9.2f} ms", flush=True)
+    floor = medians["teacher forward"] + medians["student step"]
+    return {
+        "median_ms": {
+            name: round(1000 * median, 3) for name, median in medians.items()
+        },
+        "step_over_floor": round(medians["distillation step"] / floor, 3),
+        "cached_over_plain": round(
+            medians["cached step"] / medians["student step"], 3
+        ),
+    }
+
+
+class Again(keras.utils.PyDataset):
+    """One batch, so many times an epoch."""
+
+    def __init__(self, batch, times):
+        super().__init__()
+        self._batch = batch
+        self._times = times
+
+    def __len__(self):
+        return self._times
+
+    def __getitem__(self, index):
+        return self._batch
+
+
+def fitting(model, batch, options):
+    model.compile(
+        optimizer=keras.optimizers.AdamW(5e-5),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[],
+        jit_compile=compiles(),
+    )
+    data = Again(batch, options.steps)
+    return lambda: model.fit(data, verbose=0, shuffle=False)
+
+
+def predicting(model, x, options):
+    model = plain(model)
+    model.compile(jit_compile=compiles())
+    data = Again((x,), options.steps)
+    return lambda: model.predict(data, verbose=0)
+
+
+def compiles():
+    """By XLA where Keras has it."""
+    return keras.config.backend() != "torch"
+
+
+def with_outputs(teacher, student, x):
+    """The inputs with what the teacher says of them, as a cache gives it."""
+    terms = Terms(
+        tuple(RECIPES["tinybert"].stages[0].build_objectives()),
+        0.0,
+        [describe(teacher)],
+        None,
+        describe(student),
+    )
+    (entries,) = terms.teacher_entries
+    found = tapped(teacher, terms.taps)(x, training=False)
+    outputs = {
+        entry.name: keras.ops.convert_to_numpy(
+            keras.ops.stop_gradient(entry.read(found))
+        )
+        for entry in entries
+    }
+    return {**x, TEACHER_OUTPUTS: (outputs,)}
+
+
+def recipe(teacher, student_sizes, rows, options):
+    """TinyBERT's two stages on arrays: accuracy and seconds."""
+    stages = RECIPES["tinybert"].stages
+    if options.epochs:
+        stages = [
+            dataclasses.replace(stage, epochs=epochs)
+            for stage, epochs in zip(stages, options.epochs, strict=True)
+        ]
+    if not options.bundle:  # few updates of small models
+        stages = [
+            dataclasses.replace(stage, learning_rate=3e-3, batch_size=16)
+            for stage in stages
+        ]
+    start = time.perf_counter()
+    histories = run_on_arrays(
+        stages,
+        teacher,
+        build(student_sizes),
+        *rows["train"],
+        validation_data=rows["dev"],
+        jit_compile=compiles(),
+    )
+    seconds = time.perf_counter() - start
+    accuracy = max(histories["prediction_layer"]["val_accuracy"])
+    x, y = rows["dev"]
+    logits = plain(teacher).predict(select_inputs(teacher, x), verbose=0)
+    of_teacher = float(np.mean(np.argmax(logits, axis=-1) == y))
+    print(f"recipe: accuracy {accuracy:.3f} (teacher {of_teacher:.3f})")
+    return {
+        "name": "tinybert",
+        "epochs": [stage.epochs for stage in stages],
+        "rows": len(rows["train"][1]),
+        "seconds": round(seconds, 1),
+        "accuracy": round(float(accuracy), 4),
+        "teacher_accuracy": round(of_teacher, 4),
+    }
+
+
+def build(sizes):
+    return kdkit.models.student(sizes, num_classes=2)
+
+
+def plain(model):
+    """The model without keras-hub's pipeline of preprocessing."""
+    return keras.Model(model.input, model.output)
+
+
+def generated(options):
+    """Rows whose label is whether tokens below 32 or above are more."""
+    generator = np.random.default_rng(0)
+    rows = {}
+    for split, count in zip(SPLITS, (256, 128), strict=True):
+        shape = (count, options.sequence_length)
+        lengths = generator.integers(5, shape[1] + 1, (count, 1))
+        mask = np.arange(shape[1]) < lengths
+        tokens = generator.integers(2, TINY["vocabulary_size"], shape) * mask
+        tokens[:, 0] = 1
+        x = {
+            "token_ids": tokens.astype("int32"),
+            "segment_ids": np.zeros(shape, "int32"),
+            "padding_mask": mask.astype("int32"),
+        }
+        above = ((tokens >= 32) * 2 - 1) * (tokens > 1)
+        rows[split] = x, (above.sum(axis=1) > 0).astype("int32")
+    teacher = build({**TINY, **TINY_TEACHER, "dropout": 0.0})
+    trainer = plain(teacher)
+    trainer.compile(
+        optimizer=keras.optimizers.Adam(3e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[],
+        jit_compile=compiles(),
+    )
+    trainer.fit(*rows["train"], batch_size=32, epochs=12, verbose=0)
+    return teacher, {**TINY, **TINY_STUDENT}, rows
+
+
+def make_bundle(options):
+    """Writes the rows of SST-2, a teacher and a student's sizes as one file."""
+    task = kdkit.tasks.get_task("sst2")
+    loaded = kdkit.models.load_classifier(options.teacher, task.num_classes)
+    arrays = {}
+    for split in SPLITS:
+        encoded = kdkit.data.encode(
+            task.load(split, options.data_dir),
+            loaded.tokenizer,
+            options.sequence_length,
+        )
+        arrays[f"{split}_token_ids"] = encoded.token_ids.astype("uint16")
+        arrays[f"{split}_lengths"] = encoded.lengths.astype("uint16")
+        arrays[f"{split}_labels"] = encoded.labels.astype("uint8")
+    backbone = loaded.model.backbone
+    sizes = {
+        name: getattr(backbone, name)
+        for name in (
+            "vocabulary_size",
+            "num_layers",
+            "num_heads",
+            "hidden_dim",
+            "intermediate_dim",
+            "max_sequence_length",
+        )
+    }
+    student = dataclasses.asdict(
+        kdkit.models.student_config(
+            options.student, vocabulary_size=sizes["vocabulary_size"]
+        )
+    )
+    config = {"teacher": {"family": "bert", **sizes}, "student": student}
+    for number, value in enumerate(loaded.model.get_weights()):
+        arrays[f"weight_{number}"] = value.astype("float16")
+    np.savez_compressed(
+        options.make_bundle, config=np.array(json.dumps(config)), **arrays
+    )
+    size = os.path.getsize(options.make_bundle) / 1e6
+    print(
+        json.dumps({"bundle": options.make_bundle, "megabytes": round(size, 1)})
+    )
+
+
+def read_bundle(options):
+    """The teacher, the student's sizes and the padded rows of a bundle."""
+    with np.load(options.bundle) as file:
+        arrays = dict(file)
+    config = json.loads(str(arrays["config"]))
+    teacher = build(config["teacher"])
+    teacher.set_weights(
+        [
+            arrays[f"weight_{number}"].astype("float32")
+            for number in range(len(teacher.get_weights()))
+        ]
+    )
+    rows = {}
+    for split in SPLITS:
+        lengths = arrays[f"{split}_lengths"].astype("int32")
+        places = np.arange(options.sequence_length) < lengths[:, np.newaxis]
+        token_ids = np.zeros(places.shape, "int32")
+        token_ids[places] = arrays[f"{split}_token_ids"]
+        x = {
+            "token_ids": token_ids,
+            "segment_ids": np.zeros_like(token_ids),
+            "padding_mask": places.astype("int32"),
+        }
+        rows[split] = x, arrays[f"{split}_labels"].astype("int32")
+    return teacher, config["student"], rows
+
+
+def device():
+    """The name of the device that computes, as its backend has it."""
+    backend = keras.config.backend()
+    native = importlib.import_module(backend)
+    if backend == "jax":
+        return native.devices()[0].device_kind
+    if backend == "torch":
+        cuda = native.cuda
+        return cuda.get_device_name() if cuda.is_available() else "cpu"
+    found = native.config.list_physical_devices("GPU")
+    if not found:
+        return "cpu"
+    details = native.config.experimental.get_device_details(found[0])
+    return details.get("device_name", found[0].name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Running a recipe's stages on arrays, with Keras' own `fit`."""
+
+import functools
+import math
+
+import keras
+import numpy as np
+
+from kdkit.distiller import Distiller
+from kdkit.errors import UsageError
+from kdkit.taps import select_inputs
+
+
+def run_on_arrays(
+    stages,
+    teacher,
+    student,
+    x,
+    y,
+    validation_data=None,
+    loss=None,
+    metrics=("accuracy",),
+    monitor="val_accuracy",
+    seed=0,
+    jit_compile="auto",
+):
+    """Trains a student by the stages of a recipe, from arrays in memory.
+
+    On every backend of Keras that trains, without files, `tf.data` or a
+    tokenizer. `kdkit distill` is more: it reads a task, cuts padding, resumes,
+    logs, and measures as the task has it.
+
+    Args:
+        stages: tuple of `kdkit.training.Stage`, such as
+            `RECIPES["tinybert"].stages`. All of them on the task.
+        teacher: `keras.Model`, or a list of several.
+        student: `keras.Model`. It is trained in place.
+        x: dict of int arrays of shape `(num_rows, sequence_length)`, the inputs
+            of both models.
+        y: array of labels of shape `(num_rows,)`, or `None` where no stage
+            counts them.
+        validation_data: tuple of such `x` and `y`, or `None`. Without it a
+            stage ends with the weights of its last epoch. Defaults to `None`.
+        loss: `keras.losses.Loss` on the labels, or `None` for the sparse
+            cross-entropy between labels and logits. Defaults to `None`.
+        metrics: sequence of Keras metrics on the labels, or their names.
+            Defaults to `("accuracy",)`.
+        monitor: string. The log by whose largest value a stage with `keep_best`
+            chooses its epoch. Defaults to `"val_accuracy"`.
+        seed: int. Seed of each stage's projections, dropout and order of rows.
+            Defaults to 0.
+        jit_compile: bool or `"auto"`, as in `keras.Model.compile`. Defaults to
+            `"auto"`.
+
+    Returns:
+        Dict from the name of each stage to a dict from log to the list of its
+        values after every epoch.
+
+    Raises:
+        UsageError: (a `ValueError`) if a stage is on running text, or the logs
+            have no `monitor`.
+
+    Example:
+
+    ```python
+    stages = kdkit.recipes.RECIPES["tinybert"].stages
+    history = kdkit.recipes.run_on_arrays(
+        stages, teacher, student, x, y, validation_data=(dev_x, dev_y)
+    )
+    max(history["prediction_layer"]["val_accuracy"])
+    ```
+    """
+    on_text = [stage.name for stage in stages if stage.data != "task"]
+    if on_text:
+        raise UsageError(
+            f"Stages {on_text} are on running text. Expected stages on the "
+            "rows of a task, which arrays are. Run the others by `kdkit "
+            "pretrain --recipe`, and pass the rest of the recipe's stages."
+        )
+    if loss is None:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    num_rows = len(keras.tree.flatten(x)[0])
+    histories = {}
+    for stage in stages:
+        keras.utils.set_random_seed(seed)
+        if stage.objectives:
+            trainer, choose = _distiller(stage, teacher, student), dict
+        else:  # a keras-hub task itself would make a tf.data pipeline
+            trainer = keras.Model(student.input, student.output)
+            choose = functools.partial(select_inputs, trainer)
+        trainer.compile(
+            optimizer=stage.make_optimizer(
+                stage.epochs * math.ceil(num_rows / stage.batch_size)
+            ),
+            loss=stage.make_label_loss(loss),
+            metrics=list(metrics),
+            jit_compile=jit_compile,
+        )
+        validation = None
+        if validation_data is not None:
+            dev_x, dev_y = validation_data
+            validation = (choose(dev_x), dev_y)
+        histories[stage.name] = trainer.fit(
+            choose(x),
+            y,
+            batch_size=stage.batch_size,
+            epochs=stage.epochs,
+            validation_data=validation,
+            verbose=0,
+            callbacks=[
+                _ChosenWeights(student, stage, monitor if validation else None)
+            ],
+        ).history
+    return histories
+
+
+def _distiller(stage, teacher, student):
+    return Distiller(
+        teacher,
+        student,
+        stage.build_objectives(),
+        hard_label_weight=stage.label_weight,
+        chunk_size=stage.chunk_size,
+    )
+
+
+class _ChosenWeights(keras.callbacks.Callback):
+    """Ends a stage with the weights that it says: best, mean or last.
+
+    Args:
+        student: `keras.Model`.
+        stage: `kdkit.training.Stage`.
+        monitor: string, or `None` where there is nothing to choose by.
+    """
+
+    def __init__(self, student, stage, monitor):
+        super().__init__()
+        self._student = student
+        self._averaged = stage.averaged_epochs
+        self._monitor = monitor if stage.keep_best else None
+        self._best = -math.inf
+        self._weights = None
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch + 1 in self._averaged:
+            share = [
+                value / len(self._averaged)
+                for value in self._student.get_weights()
+            ]
+            if self._weights is not None:
+                share = list(map(np.add, self._weights, share))
+            self._weights = share
+        if self._monitor is None:
+            return
+        if self._monitor not in logs:
+            raise UsageError(
+                f"A stage that keeps its best epoch chooses by monitor="
+                f"{self._monitor!r}. Expected one of {sorted(logs)}."
+            )
+        if logs[self._monitor] > self._best:
+            self._best = logs[self._monitor]
+            self._weights = self._student.get_weights()
+
+    def on_train_end(self, logs=None):
+        if self._weights is not None:
+            self._student.set_weights(self._weights)

@@ -1,0 +1,56 @@
+"""A step on TensorFlow, where replicas share a batch."""
+
+import keras
+import tensorflow as tf
+
+from kdkit.gradients import whole
+from kdkit.steps.untrained import check_trained
+
+
+class Step:
+    """What a `Distiller` does with a batch on TensorFlow."""
+
+    @property
+    def num_replicas(self) -> int:
+        """How many replicas have a share of the batch."""
+        return self.distribute_strategy.num_replicas_in_sync
+
+    def make_train_function(self, force=False):
+        """Builds the optimizer, then compiles the step as Keras does.
+
+        Keras would build it on the variables that the first step has gradients
+        for. A model loaded from a file has slots for all of them.
+        """
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
+    def train_step(self, data):
+        """One update: a forward of each model, a backward of the student."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        teachers_taps = self.run_teachers(x)
+        with tf.GradientTape() as tape:
+            loss, y_pred = self.run_student(
+                x, y, sample_weight, teachers_taps, training=True
+            )
+            scaled_loss = self.optimizer.scale_loss(loss)
+        variables = self.trainable_variables
+        gradients = tape.gradient(scaled_loss, variables)
+        # An intermediate stage leaves the head alone: no gradient, no decay.
+        trained = [
+            (whole(gradient), variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if gradient is not None
+        ]
+        check_trained(trained, len(variables))
+        self.optimizer.apply_gradients(trained)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def test_step(self, data):
+        """The same losses in inference mode, and the compiled metrics."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        _, y_pred = self.run_student(
+            x, y, sample_weight, self.run_teachers(x), training=False
+        )
+        return self.compute_metrics(x, y, y_pred, sample_weight)

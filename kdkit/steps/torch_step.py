@@ -1,0 +1,53 @@
+"""A step on PyTorch."""
+
+import keras
+import torch
+
+from kdkit.steps.untrained import check_trained
+
+
+class Step:
+    """What a `Distiller` does with a batch on PyTorch."""
+
+    num_replicas = 1
+
+    def make_train_function(self, force=False):
+        """Builds the optimizer, then makes the step as Keras does."""
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
+    def train_step(self, data):
+        """One update: a forward of each model, a backward of the student."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with torch.no_grad():
+            teachers_taps = self.run_teachers(x)
+        loss, y_pred = self.run_student(
+            x, y, sample_weight, teachers_taps, training=True
+        )
+        variables = self.trainable_variables
+        gradients = [None] * len(variables)
+        if loss.requires_grad:
+            gradients = torch.autograd.grad(
+                self.optimizer.scale_loss(loss),
+                [variable.value for variable in variables],
+                allow_unused=True,
+            )
+        # An intermediate stage leaves the head alone: no gradient, no decay.
+        trained = [
+            (gradient, variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if gradient is not None
+        ]
+        check_trained(trained, len(variables))
+        with torch.no_grad():
+            self.optimizer.apply_gradients(trained)
+        return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def test_step(self, data):
+        """The same losses in inference mode, and the compiled metrics."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        _, y_pred = self.run_student(
+            x, y, sample_weight, self.run_teachers(x), training=False
+        )
+        return self.compute_metrics(x, y, y_pred, sample_weight)
