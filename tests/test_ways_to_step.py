@@ -190,6 +190,7 @@ def test_half_precision_is_near(kind, policy, plain):
     check(train(kind, policy=policy), plain(kind), HALF[policy])
 
 
+@pytest.mark.large
 def test_all_at_once(plain):
     found = train(
         "decoders", jit_compile=True, parts=PARTS, policy="mixed_float16"

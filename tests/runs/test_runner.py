@@ -195,6 +195,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
         np.testing.assert_allclose(whole, stopped, atol=1e-6)
 
 
+@pytest.mark.large
 def test_batches_in_parts_make_the_same_run(teacher_settings, tmp_path):
     logged = []
     for parts in (1, 2):

@@ -67,7 +67,19 @@ def pretrained_run(pretraining_settings, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+# Soft labels, taps and projections; text and labels.
+AMONG_FAST_TESTS = ("tinybert", "lightpaff")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            name, marks=() if name in AMONG_FAST_TESTS else pytest.mark.large
+        )
+        for name in RECIPES
+    ],
+)
 def recipe_settings(request, teacher_run):
     settings = smoke.distillation(RECIPES[request.param])
     pretrained = None
