@@ -5,7 +5,8 @@
         --teacher runs/teacher
     KERAS_BACKEND=jax python benchmarks/gpu.py --bundle sst2.npz
 
-Needs keras, keras-hub, NumPy and a backend, on a GPU or without one; where
+Needs keras, keras-hub, NumPy, sentencepiece, tokenizers and a backend, on a GPU
+or without one; where
 `KERAS_BACKEND` is not set, the first of TensorFlow, JAX and PyTorch that is
 installed. It measures, in turn and round by round, one update of TinyBERT's
 intermediate step against its floor (the teacher's forward pass and an update of

@@ -66,13 +66,16 @@ def main():
             continue
         if result.returncode:
             failed.append(script)
-        sections[script] = section(script, result.stdout)
+        try:
+            sections[script] = section(script, result.stdout)
+        except ValueError:  # no JSON object at the end: it crashed
+            continue
         write_page(sections)
     print(f"Written: {PAGE.relative_to(HERE.parent)}")
     if not_run:
         print(f"Not run, packages missing: {', '.join(not_run)}")
     if failed:
-        print(f"Goals missed: {', '.join(failed)}")
+        print(f"Goals missed, or crashed: {', '.join(failed)}")
     return 1 if failed else 0
 
 

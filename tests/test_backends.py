@@ -116,6 +116,10 @@ def test_a_recipe_runs_on_arrays():
 def test_stages_on_text_are_refused_on_arrays():
     with pytest.raises(UsageError, match="general_distillation.*running text"):
         run_on_arrays(RECIPES["tinybert"].general, None, None, None, None)
+    stage, _ = RECIPES["tinybert"].stages
+    stage = dataclasses.replace(stage, gradient_accumulation_steps=2)
+    with pytest.raises(UsageError, match="into parts"):
+        run_on_arrays([stage], None, None, None, None)
 
 
 def test_outputs_of_a_teacher_may_come_with_pydatasets():

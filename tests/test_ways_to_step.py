@@ -193,9 +193,9 @@ def test_half_precision_is_near(kind, policy, plain):
 @pytest.mark.large
 def test_all_at_once(plain):
     found = train(
-        "decoders", jit_compile=True, parts=PARTS, policy="mixed_float16"
+        "decoders", jit_compile=True, parts=PARTS, policy="mixed_bfloat16"
     )
-    check(found, plain("decoders"), HALF["mixed_float16"])
+    check(found, plain("decoders"), HALF["mixed_bfloat16"])
 
 
 def test_parts_of_a_batch_hold_its_rows_in_order():

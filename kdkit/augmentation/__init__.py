@@ -7,6 +7,7 @@ from kdkit.augmentation.files import check_made_from
 from kdkit.augmentation.files import check_output
 from kdkit.augmentation.files import join_parts
 from kdkit.augmentation.files import part_of_file
+from kdkit.augmentation.files import rows_of_part
 from kdkit.augmentation.files import write_augmented
 from kdkit.augmentation.masked_words import MaskedWords
 from kdkit.augmentation.masked_words import Query
@@ -27,5 +28,6 @@ __all__ = [
     "default_stop_words",
     "join_parts",
     "part_of_file",
+    "rows_of_part",
     "write_augmented",
 ]

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable
 
 from kdkit.data.examples import Examples
@@ -91,8 +92,7 @@ def write_augmented(
     if part is not None:
         output = part_of_file(output, part)
         fingerprint = {**fingerprint, "part": f"{part[0] + 1}/{part[1]}"}
-    which, count = part or (0, 1)
-    first, end = (len(examples) * edge // count for edge in (which, which + 1))
+    first, end = rows_of_part(len(examples), part)
     check_output(output)
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
@@ -126,6 +126,16 @@ def write_augmented(
     return progress
 
 
+def rows_of_part(num_rows: int, part: tuple[int, int] | None):
+    """Returns the first of the rows of a part, and what follows its last one.
+
+    >>> rows_of_part(10, (1, 3))
+    (3, 6)
+    """
+    which, count = part or (0, 1)
+    return num_rows * which // count, num_rows * (which + 1) // count
+
+
 def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
     """Returns the name of a part of a file: part i, from 0, of n.
 
@@ -153,16 +163,24 @@ def join_parts(
         `Progress`, or `None` where there are no parts.
 
     Raises:
-        UsageError: (a `ValueError`) if a part is missing, or was made from
-            something else.
+        UsageError: (a `ValueError`) if a part is missing, was made from
+            something else, or there are parts of several numbers.
     """
     output = pathlib.Path(output)
-    found = list(
-        output.parent.glob(f"{output.stem}.part_*_of_*{output.suffix}")
+    name = re.compile(
+        rf"{re.escape(output.stem)}\.part_\d+_of_(\d+){re.escape(output.suffix)}"
     )
-    if not found:
+    matches = [name.fullmatch(path.name) for path in output.parent.iterdir()]
+    counts = sorted({int(match[1]) for match in matches if match})
+    if not counts:
         return None
-    count = int(found[0].stem.rsplit("_", 1)[1])
+    if len(counts) > 1:
+        raise UsageError(
+            f"Expected the parts of {output} to be of one number of parts. "
+            f"Received: parts of {' and of '.join(map(str, counts))}. Remove "
+            "those that are not wanted."
+        )
+    (count,) = counts
     parts = [part_of_file(output, (which, count)) for which in range(count)]
     missing = [part.name for part in parts if not part.exists()]
     if missing:

@@ -31,6 +31,6 @@ def prepare(options) -> None:
                 "--devices is how many devices --strategy trains on. Received: "
                 "--devices alone. Add --strategy mirrored, or leave it out."
             )
-        use_devices(number)
+        use_devices(number, splits_cpu=strategy != MULTI_WORKER)
     if strategy == MULTI_WORKER:
         open_distribution(strategy)

@@ -57,8 +57,8 @@ def run_on_arrays(
         values after every epoch.
 
     Raises:
-        UsageError: (a `ValueError`) if a stage is on running text, or the logs
-            have no `monitor`.
+        UsageError: (a `ValueError`) if a stage is on running text or has
+            `gradient_accumulation_steps`, or the logs have no `monitor`.
 
     Example:
 
@@ -76,6 +76,15 @@ def run_on_arrays(
             f"Stages {on_text} are on running text. Expected stages on the "
             "rows of a task, which arrays are. Run the others by `kdkit "
             "pretrain --recipe`, and pass the rest of the recipe's stages."
+        )
+    in_parts = [
+        stage.name for stage in stages if stage.gradient_accumulation_steps > 1
+    ]
+    if in_parts:
+        raise UsageError(
+            f"Stages {in_parts} have gradient_accumulation_steps above 1, and "
+            "Keras' fit does not cut batches into parts. Set them to 1, with a "
+            "smaller batch_size where memory is short."
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

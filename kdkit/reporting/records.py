@@ -47,7 +47,7 @@ class RunRecords:
 
     @property
     def is_on_pairs(self) -> bool:
-        """Whether the run is one on text, on texts and what is made of them."""
+        """Whether the run learned from pairs of texts."""
         corpus = self.config.get("corpus") or {}
         return self.is_on_text and "columns" in corpus
 

@@ -74,6 +74,11 @@ class TeacherCache:
         self._announce = announce
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
+        # What is there already is no work for a part.
+        self._known = [self._index]
+        if part is not None:
+            whole = Index(pathlib.Path(directory), self._fingerprint)
+            self._known.append(whole)
         damaged = self._index.drop_damaged()
         if damaged:
             announce(
@@ -105,7 +110,7 @@ class TeacherCache:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
             # One reading: another process may drop files it finds damaged.
             index = self._index.read()
-            places = self._places(index, entries, keys)
+            places = _places(self._index, index["shards"], entries, keys)
             shards = [
                 Shard(self.directory / shard["file"])
                 for shard in index["shards"]
@@ -156,69 +161,29 @@ class TeacherCache:
             index = Index(directory, self._fingerprint)
             with index.filling():
                 index.drop_damaged()
-                there = index.read()
-                entries = there["entries"]
-                for shard in there["shards"]:
+                shards = index.read()["shards"]
+                for shard in shards:
+                    entries = index.take_out(shard)
                     os.replace(
                         directory / shard["file"],
                         self.directory / shard["file"],
                     )
                     self._index.add(shard, entries)
-                    # The sums over all of its files count once.
-                    entries = {
-                        name: {**known, "squared_errors": 0, "squares": 0}
-                        for name, known in entries.items()
-                    }
-                shutil.rmtree(directory)
-            self._announce(f"{directory}: taken in.")
-
-    def _places(self, index, entries, keys):
-        """By entry, file and row of every key, −1 where there is none."""
-        places, searched = {}, {}
-        for entry in entries:
-            shards = tuple(
-                number
-                for number, shard in enumerate(index["shards"])
-                if entry.name in shard["entries"]
-            )
-            # Entries that stand in the same files have the same places.
-            group = shards, entry.is_of_rows
-            if group not in searched:
-                searched[group] = self._search(
-                    index, shards, keys[entry.is_of_rows]
-                )
-            places[entry] = searched[group]
-        return places
-
-    def _search(self, index, shards, keys):
-        """File and row of every key in some files."""
-        places = np.full((len(keys), 2), -1, "int32")
-        if not shards:
-            return places
-        known = [
-            Shard(self.directory / index["shards"][number]["file"]).keys
-            for number in shards
-        ]
-        counts = [len(one) for one in known]
-        there = np.stack(
-            [
-                np.repeat(shards, counts),
-                np.concatenate([np.arange(count) for count in counts]),
-            ],
-            axis=1,
-        ).astype("int32")
-        rows = find(keys, np.concatenate(known))
-        places[rows >= 0] = there[rows[rows >= 0]]
-        return places
+            # The directory stays: a process may be about to go on in it.
+            if shards:
+                self._announce(f"{directory}: taken in.")
 
     def _fill(self, encoded, entries, keys):
         """Runs the teacher over the rows of which something is missing."""
         per_row = encoded.sequences_per_row
         missing = np.zeros(len(encoded), bool)
         incomplete = []
-        places = self._places(self._index.read(), entries, keys)
+        known = [
+            _places(index, index.read()["shards"], entries, keys)
+            for index in self._known
+        ]
         for entry in entries:
-            absent = places[entry][:, 0] < 0
+            absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
             if not entry.is_of_rows:
                 absent = absent.reshape(-1, per_row).any(axis=1)
             missing |= absent
@@ -277,3 +242,48 @@ class TeacherCache:
                 "free. Use a smaller precision (bf16, int8), fewer rows, or "
                 "another disk."
             )
+
+
+def _places(index, files, entries, keys):
+    """By entry, file and row of every key, −1 where there is none.
+
+    The files are those of an index, as it was read.
+    """
+    places, searched = {}, {}
+    for entry in entries:
+        shards = tuple(
+            number
+            for number, shard in enumerate(files)
+            if entry.name in shard["entries"]
+        )
+        # Entries that stand in the same files have the same places.
+        group = shards, entry.is_of_rows
+        if group not in searched:
+            searched[group] = _search(
+                {
+                    number: index.directory / files[number]["file"]
+                    for number in shards
+                },
+                keys[entry.is_of_rows],
+            )
+        places[entry] = searched[group]
+    return places
+
+
+def _search(files, keys):
+    """File and row of every key in some files, known by their numbers."""
+    places = np.full((len(keys), 2), -1, "int32")
+    if not files:
+        return places
+    known = [Shard(path).keys for path in files.values()]
+    counts = [len(one) for one in known]
+    there = np.stack(
+        [
+            np.repeat(list(files), counts),
+            np.concatenate([np.arange(count) for count in counts]),
+        ],
+        axis=1,
+    ).astype("int32")
+    rows = find(keys, np.concatenate(known))
+    places[rows >= 0] = there[rows[rows >= 0]]
+    return places

@@ -72,6 +72,26 @@ class Index:
                 }
             self._write(index)
 
+    def take_out(self, shard: dict) -> dict:
+        """Takes a file out, to be added to another index.
+
+        Args:
+            shard: dict, one of `shards`.
+
+        Returns:
+            The dict of `entries`, whose sums are forgotten here.
+        """
+        with self._locked():
+            index = self.read()
+            entries = index["entries"]
+            index["shards"].remove(shard)
+            index["entries"] = {
+                name: {**known, "squared_errors": 0, "squares": 0}
+                for name, known in entries.items()
+            }
+            self._write(index)
+        return entries
+
     def note(self, name: str, value: dict) -> None:
         """Writes something else that is known of what is there.
 

@@ -14,6 +14,7 @@ from kdkit.augmentation import check_output
 from kdkit.augmentation import default_stop_words
 from kdkit.augmentation import join_parts
 from kdkit.augmentation import part_of_file
+from kdkit.augmentation import rows_of_part
 from kdkit.augmentation import write_augmented
 from kdkit.data import check_augmented
 from kdkit.data import read_all_word_vectors
@@ -73,7 +74,7 @@ def augment(
         columns,
         _fingerprint(settings),
         in_place=as_code,
-        announce=_Lines(len(examples)),
+        announce=_Lines(rows_of_part(len(examples), part)[1]),
         part=part,
     )
     if part is not None:

@@ -52,7 +52,8 @@ def fill_cache(
     with tempfile.TemporaryDirectory() as folder:
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
         evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
-        caches.measure_file(evaluator)
+        if part is None:  # a part's would be forgotten
+            caches.measure_file(evaluator)
         material = rows.material(evaluator)
         for stage in stages:
             features = caches.features(

@@ -16,7 +16,8 @@ class StopAtNonFinite(keras.callbacks.Callback):
 
     Args:
         stage: string. Name of the stage.
-        first_step: int. Updates done before this sitting.
+        first_step: int. Steps done before this sitting: updates, or parts of
+            their batches.
 
     Raises:
         RunError: from `fit`, naming objective, stage and step.
@@ -73,7 +74,7 @@ class ProgressLines(keras.callbacks.Callback):
     Args:
         title: string. Begins each line.
         num_epochs: int. Epochs of the stage.
-        steps_per_epoch: int. Updates of an epoch.
+        steps_per_epoch: int. Steps of an epoch, as of `StopAtNonFinite`.
         seconds_between: float. Time between two lines within an epoch.
             Defaults to `20.0`.
     """

@@ -132,9 +132,12 @@ def _gather(process, deadline):
             connection.settimeout(10)
             try:
                 told = json.loads(connection.makefile().readline())
-                addresses[int(told["rank"])] = f"{peer}:{int(told['port'])}"
+                rank, address = int(told["rank"]), f"{peer}:{int(told['port'])}"
             except (OSError, ValueError, TypeError, KeyError):
                 continue  # a stranger
+            if not 0 < rank < process.size:
+                continue  # of another job
+            addresses[rank] = address
             others.append(connection)
         found = [addresses[rank] for rank in range(process.size)]
         found = list(process.addresses or found)

@@ -24,6 +24,8 @@ LOST = (
     tf.errors.FailedPreconditionError,
     tf.errors.InternalError,
 )
+# Which are also what fails on this process alone.
+MAY_BE_OWN = (tf.errors.FailedPreconditionError, tf.errors.InternalError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +130,8 @@ def training_on(settings):
             raise
         tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
         others = [task for task in tasks if task != str(distribution.rank)]
+        if not others and isinstance(error, MAY_BE_OWN):
+            raise
         raise RunError(
             f"Process {distribution.rank} of {distribution.num_processes}: "
             f"another process ({', '.join(others) or 'unknown'}) stopped or "
@@ -166,14 +170,25 @@ def _multi_worker():
     """What TensorFlow takes before its first operation, once in a process."""
     process = process_of_launcher()
     addresses = meet(process)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(
-        tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec({"worker": addresses}),
-            task_type="worker",
-            task_id=process.rank,
-            rpc_layer="grpc",
+    # Without this number the strategy takes a CPU.
+    num_gpus = len(tf.config.get_visible_devices("GPU"))
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            tf.distribute.cluster_resolver.SimpleClusterResolver(
+                tf.train.ClusterSpec({"worker": addresses}),
+                task_type="worker",
+                task_id=process.rank,
+                rpc_layer="grpc",
+                num_accelerators={"GPU": num_gpus},
+            )
         )
-    )
+    except RuntimeError as error:
+        raise UsageError(
+            "Several machines meet before TensorFlow computes anything. Name "
+            "the strategy by --strategy, not by --set; in Python call "
+            "kdkit.training.distribution.open_distribution first. Received: "
+            f"{error}"
+        ) from error
     total = strategy.num_replicas_in_sync
     count = total // process.size
     print(
@@ -218,7 +233,7 @@ def visible_devices() -> list[str]:
     return []
 
 
-def use_devices(number: int) -> None:
+def use_devices(number: int, splits_cpu: bool = True) -> None:
     """Makes TensorFlow see so many devices.
 
     These are the first of the GPUs. On a machine without any the CPU becomes
@@ -226,12 +241,19 @@ def use_devices(number: int) -> None:
 
     Args:
         number: int. At least 1.
+        splits_cpu: bool. Whether the CPU may become several. Defaults to
+            `True`.
 
     Raises:
         UsageError: if there are not as many GPUs, or TensorFlow computed
             something already.
     """
     gpus = tf.config.list_physical_devices("GPU")
+    if not gpus and not splits_cpu:
+        raise UsageError(
+            "Of several machines without GPUs each trains on its CPU as one "
+            f"device. Received: --devices {number}. Leave it out."
+        )
     if number < 1 or gpus and number > len(gpus):
         raise UsageError(
             f"Expected from 1 to {len(gpus) or 'any number of'} devices. "

@@ -11,6 +11,7 @@ from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
+from kdkit.training.strategies import check_parts
 from kdkit.training.strategies import check_strategy
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
@@ -91,6 +92,7 @@ class TeacherSettings:
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
         check_strategy(self)
+        check_parts(self)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -147,6 +149,7 @@ class PretrainSettings:
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
         check_strategy(self)
+        check_parts(self)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -287,6 +290,7 @@ class DistillSettings:
         check_policy(self.dtype_policy)
         check_jit_compile(self.jit_compile)
         check_strategy(self)
+        check_parts(self)
         on_corpus = [
             stage
             for stages in self.arms.values()

@@ -179,12 +179,13 @@ def distill(settings: DistillSettings, run_dir) -> None:
         ]
         caches = None
         if settings.cache is not None:
-            caches = TeacherCaches(
-                settings.cache,
-                teachers,
-                [teacher_place, *settings.more_teachers],
-            )
-            caches.measure_file(evaluator)
+            with distribution.chief_first():
+                caches = TeacherCaches(
+                    settings.cache,
+                    teachers,
+                    [teacher_place, *settings.more_teachers],
+                )
+                caches.measure_file(evaluator)
         best = {}
         for name, all_stages in settings.arms.items():
             stages = tuple(

@@ -123,7 +123,8 @@ class Stage:
             whose gradients are averaged for its update. Takes the memory of a
             part. The update is that of the whole batch where the losses are
             means over as much in each part: over its rows, or over tokens of
-            rows of one length.
+            rows of one length, or over rows with a label. Divides
+            `batch_size`.
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last.
         average_last: int, from 1 to `epochs`. The stage ends with the mean of
@@ -169,6 +170,11 @@ class Stage:
             )
             if not getattr(self, name) > 0
         ]
+        if self.batch_size % max(self.gradient_accumulation_steps, 1):
+            problems.append(
+                "gradient_accumulation_steps must divide batch_size, received "
+                f"{self.gradient_accumulation_steps} and {self.batch_size}"
+            )
         if self.chunk_size is not None and not self.objectives:
             problems.append(
                 "chunk_size is of objectives on logits, and there are none, "

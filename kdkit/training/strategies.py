@@ -36,11 +36,7 @@ def check_strategy(settings) -> None:
             f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
             "Use mixed_bfloat16, or one device."
         )
-    in_parts = [
-        stage.name
-        for stage in settings.stages
-        if stage.gradient_accumulation_steps > 1
-    ]
+    in_parts = _stages_in_parts(settings)
     if in_parts:
         raise UsageError(
             "Several devices compute the parts of a batch side by side, not "
@@ -48,6 +44,34 @@ def check_strategy(settings) -> None:
             "gradient_accumulation_steps above 1 in "
             f"{', '.join(in_parts)}. Use more devices, or a smaller batch_size."
         )
+
+
+def check_parts(settings) -> None:
+    """Refuses parts of batches that a loss scale may leave out.
+
+    Args:
+        settings: settings of a run.
+
+    Raises:
+        UsageError: for `gradient_accumulation_steps` in float16.
+    """
+    in_parts = _stages_in_parts(settings)
+    if settings.dtype_policy == "mixed_float16" and in_parts:
+        raise UsageError(
+            "A part of a batch whose gradients are not finite in float16 is "
+            "left out, and the parts after it would be of two batches. "
+            "Received: dtype_policy='mixed_float16', "
+            f"gradient_accumulation_steps above 1 in {', '.join(in_parts)}. "
+            "Use mixed_bfloat16, or whole batches."
+        )
+
+
+def _stages_in_parts(settings):
+    return [
+        stage.name
+        for stage in (*settings.stages, *getattr(settings, "control", ()))
+        if stage.gradient_accumulation_steps > 1
+    ]
 
 
 def check_one_process(settings) -> None:

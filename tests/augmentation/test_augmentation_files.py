@@ -168,6 +168,22 @@ def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
     assert not part_of_file(joined, (0, count)).exists()
 
 
+def test_parts_of_a_file_without_a_suffix_are_joined(tmp_path):
+    path = tmp_path / "my_copies[1]"
+    for which in range(2):
+        write(path, part=(which, 2))
+    join_parts(PAIRS, path, {"seed": 0})
+    assert path.is_file()
+
+
+def test_parts_of_two_numbers_of_parts_are_not_joined(tmp_path):
+    path = tmp_path / "joined.tsv"
+    for count in (2, 3):
+        write(path, part=(0, count))
+    with pytest.raises(UsageError, match="parts of 2 and of 3"):
+        join_parts(PAIRS, path, {"seed": 0})
+
+
 def test_parts_made_otherwise_are_not_joined(tmp_path):
     path = tmp_path / "joined.tsv"
     for which in range(2):

@@ -157,11 +157,12 @@ def teacher_settings():
     [
         [],
         [
-            "dtype_policy=mixed_float16",
+            "dtype_policy=mixed_bfloat16",
             "stages.0.gradient_accumulation_steps=2",
         ],
+        ["dtype_policy=mixed_float16"],
     ],
-    ids=["plain", "in parts and half precision"],
+    ids=["plain", "in parts and bfloat16", "float16"],
 )
 def test_a_stopped_run_goes_on_to_the_same_weights(
     changes, teacher_settings, tmp_path, monkeypatch
@@ -193,6 +194,21 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
         strict=True,
     ):
         np.testing.assert_allclose(whole, stopped, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ("dtype_policy=mixed_float16", "not finite in float16"),
+        ("stages.0.batch_size=5", "divide batch_size"),
+    ],
+)
+def test_what_does_not_go_with_parts_is_refused(
+    change, match, teacher_settings
+):
+    changes = ["stages.0.gradient_accumulation_steps=2", change]
+    with pytest.raises(UsageError, match=match):
+        override(teacher_settings, changes)
 
 
 @pytest.mark.large

@@ -344,7 +344,14 @@ def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
     found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
     assert any("taken in" in line for line in says)
     assert "are there" in says[-1]
-    assert not list((tmp_path / "parts").glob("part_*"))
+    assert not list((tmp_path / "parts").glob("part_*/*.arrow"))
+    # What one of them finds there is no work for it.
+    part = make(
+        tmp_path / "parts", teacher, says, precision="int8", part=(1, 3)
+    )
+    part.outputs(encoded, entries)
+    assert "are there" in says[-1]
+    assert not part.describe()["shards"]
     for entry in entries:
         np.testing.assert_allclose(
             found[entry.name], expected[entry.name], atol=1e-6
