@@ -61,6 +61,10 @@ def main():
     options = parser.parse_args()
     if bool(options.data_dir) != bool(options.teacher):
         parser.error("--data-dir and --teacher go together")
+    if options.teacher and not any(
+        CASES[name] is on_task for name in options.only
+    ):
+        parser.error("--teacher is for recipes on SST-2, tinybert and pkd")
     results = []
     for name in options.only:
         if options.teacher and CASES[name] is not on_task:
