@@ -11,6 +11,13 @@ from kdkit.data import EncodedExamples
 
 # Quantiles of the lengths of SST-2's training rows.
 SST2_LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
+# Sizes of all-MiniLM-L6-v2.
+MINILM = {
+    "num_layers": 6,
+    "hidden_dim": 384,
+    "num_heads": 12,
+    "intermediate_dim": 1536,
+}
 
 
 def random_batch(batch_size, sequence_length, vocabulary_size):

@@ -24,6 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
+from measuring import MINILM
 from measuring import median_seconds
 from measuring import rows_like_sst2
 
@@ -35,12 +36,6 @@ from kdkit.tasks import get_task
 
 GOAL = 3.0
 PADDED = 128
-TEACHER = {
-    "num_layers": 6,
-    "hidden_dim": 384,
-    "num_heads": 12,
-    "intermediate_dim": 1536,
-}
 STUDENT = "tinybert_4_layer_en_uncased"
 
 
@@ -59,7 +54,7 @@ def main():
     if options.teacher:
         teacher, rows = real_teacher_and_rows(options)
     else:
-        teacher = models.student(TEACHER, num_classes=2)
+        teacher = models.student(MINILM, num_classes=2)
         rows = rows_like_sst2(options.rows, teacher.backbone.vocabulary_size)
     batches, steps = data.training_batches(
         rows, options.batch_size, seed=0, num_buckets=options.num_buckets

@@ -31,6 +31,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
+from measuring import MINILM
 from measuring import median_seconds
 from measuring import rows_like_sst2
 from pytorch_recipe import BATCH_SIZE
@@ -51,12 +52,6 @@ from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
 
 LOSS_TOLERANCE = 1e-3  # relative
-TEACHER = {
-    "num_layers": 6,
-    "hidden_dim": 384,
-    "num_heads": 12,
-    "intermediate_dim": 1536,
-}
 STUDENT = "tinybert_4_layer_en_uncased"
 
 
@@ -94,7 +89,7 @@ def main():
 def steps(options):
     """Steps on random rows; with the goal for the recipe's mix of them."""
     keras.utils.set_random_seed(0)
-    teacher = models.student(TEACHER, num_classes=2)
+    teacher = models.student(MINILM, num_classes=2)
     student = new_student(teacher)
     rows = rows_like_sst2(5 * BATCH_SIZE, teacher.backbone.vocabulary_size)
     batches, count = data.training_batches(

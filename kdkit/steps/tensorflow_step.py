@@ -4,10 +4,11 @@ import keras
 import tensorflow as tf
 
 from kdkit.gradients import whole
+from kdkit.steps.evaluation import EvaluationStep
 from kdkit.steps.untrained import check_trained
 
 
-class Step:
+class Step(EvaluationStep):
     """What a `Distiller` does with a batch on TensorFlow."""
 
     @property
@@ -45,12 +46,4 @@ class Step:
         ]
         check_trained(trained, len(variables))
         self.optimizer.apply_gradients(trained)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
-
-    def test_step(self, data):
-        """The same losses in inference mode, and the compiled metrics."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        _, y_pred = self.run_student(
-            x, y, sample_weight, self.run_teachers(x), training=False
-        )
         return self.compute_metrics(x, y, y_pred, sample_weight)

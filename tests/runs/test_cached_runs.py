@@ -89,14 +89,19 @@ def test_another_teacher_is_refused(settings, finished_run, runs):
         fill_cache(other)
 
 
-def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
-    command = [
+def filling(run):
+    """The command that fills a cache, but for its place."""
+    return [
         "cache", "vanilla_kd", "--task", "sentiment",
-        "--teacher", str(finished_run / "teacher_run"),
-        "--student", str(finished_run / "student"),
+        "--teacher", str(run / "teacher_run"),
+        "--student", str(run / "student"),
         "--set", f"data.max_train_rows={ROWS}",
         "--set", "data.sequence_length=32",
     ]  # fmt: skip
+
+
+def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
+    command = filling(finished_run)
     assert main(command) == 2
     assert "Missing: --cache" in capsys.readouterr().err
     command += ["--cache", str(tmp_path / "cache")]
@@ -120,11 +125,7 @@ def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
     finished_run, teacher_file, tmp_path, capsys
 ):
     command = [
-        "cache", "vanilla_kd", "--task", "sentiment",
-        "--teacher", str(finished_run / "teacher_run"),
-        "--student", str(finished_run / "student"),
-        "--set", f"data.max_train_rows={ROWS}",
-        "--set", "data.sequence_length=32",
+        *filling(finished_run),
         "--teacher-file", str(teacher_file),
         "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
