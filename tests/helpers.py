@@ -15,6 +15,7 @@ import kdkit
 from kdkit import data
 from kdkit import models
 from kdkit.data import sentiment
+from kdkit.training.checkpoints import StageCheckpoints
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
 GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
@@ -279,3 +280,19 @@ def eager_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keras.Model, "compile", compile_eagerly)
         yield
+
+
+@contextlib.contextmanager
+def stopped_after_epoch(number):
+    """Stops the run in it when a stage has saved so many epochs."""
+    save_epoch = StageCheckpoints.save_epoch
+
+    def save_and_stop(self, trainer, student, epoch, *arguments):
+        save_epoch(self, trainer, student, epoch, *arguments)
+        if epoch == number:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StageCheckpoints, "save_epoch", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            yield

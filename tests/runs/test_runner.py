@@ -8,6 +8,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import DEV_ROWS
+from helpers import stopped_after_epoch
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -18,7 +19,6 @@ from kdkit.settings import override
 from kdkit.training import DistillSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
-from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import read_config
 
@@ -165,21 +165,12 @@ def teacher_settings():
     ids=["plain", "in parts and bfloat16", "float16"],
 )
 def test_a_stopped_run_goes_on_to_the_same_weights(
-    changes, teacher_settings, tmp_path, monkeypatch
+    changes, teacher_settings, tmp_path
 ):
     teacher_settings = override(teacher_settings, changes)
     train_teacher(teacher_settings, tmp_path / "whole")
-    save_epoch = StageCheckpoints.save_epoch
-
-    def save_and_stop(self, trainer, student, epoch, *arguments):
-        save_epoch(self, trainer, student, epoch, *arguments)
-        if epoch == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StageCheckpoints, "save_epoch", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            train_teacher(teacher_settings, tmp_path / "stopped")
+    with stopped_after_epoch(2):
+        train_teacher(teacher_settings, tmp_path / "stopped")
     train_teacher(teacher_settings, tmp_path / "stopped")
 
     def losses(run):

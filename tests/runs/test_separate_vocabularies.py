@@ -9,6 +9,7 @@ from helpers import ENGLISH
 from helpers import GERMAN
 from helpers import log_softmax
 from helpers import read_events
+from helpers import stopped_after_epoch
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -17,7 +18,6 @@ from kdkit.settings import override
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import pretrain
-from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.run_directory import read_config
 from kdkit.training.seq2seq_material import load_held_out
 
@@ -120,20 +120,11 @@ def test_a_students_vocabularies_are_its_teachers(text, run, tmp_path):
     models.check_same_ids(models.load_language_model(run).tokenizer, student)
 
 
-def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
+def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path):
     settings = from_dict(PretrainSettings, read_config(run))
     assert settings.model.mass.dropout > 0
-    save_epoch = StageCheckpoints.save_epoch
-
-    def save_and_stop(self, trainer, student, epoch, *arguments):
-        save_epoch(self, trainer, student, epoch, *arguments)
-        if epoch == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StageCheckpoints, "save_epoch", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain(settings, tmp_path / "run")
+    with stopped_after_epoch(2):
+        pretrain(settings, tmp_path / "run")
     pretrain(settings, tmp_path / "run")
     for kind, field in (("epoch", "logs"), ("evaluation", "metrics")):
         whole, stopped = (
