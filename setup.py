@@ -35,6 +35,7 @@ INSTALL_REQUIRES = [
 ]
 TESTS_REQUIRE = [
     "pytest>=8",
+    "hypothesis>=6.130",  # properties that hold for drawn examples
     "pytest-xdist>=3.6",  # test files side by side on two cores
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]

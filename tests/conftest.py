@@ -5,6 +5,7 @@ import pathlib
 import random
 import sys
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -20,6 +21,24 @@ def pytest_addoption(parser):
         action="store_true",
         help="also run the tests marked large (real data, full-size models)",
     )
+
+
+def pytest_configure(config):
+    """Hypothesis draws few examples, always alike; many with --run-large."""
+    shared = {
+        "deadline": None,  # the first example of a shape is traced
+        "suppress_health_check": [
+            hypothesis.HealthCheck.too_slow,
+            hypothesis.HealthCheck.function_scoped_fixture,
+        ],
+        "database": None,
+    }
+    hypothesis.settings.register_profile(
+        "few", max_examples=6, derandomize=True, **shared
+    )
+    hypothesis.settings.register_profile("many", max_examples=1000, **shared)
+    large = config.getoption("--run-large")
+    hypothesis.settings.load_profile("many" if large else "few")
 
 
 def pytest_collection_modifyitems(config, items):

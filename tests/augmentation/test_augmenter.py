@@ -6,6 +6,8 @@ import functools
 import keras_hub
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kdkit.augmentation.augmenter import Augmentation
 from kdkit.augmentation.augmenter import Augmenter
@@ -119,6 +121,31 @@ def test_copies_depend_on_seed_and_row_alone(sequential):
     assert whole == one_by_one
     assert augmenter(texts, first_row=8) != whole
     assert augmenter(texts, first_row=7, column=1) != whole
+
+
+@given(
+    words=st.lists(
+        st.sampled_from([*WORDS, "the", "gripping", ","]), min_size=1
+    ),
+    probability=st.floats(0.01, 1.0),
+    num_copies=st.integers(1, 5),
+)
+def test_copies_differ_where_words_may_be_replaced_alone(
+    words, probability, num_copies
+):
+    augmenter, _ = make(num_copies=num_copies, probability=probability)
+    (copies,) = augmenter([" ".join(words)])
+    assert len(copies) <= num_copies
+    for copy in copies:
+        copied = copy.split(" ")
+        assert len(copied) == len(words)
+        for before, after in zip(words, copied, strict=True):
+            allowed = {
+                "gripping": ["gripping", "warm", "dull"],
+                "the": ["the"],
+                ",": [","],
+            }.get(before, [before, "play", "show"])
+            assert after in allowed
 
 
 def test_copies_are_no_repetitions_of_each_other_or_the_text():

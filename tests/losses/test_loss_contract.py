@@ -1,7 +1,5 @@
 """What every loss promises, checked for every member of kdkit.losses."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -11,55 +9,12 @@ from backend import native
 from backend import tensorflow_only
 from helpers import log_softmax
 from helpers import softmax
+from loss_cases import BATCH
+from loss_cases import CASES
+from loss_cases import LENGTH
+from loss_cases import draw
 
 from kdkit import losses
-
-BATCH, LENGTH = 4, 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A loss with the shape of what it compares.
-
-    `positions` counts the axes of length LENGTH, which padding lengthens.
-    """
-
-    loss: object
-    shape: tuple
-    positions: int = 0
-    counts_padding: bool = False
-
-    @property
-    def id(self):
-        parity = self.loss.get_config().get("parity")
-        return self.loss.name + (f"-{parity}" if parity else "")
-
-
-LOGITS = (BATCH, 5)
-TOKEN_LOGITS = (BATCH, LENGTH, 5)
-STATES = (BATCH, LENGTH, 6)
-VECTORS = (BATCH, LENGTH, 2, 6)
-MATRICES = (BATCH, 2, LENGTH, LENGTH)
-
-CASES = [
-    Case(losses.SoftCrossEntropy(temperature=2.0), LOGITS),
-    Case(losses.SoftCrossEntropy(parity="tinybert"), TOKEN_LOGITS, 1),
-    Case(losses.SoftBinaryCrossEntropy(temperature=2.0), LOGITS),
-    Case(losses.SoftBinaryCrossEntropy(), TOKEN_LOGITS, 1),
-    Case(losses.LogitKLDivergence(temperature=2.0), LOGITS),
-    Case(losses.LogitKLDivergence(parity="pkd"), TOKEN_LOGITS, 1),
-    Case(losses.LogitKLDivergence(top_k=2), TOKEN_LOGITS, 1),
-    Case(losses.LogitMSE(), TOKEN_LOGITS, 1),
-    Case(losses.HiddenStateMSE(), STATES, 1),
-    Case(losses.HiddenStateMSE("tinybert"), STATES, 1, counts_padding=True),
-    Case(losses.EmbeddingMSE(), STATES, 1),
-    Case(losses.HiddenStateCosine(), STATES, 1),
-    Case(losses.PatienceMSE(), (BATCH, 6)),
-    Case(losses.PatienceMSE(parity="pkd"), (BATCH, 6)),
-    Case(losses.AttentionMSE(), MATRICES, 2),
-    Case(losses.AttentionMSE("tinybert"), MATRICES, 2, counts_padding=True),
-    Case(losses.RelationKLDivergence(num_relation_heads=3), VECTORS, 1),
-]
 
 
 def parametrize(cases):
@@ -70,11 +25,6 @@ every_loss = parametrize(CASES)
 every_loss_with_positions = parametrize(
     [case for case in CASES if case.positions]
 )
-
-
-def draw(case, seed=0, scale=1.0):
-    generator = np.random.default_rng(seed)
-    return (scale * generator.normal(size=(2, *case.shape))).astype("float32")
 
 
 def gradient(loss, teacher, student, sample_weight=None):

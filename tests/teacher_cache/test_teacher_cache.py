@@ -10,6 +10,8 @@ import pytest
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import bert
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kdkit import data
 from kdkit import export
@@ -158,6 +160,32 @@ def test_rows_are_known_by_their_tokens(tmp_path, teacher):
     assert "outputs for all 13 rows are there" in says[-1]
     again.outputs(first, [*entries, Entry("hidden_states", 1)])
     assert "running the teacher over 8 rows" in says[-1]
+
+
+@given(
+    chosen=st.lists(st.integers(0, 8), min_size=1, max_size=12),
+    padded_length=st.integers(LENGTH, LENGTH + 3),
+)
+def test_a_row_says_the_same_wherever_it_stands(kept, chosen, padded_length):
+    cached, entries = kept
+    every = cached(np.arange(9), LENGTH)
+    found = cached(np.array(chosen), padded_length)
+    for entry in entries:
+        expected = every[entry.name][chosen]
+        padded = found[entry.name]
+        if expected.ndim > 2:
+            np.testing.assert_array_equal(padded[:, LENGTH:], 0)
+            padded = padded[:, :LENGTH]
+        np.testing.assert_array_equal(padded, expected)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory, teacher):
+    """What is kept of nine rows, by one row and by position."""
+    entries = [Entry("logits"), Entry("cls_states", 2)]
+    entries.append(Entry("hidden_states", 1))
+    directory = tmp_path_factory.mktemp("kept")
+    return make(directory, teacher).outputs(rows(9), entries), entries
 
 
 def test_logits_of_questions_are_of_rows_and_states_of_options(tmp_path):
