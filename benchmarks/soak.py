@@ -1,0 +1,166 @@
+"""A long small run: do memory, open files and traces stay where they are?
+
+    python benchmarks/soak.py
+    python benchmarks/soak.py --steps 2000
+
+`kdkit distill tinybert` on generated sentences: two stages of a tiny student,
+with the teacher's outputs from a cache, an evaluation and a checkpoint after
+each epoch of 100 steps. After each epoch the process counts the memory that it
+has for itself (RssAnon of Linux), its open files, and how often a step was
+traced. Of each stage, what the first fifth of its epochs had is compared with
+what the last fifth has, by medians.
+
+The last line is a JSON object. The exit status is 1 where memory grew by more
+than the goal for 10,000 steps, files were left open, or a step was traced
+again.
+"""
+
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+
+import kdkit
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.training import CacheSettings
+from kdkit.training import distill
+from kdkit.training import train_teacher
+
+STEPS = 20_000
+STEPS_PER_EPOCH, BATCH_SIZE = 100, 8
+GOAL = 10.0  # MB in 10,000 steps
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=STEPS)
+    options = parser.parse_args()
+    seen, traces = [], {"train_step": 0, "test_step": 0}
+    watch(seen, traces)
+    with tempfile.TemporaryDirectory() as folder:
+        train_teacher(smoke.TEACHER, f"{folder}/teacher")
+        distill(settings(options.steps, folder), f"{folder}/run")
+    stages = {}
+    for name in dict.fromkeys(entry["stage"] for entry in seen):
+        entries = [entry for entry in seen if entry["stage"] == name]
+        stages[name] = compare(entries)
+        print(f"{name}: {json.dumps(stages[name])}", flush=True)
+    print(
+        json.dumps(
+            {
+                "benchmark": "soak",
+                "steps": len(seen) * STEPS_PER_EPOCH,
+                "stages": stages,
+                "goal": GOAL,
+            }
+        )
+    )
+    return int(
+        any(
+            stage["megabytes_per_10000_steps"] > GOAL
+            or stage["files"][1] > stage["files"][0]
+            or stage["traced_again"]
+            for stage in stages.values()
+        )
+    )
+
+
+def settings(steps, folder):
+    """The smoke run of the recipe with a cache and as many epochs as asked."""
+    plain = smoke.distillation(RECIPES["tinybert"])
+    data = dataclasses.replace(
+        plain.data, max_train_rows=STEPS_PER_EPOCH * BATCH_SIZE
+    )
+    epochs = max(5, steps // STEPS_PER_EPOCH // len(plain.stages))
+    return dataclasses.replace(
+        plain,
+        data=data,
+        teacher=f"{folder}/teacher",
+        cache=CacheSettings(f"{folder}/cache"),
+        stages=tuple(
+            dataclasses.replace(stage, epochs=epochs, batch_size=BATCH_SIZE)
+            for stage in plain.stages
+        ),
+    )
+
+
+def watch(seen, traces):
+    """Notes what the process has after each epoch of a `Distiller`.
+
+    Args:
+        seen: list, which gets a dict for each epoch.
+        traces: dict from the name of a step to how often it was traced.
+    """
+    for name in traces:
+        count_calls(name, traces)
+    fit = kdkit.Distiller.fit
+
+    def watched(self, *arguments, callbacks=(), **named):
+        stage = f"stage {len({entry['stage'] for entry in seen}) + 1}"
+        note = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: seen.append(
+                {"stage": stage, **measure(), "traces": sum(traces.values())}
+            )
+        )
+        return fit(self, *arguments, callbacks=[*callbacks, note], **named)
+
+    kdkit.Distiller.fit = watched
+
+
+def count_calls(name, traces):
+    """Counts the calls of a step, which TensorFlow makes to trace it."""
+    step = getattr(kdkit.Distiller, name)
+
+    @functools.wraps(step)
+    def counted(self, batch):
+        traces[name] += 1
+        return step(self, batch)
+
+    setattr(kdkit.Distiller, name, counted)
+
+
+def measure():
+    """Memory of the process in MB, and how many files it has open."""
+    with open("/proc/self/status") as file:
+        status = dict(line.split(":", 1) for line in file)
+    return {
+        "megabytes": int(status["RssAnon"].split()[0]) / 1024,
+        "files": len(os.listdir("/proc/self/fd")),
+    }
+
+
+def compare(entries):
+    """The first fifth of the epochs, after the very first, and the last."""
+    fifth = max(1, len(entries) // 5)
+    parts = entries[1 : 1 + fifth], entries[-fifth:]
+
+    def medians(name):
+        return [
+            round(statistics.median(entry[name] for entry in part), 1)
+            for part in parts
+        ]
+
+    megabytes = medians("megabytes")
+    between = STEPS_PER_EPOCH * (len(entries) - 1 - fifth)
+    growth = (megabytes[1] - megabytes[0]) / max(between, 1) * 10_000
+    return {
+        "epochs": len(entries),
+        "megabytes": megabytes,
+        "megabytes_per_10000_steps": round(growth, 2),
+        "files": medians("files"),
+        "traced_again": entries[-1]["traces"] - entries[0]["traces"],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
