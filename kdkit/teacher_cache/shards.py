@@ -6,11 +6,14 @@ import uuid
 import numpy as np
 import pyarrow as pa
 
+from kdkit.errors import RunError
+from kdkit.errors import shortened
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.teacher_cache.keys import KEY_BYTES
 
 KEY = "key"
+LARGE = pa.large_binary()
 
 
 def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
@@ -27,7 +30,7 @@ def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
     """
     arrays = {KEY: pa.array(keys, pa.binary(KEY_BYTES))}
     for name, values in columns.items():
-        arrays[name] = pa.array(values, pa.large_binary())
+        arrays[name] = pa.array(values, LARGE)
     table = pa.table(arrays)
     path = directory / f"{uuid.uuid4().hex}.arrow"
     with (
@@ -53,12 +56,31 @@ class Shard:
     """
 
     def __init__(self, path):
-        with pa.memory_map(str(path)) as source:
-            batches = pa.ipc.open_file(source)
-            (self._batch,) = (
-                batches.get_batch(number)
-                for number in range(batches.num_record_batches)
-            )
+        self.path = path
+        try:
+            with pa.memory_map(str(path)) as source:
+                batches = pa.ipc.open_file(source)
+                (self._batch,) = (
+                    batches.get_batch(number)
+                    for number in range(batches.num_record_batches)
+                )
+            self._batch.validate(full=True)  # that offsets lie within
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._damaged(error) from error
+        for field in self._batch.schema:
+            kind = pa.binary(KEY_BYTES) if field.name == KEY else LARGE
+            if field.type != kind or self._batch.column(field.name).null_count:
+                raise self._damaged(
+                    f"a column {shortened(field.name)} of {kind}"
+                )
+        if self._batch.num_rows and KEY not in self._batch.schema.names:
+            raise self._damaged(f"no column {KEY!r}")
+
+    def _damaged(self, what):
+        return RunError(
+            f"{self.path} is damaged or no file of a cache: {what}. Remove it: "
+            "what it held is run again."
+        )
 
     @property
     def keys(self) -> np.ndarray:
@@ -68,6 +90,8 @@ class Shard:
 
     def column(self, name):
         """Returns a function from a row's number to its bytes of an entry."""
+        if name not in self._batch.schema.names:
+            raise self._damaged(f"no column {shortened(name)}")
         _, starts, content = self._batch.column(name).buffers()
         starts = np.frombuffer(starts, "int64")
         content = np.frombuffer(content, "uint8")
