@@ -60,7 +60,7 @@ FIELDS = {
 }
 LISTS_OF_TEXTS = ("corpus", "pairs", "languages", "compared_with")
 NEEDED = {
-    "epoch": ("arm", "stage", "epoch", "logs"),
+    "epoch": ("arm", "stage", "epoch", "seconds", "logs"),
     "evaluation": ("arm",),
     "export": ("arm", "file", "format", "precision", "size_bytes"),
     "latency": (
