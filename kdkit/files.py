@@ -85,21 +85,23 @@ def describe(
     """Returns the line that says why a path cannot be written.
 
     Args:
-        path: path.
+        path: path, or `None` where the library that writes does not say it.
         number: int. One of `OF_THE_DISK`.
         kept: string. What is left.
         what: string. What it cannot be. Defaults to `"written"`.
     """
     free = ""
-    with contextlib.suppress(OSError):
-        folder = next(
-            place
-            for place in (pathlib.Path(path), *pathlib.Path(path).parents)
-            if place.is_dir()
-        )
-        free = f" ({shutil.disk_usage(folder).free / 1e6:.1f} MB are free)"
+    if path is not None:
+        path = pathlib.Path(path)
+        folders = [place for place in (path, *path.parents) if place.is_dir()]
+        with contextlib.suppress(OSError, IndexError):
+            left = shutil.disk_usage(folders[0]).free
+            free = f" ({left / 1e6:.1f} MB are free)"
     advice = OF_THE_DISK[number].format(free=free)
-    return f"{path} cannot be {what}: {os.strerror(number)}. {kept} {advice}"
+    return (
+        f"{'A file' if path is None else path} cannot be {what}: "
+        f"{os.strerror(number)}. {kept} {advice}"
+    )
 
 
 @contextlib.contextmanager

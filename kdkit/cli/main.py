@@ -80,7 +80,7 @@ def main(arguments=None) -> int:
         number = disk_problem(error)
         if number is None:
             raise
-        place = getattr(error, "filename", None) or "A file"
+        place = getattr(error, "filename", None)
         kept = "What was finished is kept."
         return _say(
             verb, describe(place, number, kept, "written or read"), FAILED
