@@ -20,6 +20,10 @@ from kdkit.settings import from_dict
 
 ENTRY = "kdkit.json"
 MAX_BYTES = 1 << 16  # of the entry
+# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
+OF_ARCHIVES = (
+    EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +92,10 @@ def read(path: pathlib.Path) -> Metadata | None:
             if info.file_size > MAX_BYTES:
                 raise _damaged(path, f"an entry of {info.file_size} bytes")
             content = archive.read(info)
-    except (OSError, zipfile.BadZipFile, RuntimeError, zlib.error) as error:
-        raise _damaged(path, error) from error
+    except UsageError:
+        raise
+    except OF_ARCHIVES as error:
+        raise _damaged(path, error or type(error).__name__) from error
     try:
         found = from_dict(Metadata, parse_json(content))
     except UsageError as error:

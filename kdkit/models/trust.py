@@ -9,6 +9,7 @@ for which memory would be taken before anything else is found wrong.
 import contextlib
 import pathlib
 import zipfile
+import zlib
 
 import keras
 
@@ -47,6 +48,10 @@ ROWS = ("vocabulary_size", "vocab_size", "input_dim", "max_sequence_length")
 ROWS += ("max_position_embeddings", "n_positions", "intermediate_dim", "units")
 WIDTHS = ("embedding_dim", "embedding_size", "hidden_dim", "hidden_size")
 WIDTHS += ("output_dim", "dim", "n_embd")
+# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
+OF_ARCHIVES = (
+    EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
 
 
@@ -92,9 +97,8 @@ def check_archive(path: pathlib.Path) -> None:
             problem = _of_members(members)
             if problem is None:
                 content = archive.read("config.json")
-    except (OSError, ValueError, zipfile.BadZipFile, RuntimeError) as error:
-        # RuntimeError and NotImplementedError: encrypted, unknown methods.
-        problem = str(error)
+    except OF_ARCHIVES as error:
+        problem = str(error) or type(error).__name__
     if problem is None:
         try:
             config = parse_json(content)

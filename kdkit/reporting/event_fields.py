@@ -90,6 +90,8 @@ def is_event(event: dict) -> bool:
     Args:
         event: dict, as JSON has it.
     """
+    if not isinstance(event.get("event"), str):
+        return False
     if not 0 <= _number(event.get("time")) <= LATEST:
         return False
     if any(name not in event for name in NEEDED.get(event.get("event"), ())):

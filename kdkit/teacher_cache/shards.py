@@ -65,16 +65,20 @@ class Shard:
                     for number in range(batches.num_record_batches)
                 )
             self._batch.validate(full=True)  # that offsets lie within
+            names = self._batch.schema.names
+            if len(set(names)) < len(names):
+                raise ValueError("a column twice")
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self._damaged(error) from error
-        for field in self._batch.schema:
-            kind = pa.binary(KEY_BYTES) if field.name == KEY else LARGE
-            if field.type != kind or self._batch.column(field.name).null_count:
-                raise self._damaged(
-                    f"a column {shortened(field.name)} of {kind}"
-                )
-        if self._batch.num_rows and KEY not in self._batch.schema.names:
+        if KEY not in names:
             raise self._damaged(f"no column {KEY!r}")
+        for name in names:
+            kind = pa.binary(KEY_BYTES) if name == KEY else LARGE
+            column = self._batch.column(name)
+            if column.type != kind or column.null_count:
+                raise self._damaged(
+                    f"a column {shortened(name)} that is no {kind}"
+                )
 
     def _damaged(self, what):
         return RunError(
@@ -85,14 +89,18 @@ class Shard:
     @property
     def keys(self) -> np.ndarray:
         """The keys of the rows, `uint64` of shape `(rows, 2)`."""
+        rows = self._batch.num_rows
+        if not rows:
+            return np.empty((0, 2), "uint64")
         content = self._batch.column(KEY).buffers()[1]
-        return np.frombuffer(content, "uint64").reshape(-1, 2)
+        return np.frombuffer(content, "uint64", 2 * rows).reshape(-1, 2)
 
     def column(self, name):
         """Returns a function from a row's number to its bytes of an entry."""
         if name not in self._batch.schema.names:
             raise self._damaged(f"no column {shortened(name)}")
         _, starts, content = self._batch.column(name).buffers()
-        starts = np.frombuffer(starts, "int64")
+        rows = self._batch.num_rows
+        starts = np.frombuffer(starts, "int64", rows + 1 if rows else 0)
         content = np.frombuffer(content, "uint8")
         return lambda row: content[starts[row] : starts[row + 1]]
