@@ -40,6 +40,7 @@ TESTS_REQUIRE = [
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
+FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
 BENCHMARKS_REQUIRE = [
     "torch>=2.6",  # the loop that kdkit is compared with
     "transformers>=5",  # its BertModel
@@ -62,6 +63,7 @@ setup(
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
+        "fuzz": FUZZ_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
     },
     entry_points={"console_scripts": ["kdkit = kdkit.cli.main:main"]},

@@ -48,3 +48,34 @@ def all_mistakes():
     yield check
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
+
+
+def printable(text: str) -> str:
+    r"""Returns a text that a terminal shows and does not obey.
+
+    Names and texts of files may hold the signs that move its cursor or rename
+    its window. They are spelled out, but for line feeds and tabs.
+
+    >>> print(printable("a name\x1b]0;another title\x07"))
+    a name\x1b]0;another title\x07
+    """
+    return "".join(
+        sign
+        if sign.isprintable() or sign in "\n\t"
+        else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
+def shortened(value, limit: int = 100) -> str:
+    """Returns the beginning of a value's `repr`, for messages.
+
+    >>> shortened("word " * 1000, limit=16)
+    "'word word word ..."
+    """
+    if isinstance(value, str | bytes):
+        value = value[: limit + 1]
+    elif isinstance(value, list | tuple):
+        value = value[:limit]
+    shown = repr(value)
+    return shown if len(shown) <= limit else f"{shown[:limit]}..."

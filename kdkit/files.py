@@ -1,34 +1,206 @@
 """Files: new ones beside their final name until all is well; their digests."""
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import hashlib
 import os
 import pathlib
+import shutil
 import tempfile
 
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
+
+# What the system says where no file can be written, and what helps.
+OF_THE_DISK = {
+    errno.ENOSPC: "Make room{free}, and give the same command again.",
+    errno.EDQUOT: "Make room in your quota, and give the same command again.",
+    errno.EFBIG: "Allow larger files (ulimit -f), or use another disk.",
+    errno.EROFS: "Name a place that can be written to.",
+    errno.EACCES: "Allow it (chmod), or name another place.",
+    errno.EPERM: "Allow it (chmod), or name another place.",
+    errno.EIO: "The disk may be failing: look at it, and use another one.",
+    errno.EMFILE: "Allow more open files (ulimit -n).",
+    errno.EEXIST: "Something else has this name: choose another.",
+    errno.EISDIR: "Something else has this name: choose another.",
+    errno.ENOTDIR: "Something else has this name: choose another.",
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+}
+UNCHANGED = "What was there before is unchanged."
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
+
+
+def disk_problem(error: BaseException) -> int | None:
+    """Returns the number of what the system said about a file.
+
+    Libraries tell it in errors of their own, which have the words alone.
+
+    Args:
+        error: an exception.
+
+    Returns:
+        One of `OF_THE_DISK`, or `None` for an error about something else.
+
+    >>> disk_problem(OSError(errno.ENOSPC, "No space left on device")) == 28
+    True
+    >>> disk_problem(ValueError("No such layer")) is None
+    True
+    """
+    number = getattr(error, "errno", None)
+    if isinstance(error, OSError) and number is not None:
+        return number if number in OF_THE_DISK else None
+    text = str(error)
+    for number in OF_THE_DISK:
+        if os.strerror(number) in text:
+            return number
+    return None
 
 
 @contextlib.contextmanager
-def staged(path: pathlib.Path):
+def writing(path, kept: str = UNCHANGED):
+    """Says in one line why a file cannot be written.
+
+    Args:
+        path: path that is written, for the message.
+        kept: string. What is left, for the message.
+
+    Raises:
+        RunError: in the place of any error that comes from the disk: it is
+            full, may only be read, fails.
+    """
+    try:
+        yield
+    except Exception as error:
+        number = disk_problem(error)
+        if number is None or isinstance(error, RunError | UsageError):
+            raise
+        raise RunError(describe(path, number, kept)) from error
+
+
+def describe(
+    path, number: int, kept: str = UNCHANGED, what: str = "written"
+) -> str:
+    """Returns the line that says why a path cannot be written.
+
+    Args:
+        path: path, or `None` where the library that writes does not say it.
+        number: int. One of `OF_THE_DISK`.
+        kept: string. What is left.
+        what: string. What it cannot be. Defaults to `"written"`.
+    """
+    free = ""
+    if path is not None:
+        path = pathlib.Path(path)
+        folders = [place for place in (path, *path.parents) if place.is_dir()]
+        with contextlib.suppress(OSError, IndexError):
+            left = shutil.disk_usage(folders[0]).free
+            free = f" ({left / 1e6:.1f} MB are free)"
+    advice = OF_THE_DISK[number].format(free=free)
+    return (
+        f"{'A file' if path is None else path} cannot be {what}: "
+        f"{os.strerror(number)}. {kept} {advice}"
+    )
+
+
+@contextlib.contextmanager
+def staged(path: pathlib.Path, num_bytes: int = 0):
     """Yields a path to write to, and renames what is there to `path`.
 
     What was at `path` before is replaced. If the body raises, nothing is left
-    of the new file and what was there stays.
+    of the new file and what was there stays. What gets the name is on the disk
+    before, and so is the name at the end: neither the death of the process nor
+    that of the machine leaves half a file under it.
 
     Args:
         path: `pathlib.Path`. The final name. Its folder is made if needed.
+        num_bytes: int. Room that is asked for before the body runs, as
+            `reserve` does. Defaults to `0`.
+
+    Raises:
+        RunError: where the disk does not take it, also in the body.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        dir=path.parent, prefix=f".{path.name}-"
-    ) as folder:
-        partial = pathlib.Path(folder, path.name)
-        yield partial
-        if path.is_dir():
-            os.replace(path, pathlib.Path(folder, "replaced"))
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=path.parent, prefix=f".{path.name}-", ignore_cleanup_errors=True
+        ) as folder:
+            partial = pathlib.Path(folder, path.name)
+            reserve(pathlib.Path(folder), num_bytes)
+            yield partial
+            flush(partial)
+            rename(partial, path)
+
+
+def reserve(folder: pathlib.Path, num_bytes: int) -> None:
+    """Asks for room on a disk, and gives it back for what is written next.
+
+    HDF5 does not survive a disk that is full when a file is closed: it ends the
+    process. So weights are written where they have room.
+
+    Args:
+        folder: `pathlib.Path`.
+        num_bytes: int. How much; nothing is done for 0.
+
+    Raises:
+        OSError: where there is less.
+    """
+    if num_bytes:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, num_bytes)
+
+
+def flush(path: pathlib.Path) -> None:
+    """Waits until a file, or a folder with all in it, is on the disk."""
+    if path.is_dir():
+        for item in path.iterdir():
+            flush(item)
+    _flush_one(path)
+
+
+def _flush_one(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
+    """Gives a file or a folder its name, on the disk too.
+
+    What had the name before is replaced, at no moment of which there is none.
+
+    Args:
+        partial: `pathlib.Path`. On the same file system.
+        path: `pathlib.Path`.
+    """
+    if not path.is_dir():
         os.replace(partial, path)
+    elif not _exchange(partial, path):
+        aside = partial.with_name(f"{path.name}.replaced")
+        os.replace(path, aside)
+        try:
+            os.replace(partial, path)
+        except BaseException:
+            os.replace(aside, path)
+            raise
+    _flush_one(path.parent)
+
+
+def _exchange(first, second):
+    """Swaps two names in one step; returns whether the system can do that."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):
+        return False
+    places = [AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second)]
+    if library.renameat2(*places, RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS):  # a file system without it
+        return False
+    raise OSError(number, os.strerror(number), str(second))
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
@@ -37,14 +209,43 @@ def write_text(path: pathlib.Path, text: str) -> None:
     Args:
         path: `pathlib.Path`. What is there is replaced.
         text: string.
+
+    Raises:
+        RunError: where the disk does not take it.
     """
     with (
         staged(path) as partial,
         open(partial, "w", encoding="utf-8", newline="") as file,
     ):
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+
+
+def append_line(path: pathlib.Path, line: str) -> None:
+    """Adds a line to a text file, whole or not at all.
+
+    What a process that died left of a line ends there, so that it does not
+    spoil the next one.
+
+    Args:
+        path: `pathlib.Path`. It is made if needed.
+        line: string without its end.
+
+    Raises:
+        RunError: where the disk does not take it.
+    """
+    with writing(path), open(path, "a+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        content = begin + line.encode() + b"\n"
+        try:
+            # Without a buffer, a disk that fills up may take a part.
+            while content:
+                content = content[file.write(content) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 @contextlib.contextmanager
@@ -58,8 +259,11 @@ def locked(path: pathlib.Path, busy: str | None = None):
 
     Raises:
         UsageError: (a `ValueError`) with `busy`.
+        RunError: where there can be no such file.
     """
-    with open(path, "w") as file:
+    with contextlib.ExitStack() as stack:
+        with writing(path):
+            file = stack.enter_context(open(path, "w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError as error:

@@ -2,11 +2,16 @@
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import parse_json
+
+LARGEST_INT = (1 << 63) - 1
 
 
 def to_dict(settings) -> dict:
@@ -67,8 +72,8 @@ def differences(first: dict, second: dict) -> list[str]:
 
 def _parse(text):
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text, object)
+    except UsageError:
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
@@ -153,7 +158,7 @@ def _convert(kind, value, path, problems):
         return float(value) if kind is float else value
     problems.append(
         f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
-        f"Received: {value!r}."
+        f"Received: {shortened(value)}."
     )
     return None
 
@@ -224,7 +229,7 @@ def _convert_union(kind, value, path, problems):
         if nested
         else [
             f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
-            f"Received: {value!r}."
+            f"Received: {shortened(value)}."
         ]
     )
     return None
@@ -232,10 +237,19 @@ def _convert_union(kind, value, path, problems):
 
 def _fits(kind, value):
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float)
+        return is_number and not isinstance(value, bool) and _is_finite(value)
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return is_number and abs(value) <= LARGEST_INT
     return isinstance(value, kind)
+
+
+def _is_finite(value):
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int above all floats
+        return False
 
 
 def _kind_name(kind):

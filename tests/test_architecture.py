@@ -39,6 +39,7 @@ FLOORS = (
         "files",
         "gradients",
         "policies",
+        "reading",
         "settings",
         "version",
     ),

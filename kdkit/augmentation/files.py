@@ -11,9 +11,14 @@ from collections.abc import Callable
 from kdkit.data.examples import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.files import describe
+from kdkit.files import digest
+from kdkit.files import disk_problem
 from kdkit.files import locked
+from kdkit.files import rename
 from kdkit.files import staged
 from kdkit.files import write_text
+from kdkit.reading import read_json
 
 ROWS_PER_STEP = 1024  # augmented together
 SOURCE = ("source_row", "column", "copy")
@@ -111,18 +116,22 @@ def write_augmented(
                 examples, augmenter, unfinished, state, fingerprint,
                 begun or Progress(rows=first), end, columns, in_place, announce,
             )  # fmt: skip
+            _note(state, fingerprint, progress, digest(unfinished))
             # The note first: a file without one would not be known.
-            os.replace(state, _note_of(output))
-            os.replace(unfinished, output)
+            rename(state, _note_of(output))
+            rename(unfinished, output)
             lock.unlink()
-    except OSError as error:
+    except (OSError, RunError) as error:
+        number = disk_problem(error)
+        if number is None:
+            raise
         begun = _begun(unfinished, state, output, fingerprint)
         kept = begun.rows - first if begun else 0
-        raise RunError(
-            f"{output} cannot be written: {error.strerror}. {kept} of "
-            f"{end - first} rows are kept beside it; the same command goes "
-            "on with the others."
-        ) from error
+        kept = (
+            f"{kept} of {end - first} rows are kept beside it; the same "
+            "command goes on with the others."
+        )
+        raise RunError(describe(output, number, kept)) from error
     return progress
 
 
@@ -204,7 +213,7 @@ def join_parts(
                         copies += 1
         progress = Progress(len(examples), copies, partial.stat().st_size)
         whole = {**fingerprint, "texts": _digest(examples)}
-        _note(_note_of(output), whole, progress)
+        _note(_note_of(output), whole, progress, digest(partial))
     for part in parts:
         part.unlink()
         _note_of(part).unlink()
@@ -259,13 +268,20 @@ def check_made_from(file, examples: Examples, fingerprint: dict) -> bool:
                 "it is, or name another file."
             )
         return False
-    noted = json.loads(note.read_text(encoding="utf-8"))["fingerprint"]
+    whole = read_json(note, "a note of kdkit augment", _of_note)
+    noted = whole["fingerprint"]
     wanted = {**fingerprint, "texts": _digest(examples)}
     different = _differences(noted, wanted, set(wanted))
     if different:
         raise UsageError(
             f"{file} was made from something else: {different}. Use what it "
             "was made from, or name another file."
+        )
+    content = whole.get("content")
+    if content is not None and content != digest(pathlib.Path(file)):
+        raise UsageError(
+            f"{file} is damaged: it is not what {note.name} says was written. "
+            "Restore it from a copy, or remove both and make it again."
         )
     return True
 
@@ -301,7 +317,7 @@ def _begun(unfinished, state, output, fingerprint):
     """What an earlier run wrote, if there is any."""
     if not (unfinished.is_file() and state.is_file()):
         return None
-    noted = json.loads(state.read_text(encoding="utf-8"))
+    noted = read_json(state, "a note of kdkit augment", _of_note)
     noted_before = noted["fingerprint"]
     different = _differences(
         noted_before, fingerprint, {*noted_before, *fingerprint}
@@ -311,7 +327,28 @@ def _begun(unfinished, state, output, fingerprint):
             f"{output} was begun with other settings: {different}. Give the "
             f"same ones to go on, or remove {unfinished} and {state}."
         )
-    return Progress(**noted["progress"])
+    progress = Progress(**noted["progress"])
+    if unfinished.stat().st_size < progress.size:
+        raise UsageError(
+            f"{unfinished} is cut off: expected {progress.size} bytes or more. "
+            f"Received: {unfinished.stat().st_size}. Remove it and {state}."
+        )
+    return progress
+
+
+def _of_note(noted):
+    """What is wrong with a note."""
+    progress = noted.get("progress")
+    if not isinstance(noted.get("fingerprint"), dict):
+        return "it has no 'fingerprint'"
+    fields = {field.name for field in dataclasses.fields(Progress)}
+    if not isinstance(progress, dict) or set(progress) != fields:
+        return f"expected {sorted(fields)} in its 'progress'"
+    if not all(
+        type(value) is int and value >= 0 for value in progress.values()
+    ):
+        return "expected numbers in its 'progress'"
+    return None
 
 
 def _differences(first, second, names):
@@ -323,11 +360,13 @@ def _differences(first, second, names):
     )
 
 
-def _note(state, fingerprint, progress):
+def _note(state, fingerprint, progress, content=None):
     """Notes how far the file is, after it was written so far."""
     noted = {
         "fingerprint": fingerprint, "progress": dataclasses.asdict(progress)
     }  # fmt: skip
+    if content is not None:
+        noted["content"] = content  # of a file that is finished
     write_text(state, json.dumps(noted))
 
 

@@ -14,6 +14,7 @@ from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import text_of_run
 from kdkit.errors import UsageError
+from kdkit.files import writing
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.sentence_settings import PairSettings
@@ -182,7 +183,8 @@ def _targets(place, options):
             f"Already there: {', '.join(existing)}. Pass --overwrite to "
             "replace, or --output for another directory."
         )
-    directory.mkdir(parents=True, exist_ok=True)
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     return targets
 
 

@@ -1,13 +1,14 @@
 """How long the rows of a run on text are, where that was not said."""
 
 import dataclasses
-import json
 
 from kdkit.errors import UsageError
 from kdkit.models import model_files
+from kdkit.reading import read_json
 from kdkit.training.run_settings import PretrainSettings
 
 FIELD = "corpus.sequence_length"
+FIELD_OF_MODELS = "max_sequence_length"
 
 
 def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
@@ -50,5 +51,6 @@ def _saved_positions(place):
     file = directory and directory / "config.json"
     if file is None or not file.is_file():
         return None
-    saved = json.loads(file.read_text(encoding="utf-8"))
-    return saved.get("config", {}).get("max_sequence_length")
+    config = read_json(file, "the config of a model").get("config")
+    length = (config if isinstance(config, dict) else {}).get(FIELD_OF_MODELS)
+    return length if isinstance(length, int) else None

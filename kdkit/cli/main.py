@@ -10,6 +10,9 @@ from kdkit.cli import quiet
 from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import printable
+from kdkit.files import describe
+from kdkit.files import disk_problem
 from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
@@ -62,11 +65,9 @@ def main(arguments=None) -> int:
             quiet.import_tensorflow(functools.partial(prepare, options))
         return _module(verb).run(options) or DONE
     except UsageError as error:
-        print(f"kdkit {verb}: {error}", file=sys.stderr)
-        return MISTAKE
+        return _say(verb, error, MISTAKE)
     except RunError as error:
-        print(f"kdkit {verb}: {error}", file=sys.stderr)
-        return FAILED
+        return _say(verb, error, FAILED)
     except KeyboardInterrupt:
         print(
             f"\nkdkit {verb}: stopped. A run goes on after its last finished "
@@ -74,6 +75,22 @@ def main(arguments=None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+    except Exception as error:
+        # Where a library writes by itself, as TensorBoard's writer does.
+        number = disk_problem(error)
+        if number is None:
+            raise
+        place = getattr(error, "filename", None)
+        kept = "What was finished is kept."
+        return _say(
+            verb, describe(place, number, kept, "written or read"), FAILED
+        )
+
+
+def _say(verb, what, status):
+    """Prints what is wrong; returns the exit status."""
+    print(f"kdkit {verb}: {printable(str(what))}", file=sys.stderr)
+    return status
 
 
 def make_verb_parser(verb):

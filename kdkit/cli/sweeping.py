@@ -14,6 +14,7 @@ from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.models import PRESETS
+from kdkit.reading import parse_json
 from kdkit.recipes.searches import SearchStep
 from kdkit.recipes.searches import get_search
 from kdkit.reporting import plot_values
@@ -205,8 +206,8 @@ def _steps(options):
 
 def _parse(text):
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text, object)
+    except UsageError:
         return text
 
 

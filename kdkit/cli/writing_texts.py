@@ -11,11 +11,14 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.writers import beams_of
 from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
-from kdkit.data.corpus import numbered_lines
 from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
+from kdkit.files import rename
 from kdkit.files import write_text
+from kdkit.files import writing
+from kdkit.reading import numbered_lines
+from kdkit.reading import read_json
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 
@@ -103,7 +106,11 @@ def _write(writer, lines, output, made_from):
         print(f"Going on after {len(written)} texts.", flush=True)
     write_text(note, json.dumps(made_from))
     write_text(partial, _text(written))
-    with open(partial, "a", encoding="utf-8") as file:
+    kept = "What was written is kept beside it, and the same command goes on."
+    with (
+        writing(output, kept),
+        open(partial, "a", encoding="utf-8") as file,
+    ):
         for begin in range(len(written), len(lines), LINES_AT_ONCE):
             some = writer(lines[begin : begin + LINES_AT_ONCE])
             file.write(_text(some))
@@ -111,8 +118,9 @@ def _write(writer, lines, output, made_from):
             os.fsync(file.fileno())
             written += some
             print(f"{len(written)} of {len(lines)} texts.", flush=True)
-    os.replace(partial, output)
-    note.unlink()
+    with writing(output, kept):
+        rename(partial, output)
+        note.unlink()
     empty = [number for number, line in enumerate(written, 1) if not line]
     if empty:
         print(
@@ -126,7 +134,7 @@ def _written_before(partial, note, made_from):
     """The whole lines that an earlier call left."""
     if not (partial.is_file() and note.is_file()):
         return []
-    if json.loads(note.read_text(encoding="utf-8")) != made_from:
+    if read_json(note, "a note of kdkit generate") != made_from:
         raise UsageError(
             f"{partial} was begun with another model, text or setting. Remove "
             "it, or name another --output."

@@ -15,10 +15,11 @@ from kdkit.data.encoding import encoded_steps
 from kdkit.data.examples import Examples
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import normalized_rows
-from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
+from kdkit.reading import read_json
 
 INDEX = "index.json"
 COLUMNS = {
@@ -114,22 +115,16 @@ def store_augmented(
     )
     if not _is_stored(directory, made_of, len(chosen)):
         copies = _Copies(file, examples, row_numbers, known)
-        try:
-            _store(
-                itertools.chain(zip(*chosen.texts, strict=True), copies),
-                len(examples.texts),
-                tokenizer,
-                sequence_length,
-                directory,
-                copies,
-                {"file": made_of, "num_labeled": len(chosen)},
-            )
-        except OSError as error:
-            raise RunError(
-                f"The augmented rows cannot be written to {directory}: "
-                f"{error.strerror}. Make room, and give the same command again."
-            ) from error
-    index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
+        _store(
+            itertools.chain(zip(*chosen.texts, strict=True), copies),
+            len(examples.texts),
+            tokenizer,
+            sequence_length,
+            directory,
+            copies,
+            {"file": made_of, "num_labeled": len(chosen)},
+        )
+    index = read_json(directory / INDEX, "the index of augmented rows")
     columns = {
         name: np.memmap(directory / name, dtype=dtype, mode="r")
         if name in MAPPED
@@ -177,11 +172,23 @@ def _is_stored(directory, made_of, num_labeled):
     """Whether the rows of this file are there; without it, those of any."""
     if not (directory / INDEX).is_file():
         return False
-    index = json.loads((directory / INDEX).read_text(encoding="utf-8"))
-    return index["num_labeled"] == num_labeled and made_of in (
-        None,
-        index["file"],
+    try:
+        index = read_json(directory / INDEX, "an index", _of_index)
+        sizes = {name: (directory / name).stat().st_size for name in COLUMNS}
+    except (OSError, UsageError):  # cut off: made again
+        return False
+    return (
+        index["num_labeled"] == num_labeled
+        and made_of in (None, index["file"])
+        and sizes == index["bytes"]
     )
+
+
+def _of_index(index):
+    """What is wrong with an index."""
+    fields = {"file", "num_labeled", "num_truncated", "num_left_out", "bytes"}
+    missing = sorted(fields - set(index))
+    return f"it has no {missing}" if missing else None
 
 
 def _store(
@@ -207,5 +214,6 @@ def _store(
         **made_of,
         "num_truncated": num_truncated,
         "num_left_out": copies.num_left_out,
+        "bytes": {name: (directory / name).stat().st_size for name in COLUMNS},
     }
     write_text(directory / INDEX, json.dumps(index))

@@ -12,6 +12,7 @@ from kdkit.data.problems import raise_missing
 from kdkit.data.problems import raise_problems
 from kdkit.data.problems import read_lines
 from kdkit.data.tokens import TokenExamples
+from kdkit.errors import shortened
 
 TAG_SET = "tags.txt"  # one tag a line
 OUTSIDE = "O"
@@ -89,6 +90,7 @@ class ConllLayout:
 
 def _read(path, known):
     """The words and the tags of each sentence; `known` of `None` takes any."""
+    names = frozenset(known or ())
     problems = []
     sentences = []
     words, tags = [], []
@@ -105,14 +107,14 @@ def _read(path, known):
         if len(columns) < 2:
             problems.append(
                 f"line {number}: expected a word and its tag. Received: "
-                f"{line!r}"
+                f"{shortened(line)}"
             )
             continue
         tag = columns[-1]
-        if known is not None and tag not in known:
+        if known is not None and tag not in names:
             problems.append(
-                f"line {number}: unknown tag. Expected one of {known}. "
-                f"Received: {tag!r}"
+                f"line {number}: unknown tag. Expected one of "
+                f"{shortened(known)}. Received: {shortened(tag)}"
             )
         elif known is None:
             problems += [
@@ -128,4 +130,4 @@ def _not_of_spans(tag):
     """What is wrong with a tag, as a list of texts."""
     if SPAN_TAG.fullmatch(tag):
         return []
-    return [f"expected O or a tag such as B-PER or I-PER. Received: {tag!r}"]
+    return [f"expected O or a tag such as B-PER or I-PER. Received: {shortened(tag)}"]

@@ -1,11 +1,12 @@
 """Running text, one document a line or a row, read as it is needed."""
 
-import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import numbered_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Corpus:
             if not path.is_file():
                 problems.append(f"No such file of text: {path}.")
             elif self.column is not None:
-                with open(path, encoding="utf-8-sig", newline="\n") as lines:
-                    try:
-                        self._column_index(path, lines.readline())
-                    except UsageError as error:
-                        problems.append(str(error))
+                try:
+                    _, header = next(numbered_lines(path), (1, ""))
+                    self._column_index(path, header)
+                except UsageError as error:
+                    problems.append(str(error))
         if problems:
             raise UsageError("\n".join(problems))
 
@@ -107,33 +108,11 @@ class Corpus:
                 yield text
 
     def _column_index(self, path, header):
-        headings = header.removesuffix("\n").removesuffix("\r").split("\t")
+        headings = header.split("\t")
         if self.column not in headings:
             raise UsageError(
                 f"{path}, line 1: expected a header with {self.column!r}. "
-                f"Received: {headings}. Name another column, or none for a "
+                f"Received: {shortened(headings)}. Name another column, or none for a "
                 "file of one text a line."
             )
         return headings.index(self.column)
-
-
-def numbered_lines(path):
-    """Yields line number, from 1, and text of every line."""
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(path, "rb"))
-        except OSError as error:
-            raise UsageError(
-                f"Cannot read {path}: {error.strerror}. Expected a file of "
-                "text."
-            ) from error
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                byte = error.object[error.start]
-                raise UsageError(
-                    f"{path}, line {number}: expected UTF-8. Received: byte "
-                    f"0x{byte:02x}. Convert the file, for example with iconv."
-                ) from error
-            yield number, text.removesuffix("\n").removesuffix("\r")

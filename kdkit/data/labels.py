@@ -1,11 +1,16 @@
 """Labels as they stand in files, to numbers."""
 
+import collections
 import math
 import pathlib
 
 import numpy as np
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import numbered_lines
+
+LARGEST = float(np.finfo("float32").max)
 
 
 def label_parser(words, separator=None):
@@ -36,8 +41,8 @@ def label_parser(words, separator=None):
             return numbers[text.strip()]
         except KeyError:
             raise UsageError(
-                f"unknown label. Expected one of {tuple(words)}. "
-                f"Received: {text!r}"
+                f"unknown label. Expected one of {shortened(words)}. "
+                f"Received: {shortened(text)}"
             ) from None
 
     def parse_words(text):
@@ -58,19 +63,14 @@ def read_label_words(path) -> tuple[str, ...]:
             twice.
     """
     path = pathlib.Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"Cannot read the label set in {path}: {error}. Expected a UTF-8 "
-            "file with one label a line."
-        ) from error
-    words = tuple(line.strip() for line in lines if line.strip())
-    twice = sorted({word for word in words if words.count(word) > 1})
+    lines = numbered_lines(path, "a label set, one label a line")
+    words = tuple(line.strip() for _, line in lines if line.strip())
+    counts = collections.Counter(words)
+    twice = sorted(word for word, count in counts.items() if count > 1)
     if not words or twice:
         raise UsageError(
             f"{path}: expected one label a line, each once. Received: "
-            f"{f'{twice} more than once' if twice else 'none'}."
+            f"{f'{shortened(twice)} more than once' if twice else 'none'}."
         )
     return words
 
@@ -80,6 +80,9 @@ def _parse_score(text):
         score = float(text)
     except ValueError:
         score = math.nan
-    if not math.isfinite(score):
-        raise UsageError(f"expected a number as label. Received: {text!r}")
+    if not abs(score) <= LARGEST:
+        raise UsageError(
+            "expected a number as label, of 32 bits. Received: "
+            f"{shortened(text)}"
+        )
     return score

@@ -14,6 +14,8 @@ from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
 from kdkit.files import staged
 from kdkit.files import write_text
+from kdkit.files import writing
+from kdkit.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenised together
 INDEX, ROWS = "index.json", "rows"
@@ -157,7 +159,8 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
     """Cuts a stream of tokens to windows, and writes each in its frame."""
     directory = pathlib.Path(directory)
     # Written last, so what it says is there.
-    (directory / INDEX).unlink(missing_ok=True)
+    with writing(directory):
+        (directory / INDEX).unlink(missing_ok=True)
     step = about.get("stride", width)
     num_rows = num_texts = 0
     left_over = np.empty(0, "int32")
@@ -203,11 +206,23 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
 
 
 def open_packed(directory) -> PackedCorpus | None:
-    """Returns what `pack` left in a directory; `None` if it did not finish."""
+    """Returns what `pack` left in a directory.
+
+    Args:
+        directory: path, as in `pack`.
+
+    Returns:
+        `PackedCorpus`, or `None` if `pack` did not finish, or what is there is
+        not what it wrote.
+    """
     directory = pathlib.Path(directory)
-    if not (directory / INDEX).is_file():
+    try:
+        index = read_json(directory / INDEX, "an index", _of_index)
+        size = (directory / ROWS).stat().st_size
+    except (OSError, UsageError):
         return None
-    index = json.loads((directory / INDEX).read_text())
+    if size != 4 * index["num_rows"] * index["sequence_length"]:
+        return None
     rows = np.memmap(
         directory / ROWS,
         dtype="int32",
@@ -217,6 +232,16 @@ def open_packed(directory) -> PackedCorpus | None:
     return PackedCorpus(
         rows, index["num_texts"], index.get("stride"), index.get("num_words")
     )
+
+
+def _of_index(index):
+    """What is wrong with an index."""
+    numbers = [
+        index.get(name) for name in ("num_rows", "sequence_length", "num_texts")
+    ]
+    if not all(type(number) is int and number > 0 for number in numbers):
+        return "expected num_rows, sequence_length and num_texts above 0"
+    return None
 
 
 def _tokenised(texts, tokenizer):

@@ -6,10 +6,11 @@ import itertools
 import pathlib
 from collections.abc import Iterator
 
-from kdkit.data.corpus import numbered_lines
 from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import numbered_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +105,7 @@ class ParallelText:
                 if missing:
                     raise UsageError(
                         f"{path}, line 1: expected a header with "
-                        f"{missing}. Received: {cells}. Name other columns."
+                        f"{missing}. Received: {shortened(cells)}. Name other columns."
                     )
                 places = [cells.index(name) for name in self.columns]
                 continue

@@ -13,6 +13,7 @@ from kdkit.data.problems import read_lines
 from kdkit.data.tokens import NO_LABEL
 from kdkit.data.tokens import UNKNOWN
 from kdkit.data.tokens import TokenExamples
+from kdkit.errors import shortened
 
 MARK = "▁"  # U+2581, before and after the polyphone
 FOLDER = "polyphone"
@@ -48,9 +49,10 @@ class PolyphoneLayout:
         self.require(["train"], data_dir)
         rows = self._rows("train", data_dir)
         names = tuple(sorted({reading for _, _, reading in rows}))
+        numbers = {name: number for number, name in enumerate(names)}
         found = collections.defaultdict(set)
         for characters, position, reading in rows:
-            found[characters[position]].add(names.index(reading))
+            found[characters[position]].add(numbers[reading])
         layout = dataclasses.replace(
             self,
             class_names=names,
@@ -160,7 +162,7 @@ def read_polyphones(sentences, readings) -> list[tuple]:
         if len(rest) != 2 or len(rest[0]) != 1:
             problems.append(
                 f"line {number}: expected one character between two {MARK}. "
-                f"Received: {line!r}"
+                f"Received: {shortened(line)}"
             )
         elif not label.strip():
             problems.append(

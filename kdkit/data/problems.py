@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import numbered_lines
 
 MAX_PROBLEMS = 10  # of one file that are spelled out; the rest are counted
+MAX_SIGNS = 600  # of each
 
 
 def raise_problems(path, problems: list[str]) -> None:
@@ -16,7 +19,10 @@ def raise_problems(path, problems: list[str]) -> None:
     """
     if not problems:
         return
-    lines = [f"{path}, {problem}" for problem in problems[:MAX_PROBLEMS]]
+    lines = [
+        f"{path}, {problem[:MAX_SIGNS]}{'...' * (len(problem) > MAX_SIGNS)}"
+        for problem in problems[:MAX_PROBLEMS]
+    ]
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"and {len(problems) - MAX_PROBLEMS} more lines.")
     lines.append("Mend or remove these lines, or fetch the file again.")
@@ -39,7 +45,8 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
         raise UsageError(
             f"{path}, line 1: expected a header with "
             f"{', '.join(map(repr, wanted))}. Missing: "
-            f"{', '.join(map(repr, missing))}. Received: {headings}."
+            f"{', '.join(map(repr, missing))}. Received: "
+            f"{shortened(headings)}."
         )
     return tuple(headings.index(heading) for heading in wanted)
 
@@ -52,28 +59,13 @@ def read_lines(path, what: str) -> list[str]:
         what: string. What the file should hold, for the error.
 
     Raises:
-        UsageError: if the file is missing, empty or not UTF-8.
+        UsageError: if the file is missing, empty or not UTF-8, or a line has
+            more than 16 MiB.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read {path}: {error.strerror}. Expected {what}."
-        ) from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = error.object.count(b"\n", 0, error.start) + 1
-        byte = error.object[error.start]
-        raise UsageError(
-            f"{path}, line {number}: expected UTF-8. Received: byte "
-            f"0x{byte:02x}. Convert the file, for example with iconv."
-        ) from error
-    if not text.strip():
+    lines = [line for _, line in numbered_lines(path, what)]
+    if not any(line.strip() for line in lines):
         raise UsageError(f"{path} is empty. Expected {what}.")
-    # not splitlines: it also breaks at U+0085 and U+2028 within sentences
-    lines = text.removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines]
+    return lines
 
 
 def raise_missing(

@@ -1,7 +1,6 @@
 """RACE: reading comprehension with four options for each question."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterable
 
@@ -12,6 +11,8 @@ from kdkit.data.problems import raise_missing
 from kdkit.data.problems import raise_problems
 from kdkit.data.problems import read_lines
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import parse_json
 
 NUM_OPTIONS = 4
 LETTERS = "ABCD"
@@ -114,11 +115,11 @@ def _read_file(path, is_one_passage, columns):
 def _questions(line):
     """Yields passage, question, options and label from a JSON text."""
     try:
-        passage = json.loads(line)
+        passage = parse_json(line)
         article, questions, all_options, answers = (
             passage[field] for field in FIELDS
         )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (UsageError, KeyError) as error:
         raise UsageError(
             f"expected a JSON object with {', '.join(FIELDS)}. Received: "
             f"{line[:60]!r} ({type(error).__name__}: {error})"
@@ -139,8 +140,9 @@ def _questions(line):
     problems = []
     rows = zip(questions, all_options, answers, strict=True)
     for number, (question, options, answer) in enumerate(rows, start=1):
-        name = f"question {number} of {passage.get('id', 'the passage')!r}"
-        if not isinstance(options, list) or not isinstance(question, str):
+        called = shortened(passage.get("id", "the passage"))
+        name = f"question {number} of {called}"
+        if not isinstance(question, str) or not _are_texts(options):
             problems.append(f"{name} is no text with a list of options")
             continue
         if len(options) != NUM_OPTIONS:
@@ -149,10 +151,16 @@ def _questions(line):
             )
         if answer not in tuple(LETTERS):
             problems.append(
-                f"{name} has the answer {answer!r}, expected one of "
+                f"{name} has the answer {shortened(answer)}, expected one of "
                 f"{', '.join(LETTERS)}"
             )
         if not problems:
             yield article, question, tuple(options), LETTERS.index(answer)
     if problems:
         raise UsageError("; ".join(problems))
+
+
+def _are_texts(options):
+    return isinstance(options, list) and all(
+        isinstance(option, str) for option in options
+    )

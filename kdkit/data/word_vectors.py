@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.errors import UsageError
+from kdkit.reading import numbered_lines
 
 CONTINUES_A_WORD = "##"  # first letters of word pieces inside of words
 BEGINS_A_WORD = ("Ġ", "▁")  # those of byte pairs and sentence pieces
+MAX_DIGITS = 9  # of the width in a header
 
 
 def read_word_vectors(path, words: Sequence[str]):
@@ -43,6 +45,7 @@ def read_word_vectors(path, words: Sequence[str]):
     vectors = found = None
     for number, word, numbers, width in _entries(path):
         if vectors is None:
+            _parse(numbers, width, f"{path}, line {number}")  # of this width
             vectors = np.zeros((len(words), width), "float32")
             found = np.zeros(len(words), bool)
         place = places.get(word)
@@ -118,7 +121,8 @@ def word_vector_width(path) -> int:
 def _parse(numbers, width, where):
     with contextlib.suppress(ValueError):
         if width and len(numbers) == width:
-            vector = np.array(numbers, "float32")
+            with np.errstate(over="ignore"):
+                vector = np.array(numbers, "float64").astype("float32")
             if np.isfinite(vector).all():
                 return vector
     raise UsageError(
@@ -134,7 +138,7 @@ def _entries(path):
     for number, line in _lines(path):
         fields = line.split()
         if width is None and number == 1 and len(fields) == 2:
-            width = int(fields[1]) if fields[1].isdecimal() else None
+            width = _width_in_header(fields[1])
             continue
         if width is None:
             width = len(fields) - 1
@@ -149,15 +153,15 @@ def _entries(path):
         )
 
 
+def _width_in_header(text):
+    """Of what a header says it is, a number that vectors may have."""
+    is_number = text.isdecimal() and len(text) < MAX_DIGITS
+    return int(text) if is_number else None
+
+
 def _lines(path):
-    """Yields number, from 1, and text of every line that is not empty."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read the word vectors in {path}: {error.strerror}. "
-            "Expected a text file such as glove.6B.300d.txt."
-        ) from error
+    """Number, from 1, and text of every line that is not empty."""
+    lines = numbered_lines(
+        path, "a text file such as glove.6B.300d.txt", errors="replace"
+    )
+    return ((number, line) for number, line in lines if line.strip())

@@ -8,11 +8,22 @@ and adds its own.
 """
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 import zipfile
+import zlib
+
+from kdkit.errors import UsageError
+from kdkit.reading import parse_json
+from kdkit.settings import from_dict
 
 ENTRY = "kdkit.json"
+MAX_BYTES = 1 << 16  # of the entry
+# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
+OF_ARCHIVES = (
+    EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +41,9 @@ class Metadata:
             one token at a time. Defaults to `False`.
         reads_sources: bool. Whether that decoder reads a source first, with an
             encoder. Defaults to `False`.
+        size: int or `None`. Bytes of the file before the entry. Defaults to
+            `None`, as in files of earlier versions.
+        sha256: string or `None`. Their digest. Defaults to `None`.
     """
 
     precision: str
@@ -39,19 +53,70 @@ class Metadata:
     rows_per_output: int = 1
     reads_tokens: bool = False
     reads_sources: bool = False
+    size: int | None = None
+    sha256: str | None = None
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
-    """Appends the entry to a file that has none."""
+    """Appends the entry to a file that has none, with its digest.
+
+    Args:
+        path: `pathlib.Path`.
+        metadata: `Metadata` without size and digest.
+    """
+    size = path.stat().st_size
+    metadata = dataclasses.replace(
+        metadata, size=size, sha256=_digest(path, size)
+    )
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(ENTRY, json.dumps(dataclasses.asdict(metadata)))
 
 
 def read(path: pathlib.Path) -> Metadata | None:
-    """Returns the entry, or `None` for a file that is not from kdkit."""
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        if ENTRY not in archive.namelist():
+    """Returns the entry, or `None` for a file that is not from kdkit.
+
+    Args:
+        path: `pathlib.Path`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the entry is none of kdkit's, or what
+            stands before it is not what was written.
+    """
+    try:
+        if not zipfile.is_zipfile(path):
             return None
-        return Metadata(**json.loads(archive.read(ENTRY)))
+        with zipfile.ZipFile(path) as archive:
+            if ENTRY not in archive.namelist():
+                return None
+            info = archive.getinfo(ENTRY)
+            if info.file_size > MAX_BYTES:
+                raise _damaged(path, f"an entry of {info.file_size} bytes")
+            content = archive.read(info)
+    except UsageError:
+        raise
+    except OF_ARCHIVES as error:
+        raise _damaged(path, error or type(error).__name__) from error
+    try:
+        found = from_dict(Metadata, parse_json(content))
+    except UsageError as error:
+        raise _damaged(path, error) from error
+    if found.size is not None and found.sha256 != _digest(path, found.size):
+        raise _damaged(path, "a file with another content than was written")
+    return found
+
+
+def _damaged(path, what):
+    return UsageError(
+        f"{path} is damaged, or its {ENTRY} is not of this version of kdkit. "
+        f"Received: {what}. Restore it from a copy, or export it again."
+    )
+
+
+def _digest(path, size):
+    """Of the first bytes of a file."""
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        while size > 0 and (content := file.read(min(size, 1 << 20))):
+            total.update(content)
+            size -= len(content)
+    return total.hexdigest()

@@ -44,6 +44,7 @@ from kdkit.models.saving import LABELS_FILE
 from kdkit.models.saving import save_encoder
 from kdkit.models.saving import save_labels
 from kdkit.models.saving import save_preset
+from kdkit.models.saving import stored_size
 from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.sentence_pieces import train_sentence_pieces
 from kdkit.models.students import student
@@ -108,6 +109,7 @@ __all__ = [
     "save_preset",
     "save_tokenizer",
     "set_word_vectors",
+    "stored_size",
     "student",
     "train_sentence_pieces",
     "student_config",

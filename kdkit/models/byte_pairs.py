@@ -8,6 +8,10 @@ import keras_hub
 import tokenizers
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.models.trust import loading
+from kdkit.reading import numbered_lines
+from kdkit.reading import read_json
 
 END_OF_TEXT = "<|endoftext|>"
 # A vocabulary's file to that of its merges, by how their names end.
@@ -63,15 +67,36 @@ def read_byte_pairs(file):
             vocabulary has no `<|endoftext|>`.
     """
     file, merges = byte_pair_files(file)
-    vocabulary = json.loads(file.read_text(encoding="utf-8"))
+    vocabulary = read_json(file, "a vocabulary", _of_vocabulary)
     if END_OF_TEXT not in vocabulary:
         raise UsageError(
             f"{file} is no vocabulary of a GPT-2. Expected {END_OF_TEXT!r} "
             "among its tokens."
         )
-    lines = merges.read_text(encoding="utf-8").splitlines()
-    return keras_hub.tokenizers.GPT2Tokenizer(
-        vocabulary, [line for line in lines if not line.startswith("#version")]
+    lines = []
+    for number, line in numbered_lines(merges, "merges, one a line"):
+        if line.startswith("#version") or not line.strip():
+            continue
+        if len(line.split(" ")) != 2:
+            raise UsageError(
+                f"{merges}, line {number}: expected two pieces with a blank "
+                f"between them. Received: {shortened(line)}."
+            )
+        lines.append(line)
+    with loading(file):
+        return keras_hub.tokenizers.GPT2Tokenizer(vocabulary, lines)
+
+
+def _of_vocabulary(vocabulary):
+    """What is wrong with the ids of a vocabulary."""
+    ids = vocabulary.values()
+    if all(type(number) is int for number in ids) and (
+        sorted(ids) == list(range(len(vocabulary)))
+    ):
+        return None
+    return (
+        "expected each id from 0 to the number of its tokens, less one, for "
+        "one token"
     )
 
 

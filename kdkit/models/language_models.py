@@ -22,6 +22,8 @@ from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.trust import check_directory
+from kdkit.models.trust import loading
 
 
 def language_model(backbone):
@@ -134,7 +136,10 @@ def load_language_model(source) -> LoadedModel:
     path = pathlib.Path(source)
     cls = _keras_hub_class(path)
     if cls is not None:
-        model = cls.from_preset(str(find_preset_directory(path)))
+        directory = find_preset_directory(path)
+        check_directory(directory)
+        with loading(directory):
+            model = cls.from_preset(str(directory))
         tokenizer, languages = tokenizer_of(model.preprocessor), (None, None)
         if is_encoder_decoder(model):
             languages = (

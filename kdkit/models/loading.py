@@ -1,13 +1,13 @@
 """Loading models with their tokenizers from where people keep them."""
 
 import dataclasses
-import json
 import pathlib
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
 from kdkit.models.byte_pairs import read_byte_pairs
@@ -21,6 +21,12 @@ from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.tokenizer_pair import load_preset_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
+from kdkit.models.trust import check_archive
+from kdkit.models.trust import check_directory
+from kdkit.models.trust import first_sentence
+from kdkit.models.trust import loading
+from kdkit.models.word_pieces import read_word_pieces
+from kdkit.reading import read_json
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
@@ -31,8 +37,6 @@ WHERE = (
 # Of runs whose models are files: where their tokenizer is.
 TOKENIZER_DIRECTORY = "tokenizer"
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
-
-SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +117,7 @@ def load_encoder(source, load_weights=True):
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
+        check_directory(directory)
         if holds_plain_encoder(directory):
             classifier = _load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
@@ -126,16 +131,10 @@ def load_encoder(source, load_weights=True):
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
             f"No encoder could be loaded from {source!r}: "
-            f"{_first_sentence(error)}. Expected {WHERE}."
+            f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
     _check_family(backbone, source)
     return backbone, tokenizer
-
-
-def _first_sentence(error):
-    """What keras-hub says is wrong, without the list of what there is."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].partition(". ")[0].rstrip(".:")
 
 
 def load_tokenizer(source):
@@ -155,38 +154,21 @@ def load_tokenizer(source):
     """
     path = pathlib.Path(source)
     if path.suffix == ".txt" and path.is_file():
-        return _wordpiece_tokenizer(path)
+        return read_word_pieces(path)
     if path.suffix == ".json":
         return read_byte_pairs(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path)
-    if holds_plain_encoder(path):
-        classifier = keras_hub.models.TextClassifier.from_preset(
-            str(path), load_weights=False
-        )
-        return classifier.preprocessor.tokenizer
+    check_directory(path)
     _check_convertible(path)
-    return load_preset_tokenizer(path)
-
-
-def _wordpiece_tokenizer(path):
-    """A tokenizer from a file of word pieces."""
-    pieces = path.read_text(encoding="utf-8").splitlines()
-    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
-    if missing:
-        raise UsageError(
-            f"{path} is no vocabulary of a BERT. Expected one word piece a "
-            f"line, {', '.join(SPECIAL_PIECES)} among them. Missing: "
-            f"{', '.join(missing)}."
-        )
-    ordinary = set(pieces) - set(SPECIAL_PIECES)
-    is_cased = any(
-        piece != piece.lower()
-        for piece in ordinary
-        if not (piece.startswith("[") and piece.endswith("]"))
-    )
-    return keras_hub.tokenizers.BertTokenizer(pieces, lowercase=not is_cased)
+    with loading(path):
+        if holds_plain_encoder(path):
+            classifier = keras_hub.models.TextClassifier.from_preset(
+                str(path), load_weights=False
+            )
+            return classifier.preprocessor.tokenizer
+        return load_preset_tokenizer(path)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
@@ -240,13 +222,16 @@ def task_class(path: pathlib.Path) -> str:
     """The class of the task model in a preset directory; empty without one."""
     if not (path / "task.json").is_file():
         return ""
-    return json.loads((path / "task.json").read_text())["class_name"]
+    task = read_json(path / "task.json", "the config of a model")
+    return str(task.get("class_name", ""))
 
 
 def _load_keras_file(path):
     if not path.is_file():
         raise UsageError(f"No such file: {path}. Expected {WHERE}.")
-    model = keras.models.load_model(path, compile=False)
+    check_archive(path)
+    with loading(path):
+        model = keras.models.load_model(path, compile=False, safe_mode=True)
     preprocessor = getattr(model, "preprocessor", None)
     tokenizer = getattr(preprocessor, "tokenizer", None)
     if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
@@ -256,13 +241,19 @@ def _load_keras_file(path):
 
 def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
+    check_directory(path)
     if task_class(path).endswith("TextClassifier"):
         return _load_task(str(path))
     _check_convertible(path)
     if (path / HEAD_FILE).is_file():
-        backbone, tokenizer = _load_backbone(str(path))
-        head_model = keras.models.load_model(path / HEAD_FILE, compile=False)
-        return LoadedModel(join(backbone, head_model), tokenizer, True)
+        check_archive(path / HEAD_FILE)
+        with loading(path):
+            backbone, tokenizer = _load_backbone(str(path))
+            head_model = keras.models.load_model(
+                path / HEAD_FILE, compile=False, safe_mode=True
+            )
+            model = join(backbone, head_model)
+        return LoadedModel(model, tokenizer, True)
     try:
         return _put_head_on(str(path), head)
     except UsageError:
@@ -270,7 +261,7 @@ def _load_directory(path, head):
     except Exception as error:  # keras-hub raises many kinds
         raise UsageError(
             f"keras-hub could not load the encoder in {path} with its "
-            f"tokenizer: {_first_sentence(error)}. Expected {WHERE}. "
+            f"tokenizer: {first_sentence(error)}. Expected {WHERE}. "
             "Received a directory with: "
             f"{sorted(item.name for item in path.iterdir())}."
         ) from error
@@ -285,17 +276,18 @@ def _load_named_preset(name, head):
         raise UsageError(
             f"No model {name!r}: there is no such file or directory, and "
             "keras-hub could not load a preset of this name: "
-            f"{_first_sentence(error)}. "
+            f"{first_sentence(error)}. "
             f"Expected {WHERE}."
         ) from error
 
 
 def _load_task(source):
     """Loads a keras-hub task model with its head."""
-    model = keras_hub.models.TextClassifier.from_preset(source)
-    tokenizer = getattr(model.preprocessor, "tokenizer", None)
-    model.preprocessor = None
-    model = without_plain_encoder(model)
+    with loading(source):
+        model = keras_hub.models.TextClassifier.from_preset(source)
+        tokenizer = getattr(model.preprocessor, "tokenizer", None)
+        model.preprocessor = None
+        model = without_plain_encoder(model)
     _check_family(model.backbone, source)
     return LoadedModel(model, tokenizer, has_trained_head=True)
 
@@ -325,7 +317,7 @@ def _check_family(backbone, source):
 
 def _check_convertible(path):
     """Refuses Hugging Face checkpoints that keras-hub cannot convert."""
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    config = read_json(path / "config.json", "the config of a model")
     if "registered_name" in config or "model_type" not in config:
         return
     expected = {
@@ -333,11 +325,11 @@ def _check_convertible(path):
         for family in ALL_FAMILIES.values()
         if family.hugging_face_type
     }
-    if config["model_type"] not in expected:
+    if str(config["model_type"]) not in expected:
         raise UsageError(
             f"{path} holds a Hugging Face checkpoint of type "
-            f"{config['model_type']!r}, which keras-hub does not convert to "
-            f"an encoder of a known family. Expected one of "
+            f"{shortened(config['model_type'])}, which keras-hub does not "
+            "convert to an encoder of a known family. Expected one of "
             f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
             "one."
         )
@@ -359,11 +351,19 @@ def _check_head(model, head, source):
         )
 
 
+def _names_are_texts(labels):
+    names = labels.get("classes")
+    if isinstance(names, list) and all(isinstance(one, str) for one in names):
+        return None
+    return "expected a list of names as 'classes'"
+
+
 def _check_class_names(file, head):
     """Refuses a model whose logits stand for something else."""
     if head.class_names is None or not file.is_file():
         return
-    received = json.loads(file.read_text(encoding="utf-8"))["classes"]
+    received = read_json(file, "the names of classes", _names_are_texts)
+    received = received["classes"]
     if received != list(head.class_names):
         different = [
             f"{number}: {theirs!r}, here {ours!r}"

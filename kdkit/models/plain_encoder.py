@@ -6,10 +6,10 @@ around a plain Keras model as they are. So the backbone is saved as the only
 layer of a plain model, and taken out of it after loading.
 """
 
-import json
-
 import keras
 import keras_hub
+
+from kdkit.reading import read_json
 
 
 def needs_plain_encoder(classifier) -> bool:
@@ -41,7 +41,7 @@ def without_plain_encoder(classifier):
 
 def holds_plain_encoder(path) -> bool:
     """Whether the preset in a directory was saved in this way."""
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    config = read_json(path / "config.json", "the config of a model")
     return config.get("registered_name") == "Functional"
 
 

@@ -1,8 +1,10 @@
 """Saving classifiers so that they load where kdkit is not installed."""
 
 import json
+import math
 import pathlib
 
+from kdkit.files import write_text
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_model_of
 from kdkit.models.plain_encoder import needs_plain_encoder
@@ -11,6 +13,7 @@ from kdkit.models.tokens import family_tokenizer
 
 HEAD_FILE = "head.keras"  # beside the encoder's preset files
 LABELS_FILE = "labels.json"  # what the logits stand for
+SLACK = 1 << 18  # bytes of configs
 
 
 def save_preset(model, tokenizer, path, sequence_length, head=None):
@@ -86,6 +89,19 @@ def _save_task(model, tokenizer, path, sequence_length):
     copy.save_to_preset(str(path))
 
 
+def stored_size(model) -> int:
+    """Returns how many bytes the files of a model need, and a little more.
+
+    Args:
+        model: `keras.Model`. Its optimizer counts, if it has one.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *getattr(optimizer, "variables", ())]
+    numbers = sum(math.prod(variable.shape) for variable in variables)
+    # Of 4 bytes; HDF5 keeps a page or less of each variable's name and shape.
+    return 4 * numbers + 4096 * len(variables) + SLACK
+
+
 def save_labels(head, file) -> None:
     """Writes what the logits of a head stand for, where they have names."""
     if head.class_names is None:
@@ -97,4 +113,4 @@ def save_labels(head, file) -> None:
             for piece, classes in head.candidates.items()
         }
     text = json.dumps(labels, ensure_ascii=False, indent=1)
-    file.write_text(f"{text}\n", encoding="utf-8")
+    write_text(pathlib.Path(file), f"{text}\n")

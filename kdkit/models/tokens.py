@@ -13,6 +13,9 @@ from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
+from kdkit.models.trust import check_directory
+from kdkit.models.trust import loading
+from kdkit.reading import read_json
 
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
@@ -196,7 +199,9 @@ def load_saved_tokenizer(directory):
         return TokenizerPair(
             *(load_saved_tokenizer(directory / side) for side in SIDES)
         )
-    text = (directory / CONFIG_FILE).read_text(encoding="utf-8")
-    tokenizer = keras.saving.deserialize_keras_object(json.loads(text))
-    tokenizer.load_assets(str(directory))
+    check_directory(directory)
+    config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
+    with loading(directory):
+        tokenizer = keras.saving.deserialize_keras_object(config)
+        tokenizer.load_assets(str(directory))
     return tokenizer

@@ -37,6 +37,7 @@ _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # names of runs are texts, also with a $
     "text.color": COLORS["ink"],
     "axes.edgecolor": COLORS["muted"],
     "axes.labelcolor": COLORS["muted"],

@@ -1,16 +1,21 @@
 """Reading what a run directory says about its run: config and events."""
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
 
 from kdkit.errors import UsageError
+from kdkit.errors import printable
+from kdkit.reading import json_lines
+from kdkit.reading import read_json
+from kdkit.reporting.event_fields import is_event
+from kdkit.reporting.event_fields import problem_of_settings
 
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
+MAX_REMARKS = 10  # on lines that are no events
 ARMS = ("teacher", "control", "student")
 # What a run on text calls the model that it trains.
 _LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
@@ -182,47 +187,44 @@ def _read_config(run_dir):
             f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
             "`kdkit distill`, `train-teacher` or `pretrain`."
         )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(
-            f"{str(path)!r} is damaged. Expected one JSON object. Received: "
-            f"text that stops being JSON ({error}). Restore the file from a "
-            "copy, or run again in a new run directory."
-        ) from error
-    if not isinstance(config, dict):
-        raise UsageError(
-            f"{str(path)!r} is damaged. Expected one JSON object. Received: "
-            f"a JSON {type(config).__name__}. Restore the file from a copy, "
-            "or run again in a new run directory."
-        )
-    return config
+    return _shown(read_json(path, "the settings of a run", problem_of_settings))
 
 
 def _read_events(path):
     if not path.is_file():
         return (), (f"There is no {EVENTS_FILE}: nothing was run yet.",)
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     events = []
-    remarks = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if isinstance(event, dict) and "event" in event:
-            events.append(event)
-        elif number == len(lines):
-            remarks.append(
-                f"The last line of {EVENTS_FILE} is cut off and was left out."
-            )
+    left_out = []
+    number = 0
+    for number, event in json_lines(path):
+        if event is not None and is_event(event):
+            events.append(_shown(event))
         else:
-            remarks.append(
-                f"Line {number} of {EVENTS_FILE} is no event and was left out."
-            )
+            left_out.append(number)
+    remarks = [
+        f"Line {line} of {EVENTS_FILE} is no event and was left out."
+        for line in left_out[:MAX_REMARKS]
+    ]
+    if len(left_out) > MAX_REMARKS:
+        remarks.append(
+            f"So were {len(left_out) - MAX_REMARKS} more lines of it."
+        )
+    elif left_out and left_out[-1] == number:
+        remarks[-1] = (
+            f"The last line of {EVENTS_FILE} is cut off and was left out."
+        )
     return tuple(events), tuple(remarks)
+
+
+def _shown(value):
+    """A value whose texts a terminal shows and does not obey."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _shown(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_shown(entry) for entry in value]
+    return value
 
 
 def _find_run(teacher):

@@ -12,6 +12,10 @@ import numpy as np
 
 from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
+from kdkit.files import describe
+from kdkit.files import disk_problem
+from kdkit.files import rename
+from kdkit.files import writing
 from kdkit.taps import Entry
 from kdkit.teacher_cache.filling import Filling
 from kdkit.teacher_cache.filling import make_run
@@ -164,10 +168,9 @@ class TeacherCache:
                 shards = index.read()["shards"]
                 for shard in shards:
                     entries = index.take_out(shard)
-                    os.replace(
-                        directory / shard["file"],
-                        self.directory / shard["file"],
-                    )
+                    file = self.directory / shard["file"]
+                    with writing(file):
+                        rename(directory / shard["file"], file)
                     self._index.add(shard, entries)
             # The directory stays: a process may be about to go on in it.
             if shards:
@@ -212,12 +215,14 @@ class TeacherCache:
         )
         try:
             self._write(filling, keys)
-        except OSError as error:
-            raise RunError(
-                f"The cache in {self.directory} cannot be written: "
-                f"{error.strerror}. What is there is kept; the same command "
-                "goes on with the rest."
-            ) from error
+        except (OSError, RunError) as error:
+            number = disk_problem(error)
+            if number is None:
+                raise
+            kept = (
+                "What is there is kept; the same command goes on with the rest."
+            )
+            raise RunError(describe(self.directory, number, kept)) from error
 
     def _write(self, filling, keys):
         started, told, done = time.monotonic(), time.monotonic(), 0

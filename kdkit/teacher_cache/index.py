@@ -3,15 +3,23 @@
 import contextlib
 import json
 import pathlib
+import re
 import shutil
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.files import digest
 from kdkit.files import locked
 from kdkit.files import write_text
+from kdkit.files import writing
+from kdkit.reading import read_json
+from kdkit.taps import LENGTH
 
 INDEX = "index.json"
 FORMAT = 2
+FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # as write_shard names them
+TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
+SUMS = ("largest_error", "squared_errors", "squares")
 
 
 class Index:
@@ -45,7 +53,7 @@ class Index:
             return {
                 "fingerprint": self._fingerprint, "entries": {}, "shards": []
             }  # fmt: skip
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path, "the index of a cache", _of_index)
 
     def add(self, shard: dict, entries: dict) -> None:
         """Adds a finished file, and says of its entries what is known.
@@ -113,7 +121,8 @@ class Index:
             known = {shard["file"] for shard in self.read()["shards"]}
             for path in self.directory.glob("*.arrow"):
                 if path.name not in known:
-                    path.unlink()
+                    with writing(path):
+                        path.unlink()
             for path in self.directory.glob(".*.arrow-*"):
                 shutil.rmtree(path, ignore_errors=True)
             yield
@@ -139,7 +148,8 @@ class Index:
                 ]
                 self._write(index)
             for file in damaged:
-                (self.directory / file).unlink(missing_ok=True)
+                with writing(self.directory / file):
+                    (self.directory / file).unlink(missing_ok=True)
         return damaged
 
     def _check(self):
@@ -163,3 +173,33 @@ class Index:
     def _locked(self, what="index"):
         """Waits for others that do the same."""
         return locked(self.directory / f".{what}.lock")
+
+
+def _of_index(index):
+    """What is wrong with an index: names of files lead nowhere else."""
+    fields = {"fingerprint": dict, "entries": dict, "shards": list}
+    for name, kind in fields.items():
+        if not isinstance(index.get(name), kind):
+            return f"expected a JSON {kind.__name__} as its {name!r}"
+    for shard in index["shards"]:
+        file = shard.get("file") if isinstance(shard, dict) else None
+        if not isinstance(file, str) or not FILE.fullmatch(file):
+            return f"{shortened(file)} is no name of a file of a cache"
+        for name, kind in TYPES.items():
+            if type(shard.get(name)) is not kind:
+                return f"expected a {kind.__name__} as {name!r} of {file}"
+        if not all(isinstance(name, str) for name in shard["entries"]):
+            return f"expected names as 'entries' of {file}"
+    for name, known in index["entries"].items():
+        if not isinstance(known, dict) or not _is_shape(known.get("shape")):
+            return f"expected sizes as 'shape' of {shortened(name)}"
+        if not all(isinstance(known.get(one), int | float) for one in SUMS):
+            return f"expected numbers as {', '.join(SUMS)} of {shortened(name)}"
+    return None
+
+
+def _is_shape(shape):
+    return isinstance(shape, list) and all(
+        size == LENGTH or (type(size) is int and 0 < size < 1 << 31)
+        for size in shape
+    )

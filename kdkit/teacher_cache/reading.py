@@ -5,9 +5,11 @@ import math
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.errors import RunError
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
+from kdkit.teacher_cache.precision import packed_size
 from kdkit.teacher_cache.precision import unpack
 
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays that begin elsewhere
@@ -62,6 +64,7 @@ class CachedOutputs:
         features = {}
         for entry, shape in self._shapes.items():
             numbers = rows if entry.is_of_rows else sequences
+            self._check_size(entry, shape, numbers[:1])
             batch = _aligned_zeros((len(numbers), *sizes(shape, padded_length)))
             for one, number in zip(batch, numbers, strict=True):
                 shard, row = self._places[entry][number]
@@ -74,6 +77,22 @@ class CachedOutputs:
                 one[tuple(map(slice, real))] = values.reshape(real)
             features[entry.name] = batch
         return features
+
+    def _check_size(self, entry, shape, numbers):
+        """That what is kept is of the shape, before there is room for it."""
+        for number in numbers:
+            shard, row = self._places[entry][number]
+            length = int(self._encoded.lengths[number])
+            expected = packed_size(
+                math.prod(sizes(shape, length)), self._precision
+            )
+            received = len(self._columns[entry, shard](row))
+            if received != expected:
+                raise RunError(
+                    f"The index of the cache is damaged: {entry.name} has the "
+                    f"shape {list(shape)}, of {expected} bytes. Received: "
+                    f"{received}. Remove the cache, and make it again."
+                )
 
 
 def _aligned_zeros(shape):

@@ -6,11 +6,14 @@ import uuid
 import numpy as np
 import pyarrow as pa
 
+from kdkit.errors import RunError
+from kdkit.errors import shortened
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.teacher_cache.keys import KEY_BYTES
 
 KEY = "key"
+LARGE = pa.large_binary()
 
 
 def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
@@ -27,7 +30,7 @@ def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
     """
     arrays = {KEY: pa.array(keys, pa.binary(KEY_BYTES))}
     for name, values in columns.items():
-        arrays[name] = pa.array(values, pa.large_binary())
+        arrays[name] = pa.array(values, LARGE)
     table = pa.table(arrays)
     path = directory / f"{uuid.uuid4().hex}.arrow"
     with (
@@ -53,22 +56,51 @@ class Shard:
     """
 
     def __init__(self, path):
-        with pa.memory_map(str(path)) as source:
-            batches = pa.ipc.open_file(source)
-            (self._batch,) = (
-                batches.get_batch(number)
-                for number in range(batches.num_record_batches)
-            )
+        self.path = path
+        try:
+            with pa.memory_map(str(path)) as source:
+                batches = pa.ipc.open_file(source)
+                (self._batch,) = (
+                    batches.get_batch(number)
+                    for number in range(batches.num_record_batches)
+                )
+            self._batch.validate(full=True)  # that offsets lie within
+            names = self._batch.schema.names
+            if len(set(names)) < len(names):
+                raise ValueError("a column twice")
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._damaged(error) from error
+        if KEY not in names:
+            raise self._damaged(f"no column {KEY!r}")
+        for name in names:
+            kind = pa.binary(KEY_BYTES) if name == KEY else LARGE
+            column = self._batch.column(name)
+            if column.type != kind or column.null_count:
+                raise self._damaged(
+                    f"a column {shortened(name)} that is no {kind}"
+                )
+
+    def _damaged(self, what):
+        return RunError(
+            f"{self.path} is damaged or no file of a cache: {what}. Remove it: "
+            "what it held is run again."
+        )
 
     @property
     def keys(self) -> np.ndarray:
         """The keys of the rows, `uint64` of shape `(rows, 2)`."""
+        rows = self._batch.num_rows
+        if not rows:
+            return np.empty((0, 2), "uint64")
         content = self._batch.column(KEY).buffers()[1]
-        return np.frombuffer(content, "uint64").reshape(-1, 2)
+        return np.frombuffer(content, "uint64", 2 * rows).reshape(-1, 2)
 
     def column(self, name):
         """Returns a function from a row's number to its bytes of an entry."""
+        if name not in self._batch.schema.names:
+            raise self._damaged(f"no column {shortened(name)}")
         _, starts, content = self._batch.column(name).buffers()
-        starts = np.frombuffer(starts, "int64")
+        rows = self._batch.num_rows
+        starts = np.frombuffer(starts, "int64", rows + 1 if rows else 0)
         content = np.frombuffer(content, "uint8")
         return lambda row: content[starts[row] : starts[row + 1]]

@@ -21,6 +21,7 @@ from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.files import digest
+from kdkit.reading import numbered_lines
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import AugmentSettings
 
@@ -238,14 +239,8 @@ def _load_model(place):
 def _stop_words(file):
     if file is None:
         return default_stop_words()
-    try:
-        text = pathlib.Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read the stop words in {file}: {error.strerror}. Expected "
-            "one word a line."
-        ) from error
-    return frozenset(text.lower().split())
+    lines = numbered_lines(file, "stop words, one word a line")
+    return frozenset(word for _, line in lines for word in line.lower().split())
 
 
 def _vector_neighbors(settings):

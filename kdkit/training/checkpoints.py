@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 
 import keras
 
+from kdkit.files import flush
+from kdkit.files import rename
+from kdkit.files import reserve
+from kdkit.files import writing
+from kdkit.models import stored_size
 from kdkit.settings import to_dict
 from kdkit.training.run_directory import write_json
 
@@ -118,10 +122,15 @@ class StageCheckpoints:
         return self._directory / f"{name}.weights.h5"
 
     def _save(self, model, name):
-        self._directory.mkdir(parents=True, exist_ok=True)
-        temporary = self._directory / "unfinished.weights.h5"
-        model.save_weights(temporary, overwrite=True)
-        os.replace(temporary, self._file(name))
+        with writing(self._file(name), "The epochs before are kept."):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            temporary = self._directory / "unfinished.weights.h5"
+            temporary.unlink(missing_ok=True)
+            # HDF5 ends the process where the disk fills up.
+            reserve(self._directory, stored_size(model))
+            model.save_weights(temporary, overwrite=True)
+            flush(temporary)
+            rename(temporary, self._file(name))
 
     def _write_state(self):
         write_json(self._directory / STATE, to_dict(self.state))

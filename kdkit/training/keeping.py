@@ -31,7 +31,7 @@ def keep_model(
     if models.has_encoder(model):
         path = run.path / arm
         if not path.exists():
-            with staged(path) as partial:
+            with staged(path, models.stored_size(model)) as partial:
                 models.save_preset(
                     model, tokenizer, partial, sequence_length, head
                 )
@@ -46,5 +46,5 @@ def keep_model(
         # A copy, since what is saved of a compiled model has its optimiser.
         copy = keras.models.clone_model(model)
         copy.set_weights(model.get_weights())
-        with staged(file) as partial:
+        with staged(file, models.stored_size(copy)) as partial:
             copy.save(partial)

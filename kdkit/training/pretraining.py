@@ -92,7 +92,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
             best = arm.run(run, settings.stages)
         path = run.path / name
         if not (run.is_read_only or path.exists()):
-            with staged(path) as partial:
+            with staged(path, models.stored_size(model)) as partial:
                 model = models.in_policy(model, "float32")
                 if has_head:
                     models.save_language_model(

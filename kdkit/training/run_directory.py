@@ -7,8 +7,12 @@ import time
 
 from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
+from kdkit.files import append_line
 from kdkit.files import locked
 from kdkit.files import write_text
+from kdkit.files import writing
+from kdkit.reading import json_lines
+from kdkit.reading import read_json
 from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
@@ -49,19 +53,17 @@ class RunDirectory:
         if self.is_read_only:
             return
         line = json.dumps({"event": event, "time": time.time(), **fields})
-        with open(self.path / EVENTS, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_line(self.path / EVENTS, line)
 
     def events(self, event: str | None = None) -> list[dict]:
         """Returns the logged events, all or those of one kind."""
         path = self.path / EVENTS
         if not path.exists():
             return []
-        found = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            # A line that was cut off by a crash is not an event.
-            with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
+        # A line that was cut off by a crash is not an event.
+        found = [
+            entry for _, entry in json_lines(path) if entry and "event" in entry
+        ]
         return [entry for entry in found if event in (None, entry["event"])]
 
     def keep_events(self, wanted) -> None:
@@ -129,7 +131,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
                 f"{path} is not a run directory and not empty. Expected a new "
                 f"or empty directory. Received one with: {strangers[:5]}."
             )
-    path.mkdir(parents=True, exist_ok=True)
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
     busy = (
         f"Another process is working on the run in {path}. Wait for it, or "
         "choose another --run-dir."
@@ -150,13 +153,7 @@ def read_config(path) -> dict:
     """Returns the settings in a run directory, or in a JSON file of them."""
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise UsageError(
-            f"Cannot read the settings in {file}: {error}. Expected a run "
-            "directory or its config.json."
-        ) from error
+    config = read_json(file, "the settings of a run, its config.json")
     config.pop(PROVENANCE, None)
     return config
 

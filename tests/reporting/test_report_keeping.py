@@ -46,7 +46,7 @@ def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
         "text": ["../beside/corpus.txt"],
     }
     run = make_run("run", settings)
-    run.log("export", file="/mnt/somewhere/exports/student.tflite")
+    run.export("student", "fp32", file="/mnt/somewhere/exports/student.tflite")
     (kept,) = keep_records(records_of(run), tmp_path / "kept")
     config = json.loads((kept / "config.json").read_text())
     assert config == {

@@ -108,7 +108,7 @@ def test_read_run_refuses_the_directory_of_a_model(tmp_path):
 def test_read_run_refuses_a_damaged_config(make_run, text):
     run = make_run("run", {})
     (run.run_dir / "config.json").write_text(text)
-    with pytest.raises(UsageError, match="config.json' is damaged"):
+    with pytest.raises(UsageError, match="config.json is damaged"):
         read_run(run.run_dir)
 
 

@@ -1,0 +1,394 @@
+"""Every reader of outside input, as a function of bytes in a folder.
+
+Whatever the bytes are, a reader gives a value or raises `UsageError` or
+`RunError`. Anything else is a find. A file of several parts has them apart by
+`PART`.
+"""
+
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+
+from kdkit import data
+from kdkit.data.conll import ConllLayout
+from kdkit.data.copies import read_copies
+from kdkit.data.labels import read_label_words
+from kdkit.data.packing import open_packed
+from kdkit.data.parallel import ParallelText
+from kdkit.data.polyphones import PolyphoneLayout
+from kdkit.data.race import RaceLayout
+from kdkit.data.tables import TableLayout
+from kdkit.data.tables import read_table
+from kdkit.data.unlabeled import read_unlabeled
+from kdkit.data.word_vectors import read_all_word_vectors
+from kdkit.data.word_vectors import read_word_vectors
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.models import trust
+from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.heads import Head
+from kdkit.models.loading import _check_class_names
+from kdkit.models.word_pieces import read_word_pieces
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.reporting import group_by_seed
+from kdkit.reporting import markdown_overview
+from kdkit.reporting import markdown_results
+from kdkit.reporting import read_run
+from kdkit.reporting.html import render_report
+from kdkit.settings import from_dict
+from kdkit.settings import override
+from kdkit.settings import to_dict
+from kdkit.teacher_cache.index import Index
+from kdkit.teacher_cache.shards import KEY
+from kdkit.teacher_cache.shards import Shard
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import read_config
+
+PART = b"\n=====\n"
+SMOKE = smoke.distillation(RECIPES["tinybert"])
+LAYOUTS = {
+    b"c": TableLayout("T", ("sentence",), "label", ("0", "1")),
+    b"p": TableLayout("T", ("a", "b"), "score", None, joins_broken_rows=True),
+    b"h": TableLayout(
+        "T", (3,), 1, ("0", "1"), has_header=False, num_columns=4
+    ),
+    b"m": TableLayout("T", ("text",), "labels", ("joy", "fear"), ","),
+}
+
+
+def _write(folder, name, content):
+    path = pathlib.Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def _parts(content, count):
+    found = content.split(PART, count - 1)
+    return [*found, *[b""] * (count - len(found))]
+
+
+def table(content, folder):
+    layout = LAYOUTS.get(content[:1], LAYOUTS[b"c"])
+    read_table(_write(folder, "train.tsv", content[1:]), layout)
+
+
+def conll(content, folder):
+    train, tags = _parts(content, 2)
+    _write(folder, "T/train.txt", train)
+    if tags:
+        _write(folder, "T/tags.txt", tags)
+    ConllLayout("T").for_data(folder).read("train", folder)
+
+
+def polyphone(content, folder):
+    sentences, readings = _parts(content, 2)
+    _write(folder, "polyphone/train.sent", sentences)
+    _write(folder, "polyphone/train.lb", readings)
+    PolyphoneLayout().for_data(folder).read("train", folder)
+
+
+def race(content, folder):
+    _write(folder, "race_middle/train_middle.jsonl", content)
+    RaceLayout(("middle",)).read("train", folder)
+
+
+def corpus(content, folder):
+    path = _write(folder, "text.txt", content[1:])
+    ways = {b"c": {"column": "text"}, b"o": {"one_document": True}}
+    text = data.Corpus((str(path),), **ways.get(content[:1], {}))
+    text.check()
+    text.num_words()
+
+
+def parallel(content, folder):
+    first, second = _parts(content[1:], 2)
+    files = (
+        str(_write(folder, "a.txt", first)),
+        str(_write(folder, "b.txt", second)),
+    )
+    if content[:1] == b"t":
+        ParallelText(files[:1], ("en", "de")).check()
+    else:
+        ParallelText(files).check()
+
+
+def unlabeled(content, folder):
+    path = _write(folder, "more.tsv", content[1:])
+    columns = ("text",) if content[:1] == b"c" else ()
+    read_unlabeled([path], columns, 1)
+
+
+def copies(content, folder):
+    list(read_copies(_write(folder, "copies.tsv", content), 1, 10))
+
+
+def label_words(content, folder):
+    read_label_words(_write(folder, "labels.txt", content))
+
+
+def word_vectors(content, folder):
+    path = _write(folder, "glove.txt", content)
+    read_all_word_vectors(path)
+    read_word_vectors(path, ["the", "a"])
+    data.word_vector_width(path)
+
+
+def word_pieces(content, folder):
+    read_word_pieces(_write(folder, "vocab.txt", content))
+
+
+def byte_pairs(content, folder):
+    vocabulary, merges = _parts(content, 2)
+    _write(folder, "merges.txt", merges)
+    read_byte_pairs(_write(folder, "vocab.json", vocabulary))
+
+
+def class_names(content, folder):
+    path = _write(folder, "labels.json", content)
+    _check_class_names(path, Head("sequence", 2, ("bad", "good")))
+
+
+def settings(content, folder):
+    config, *assignments = content.split(PART)
+    file = _write(folder, "config.json", config)
+    if config:
+        from_dict(type(SMOKE), read_config(file))
+    override(SMOKE, [text.decode("utf-8", "replace") for text in assignments])
+
+
+def run(content, folder):
+    config, events = _parts(content, 2)
+    _write(folder, "config.json", config)
+    _write(folder, "metrics.jsonl", events)
+    RunDirectory(pathlib.Path(folder)).events("epoch")
+    records = read_run(folder)
+    render_report(records)
+    markdown_results([records])
+    markdown_overview(group_by_seed([records]))
+
+
+def cache_index(content, folder):
+    _write(folder, "index.json", content)
+    index = Index(pathlib.Path(folder), {"teacher": "a"})
+    index.drop_damaged()
+    index.read()
+
+
+def cache_file(content, folder):
+    shard = Shard(_write(folder, "file.arrow", content))
+    shard.keys.sum()
+    read = shard.column("logits")
+    for row in range(len(shard.keys)):
+        read(row).sum()
+
+
+def packed(content, folder):
+    index, rows = _parts(content, 2)
+    _write(folder, "index.json", index)
+    _write(folder, "rows", rows)
+    found = open_packed(folder)
+    if found is not None:
+        found.rows.sum()
+
+
+def file_entry(content, folder):
+    metadata.read(_write(folder, "model.tflite", content))
+
+
+def model_config(content, folder):
+    name, config = _parts(content, 2)
+    known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
+    _write(folder, known.get(name, "config.json"), config)
+    trust.check_directory(pathlib.Path(folder))
+
+
+def archive(content, folder):
+    trust.check_archive(_write(folder, "model.keras", content))
+
+
+def _json(value):
+    return json.dumps(value).encode()
+
+
+def _arrow():
+    table = pa.table(
+        {
+            KEY: pa.array([b"0" * 16, b"1" * 16], pa.binary(16)),
+            "logits": pa.array([b"1234", b"5678"], pa.large_binary()),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _zip(members):
+    path = pathlib.Path("/tmp", f"seed-{id(members)}.zip")
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def _events():
+    where = {"arm": "student", "stage": "prediction_layer", "epoch": 1}
+    events = [
+        {"event": "model", "arm": "student", "parameters": 10, "name": "s"},
+        {"event": "epoch", **where, "step": 1, "seconds": 1.0,
+         "logs": {"loss": 0.5, "val_accuracy": 0.5, "learning_rate": 0.1}},
+        {"event": "evaluation", **where, "split": "dev", "examples": 2,
+         "metrics": {"accuracy": 0.5}, "agreement": {"same_top_class": 1.0}},
+        {"event": "evaluation", "arm": "teacher", "stage": None, "epoch": None,
+         "split": "dev", "metrics": {"accuracy": 0.75}},
+        {"event": "stage_finished", "arm": "student", "seconds": 1.0,
+         "stage": "prediction_layer"},
+        {"event": "export", "arm": "student", "file": "exports/s.tflite",
+         "format": "litert", "precision": "fp32", "size_bytes": 10,
+         "max_abs_difference": 1e-7, "same_top_class": 1.0,
+         "metrics": {"accuracy": 0.5}, "examples": 2, "sequence_length": 8},
+        {"event": "latency", "file": "exports/s.tflite", "threads": 1,
+         "batch_size": 1, "sequence_length": 8, "median_ms": 1.0,
+         "p95_ms": 1.5, "runs": 10},
+        {"event": "unlabeled", "rows": 2, "dropped": 1, "per_labeled": 1.0,
+         "compared_with": ["dev"]},
+        {"event": "augmented", "rows": 2, "rows_of_epoch": 4, "copies": 2,
+         "left_out": 0},
+        {"event": "measurement", "arm": "student", "corpus": ["t.txt"],
+         "sequence_length": 8, "stride": 4, "metrics": {"perplexity": 9.0}},
+        {"event": "run_finished", "seconds": 1.0, "best": {"student": {
+            "stage": "prediction_layer", "epoch": 1, "split": "dev",
+            "metrics": {"accuracy": 0.5}, "averaged_epochs": []}}},
+    ]  # fmt: skip
+    lines = [
+        json.dumps({"time": 1e9 + number, **event})
+        for number, event in enumerate(events)
+    ]
+    return "\n".join(lines).encode()
+
+
+def _index():
+    sums = {"largest_error": 0.0, "squared_errors": 0.0, "squares": 1.0}
+    shard = {
+        "file": f"{'0' * 32}.arrow",
+        "rows": 2,
+        "entries": ["logits"],
+        "bytes": 8,
+        "sha256": "0" * 16,
+    }
+    return {
+        "fingerprint": {"format": 2, "teacher": "a"},
+        "entries": {"logits": {"shape": ["length", 2], **sums}},
+        "shards": [shard],
+    }
+
+
+OBJECT = {
+    "module": "keras_hub.src.models.bert.bert_tokenizer",
+    "class_name": "BertTokenizer",
+    "config": {"name": "t", "vocabulary": None, "hidden_dim": 8},
+    "registered_name": "keras_hub>BertTokenizer",
+}
+ENTRY = {
+    "precision": "fp32",
+    "parameters": 10,
+    "vocabulary_size": None,
+    "kdkit_version": "0",
+}
+PASSAGE = {
+    "article": "A text.",
+    "questions": ["Which?"],
+    "options": [["a", "b", "c", "d"]],
+    "answers": ["A"],
+    "id": "1",
+}
+PIECES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
+RUN = {
+    "verb": "distill",
+    "recipe": "pkd",
+    "data": {"task": "sst2"},
+    "teacher": {"seed": 1},
+    "seed": 0,
+    "provenance": {"command": "kdkit", "versions": {"keras": "3"}},
+}
+
+# By reader what it reads where all is well.
+SEEDS = {
+    table: [
+        b"csentence\tlabel\na fine film\t1\n",
+        b"pa\tb\tscore\none\ntwo\tthree\t2.5\n",
+        b"hx\t1\t\ta text\n",
+        b"mtext\tlabels\na text\tjoy,fear\n",
+    ],
+    conll: [b"EU B-ORG\nrejects O\n\n", b"EU B-ORG\n" + PART + b"O\nB-ORG\n"],
+    polyphone: ["他▁长▁大\n".encode() + PART + b"zhang3\n"],
+    race: [_json(PASSAGE)],
+    corpus: [b"1a text\nanother\n", b"cid\ttext\n1\ta text\n", b"oa\n\nb\n"],
+    parallel: [b"la\nb\n" + PART + b"c\nd\n", b"ten\tde\na\tb\n"],
+    unlabeled: [b"la text\n", b"ctext\tid\na text\t1\n"],
+    copies: [b"source_row\tcolumn\tcopy\tsentence\n3\t0\t1\ta text\n"],
+    label_words: [b"joy\nfear\n"],
+    word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],
+    word_pieces: [PIECES],
+    byte_pairs: [
+        _json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
+        + PART
+        + b"#version: 0.2\na b\n"
+    ],
+    class_names: [_json({"classes": ["bad", "good"]})],
+    settings: [
+        PART + b"seed=3",
+        PART + b"stages.0.epochs=2" + PART + b"seed=-1",
+        _json(to_dict(SMOKE)),
+    ],
+    run: [_json(RUN) + PART + _events()],
+    cache_index: [_json(_index())],
+    cache_file: [_arrow()],
+    packed: [
+        _json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
+        + PART
+        + np.arange(2, dtype="int32").tobytes()
+    ],
+    file_entry: [b"TFL3" + _zip({metadata.ENTRY: json.dumps(ENTRY)})],
+    model_config: [
+        b"config.json" + PART + _json(OBJECT),
+        b"model.weights.json" + PART + _json({"weight_map": {"a": "a.h5"}}),
+    ],
+    archive: [_zip({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})],
+}
+READERS = {reader.__name__: reader for reader in SEEDS}
+
+
+def breaks_its_word(name, content, folder):
+    """Reads some bytes; returns what was raised that should not be.
+
+    Args:
+        name: string. One of `READERS`.
+        content: bytes.
+        folder: path of an empty folder.
+
+    Returns:
+        An exception, or `None`.
+    """
+    try:
+        READERS[name](content, folder)
+    except UsageError as error:
+        return TooLong(error) if len(str(error)) > MAX_SIGNS else None
+    except Exception as error:
+        kept = type(error).__name__ == "RunError"
+        return None if kept else error
+    return None
+
+
+class TooLong(Exception):
+    """A message that nobody reads to its end."""
+
+
+MAX_SIGNS = 20_000

@@ -1,0 +1,278 @@
+"""What the files of a model may say, checked before they are loaded.
+
+Keras and keras-hub read safely what they know: no pickles, no lambdas, no links
+in HDF5 files. What is refused here beside that are classes of other packages,
+files outside of the model's directory, and sizes that the weights do not have,
+for which memory would be taken before anything else is found wrong.
+"""
+
+import contextlib
+import pathlib
+import zipfile
+import zlib
+
+import keras
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.reading import MAX_JSON_BYTES
+from kdkit.reading import parse_json
+from kdkit.reading import read_json
+
+# What keras-hub reads of a directory beside weights and vocabularies.
+CONFIGS = (
+    "config.json",
+    "task.json",
+    "preprocessor.json",
+    "tokenizer.json",
+    "decoder_tokenizer.json",
+)
+SHARDS = ("model.weights.json", "model.safetensors.index.json")
+WEIGHTS = (".h5", ".safetensors")
+PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
+# Layers of Keras that hold code or files of other programs.
+REFUSED = (
+    "__lambda__",
+    "FlaxLayer",
+    "JaxLayer",
+    "Lambda",
+    "TFSMLayer",
+    "TorchModuleWrapper",
+)
+ASSETS = ("vocabulary", "merges", "proto")  # of tokenizers: files beside them
+MAX_LAYERS = 1000
+SLACK = 1 << 26  # numbers that a model may have beyond the bytes of its files
+EXPANSION = 100  # of a member of an archive over its stored size
+ROWS = ("vocabulary_size", "vocab_size", "input_dim", "max_sequence_length")
+ROWS += ("max_position_embeddings", "n_positions", "intermediate_dim", "units")
+WIDTHS = ("embedding_dim", "embedding_size", "hidden_dim", "hidden_size")
+WIDTHS += ("output_dim", "dim", "n_embd")
+# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
+OF_ARCHIVES = (
+    EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
+
+
+def check_directory(path: pathlib.Path) -> None:
+    """Checks the files of a preset or of a Hugging Face checkpoint.
+
+    Args:
+        path: `pathlib.Path` of a directory.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file of it lies outside, a config is
+            damaged, names a class of another package or a layer that holds
+            code, or is of a model larger than its weights.
+    """
+    _check_links(path)
+    num_bytes = sum(
+        file.stat().st_size
+        for file in path.iterdir()
+        if file.suffix in WEIGHTS and file.is_file()
+    )
+    for name in CONFIGS:
+        if (path / name).is_file():
+            config = read_json(path / name, "the config of a model")
+            check_config(config, path / name, num_bytes)
+    for name in SHARDS:
+        if (path / name).is_file():
+            read_json(path / name, "a list of files of weights", _outside)
+
+
+def check_archive(path: pathlib.Path) -> None:
+    """Checks a `.keras` file as `check_directory` does a directory.
+
+    Args:
+        path: `pathlib.Path`.
+
+    Raises:
+        UsageError: (a `ValueError`) likewise; and if it is no archive or a
+            part of it would grow beyond all measure.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename: info for info in archive.infolist()}
+            problem = _of_members(members)
+            if problem is None:
+                content = archive.read("config.json")
+    except OF_ARCHIVES as error:
+        problem = str(error) or type(error).__name__
+    if problem is None:
+        try:
+            config = parse_json(content)
+        except UsageError as error:
+            problem = f"config.json: {error}"
+    if problem is not None:
+        raise UsageError(
+            f"{path} is damaged or no model of Keras: {problem}. Restore it "
+            "from a copy, or make it again."
+        )
+    weights = members.get("model.weights.h5")
+    check_config(config, path, weights.file_size if weights else 0)
+
+
+def check_config(config: dict, where, num_bytes: int) -> None:
+    """Checks what a config says.
+
+    Args:
+        config: dict, as JSON has it.
+        where: path or string, for the error.
+        num_bytes: int. Of the weights that go with it.
+
+    Raises:
+        UsageError: (a `ValueError`) as `check_directory`.
+    """
+    problems = []
+    level = [config]
+    while level:
+        below = []
+        for entry in level:
+            if isinstance(entry, dict):
+                problems += _of_object(entry)
+                problems += _of_sizes(entry, num_bytes)
+                below += entry.values()
+            elif isinstance(entry, list):
+                below += entry
+        level = below
+    if problems:
+        raise UsageError(
+            f"{where} is refused: {'; '.join(dict.fromkeys(problems[:5]))}. "
+            "Expected a model of layers of Keras and keras-hub with its "
+            "weights. Load only models of people that you trust."
+        )
+
+
+@contextlib.contextmanager
+def loading(source):
+    """Says in one line why Keras or keras-hub cannot load something.
+
+    Args:
+        source: path or string, for the message.
+
+    Raises:
+        UsageError: (a `ValueError`) in the place of what they raise.
+    """
+    try:
+        yield
+    except (UsageError, RunError):
+        raise
+    except Exception as error:  # they raise many kinds
+        raise UsageError(
+            f"{source} cannot be loaded: {first_sentence(error)}. Is it whole, "
+            "and of these versions of Keras and keras-hub? Restore it from a "
+            "copy, or make it again."
+        ) from error
+
+
+def first_sentence(error: Exception) -> str:
+    """What a library says is wrong, without the list of what there is."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    sentence = lines[0].partition(". ")[0].rstrip(".:")
+    return sentence if len(sentence) < 300 else f"{sentence[:300]}..."
+
+
+def _check_links(path):
+    """Refuses files that are elsewhere, but for those of a download's cache."""
+    root = path.resolve()
+    roots = [root]
+    if root.parent.name == "snapshots":  # of Hugging Face: links to blobs
+        roots.append(root.parent.parent / "blobs")
+    for item in path.rglob("*"):
+        if item.is_symlink() and not any(
+            item.resolve().is_relative_to(place) for place in roots
+        ):
+            raise UsageError(
+                f"{item} is a link to {item.resolve()}, outside of the "
+                f"model's directory. Copy the file to {path} if it is the "
+                "model's."
+            )
+
+
+def _outside(index):
+    """What is wrong with a list of files of weights."""
+    shards = index.get("weight_map")
+    if not isinstance(shards, dict):
+        return "it has no 'weight_map'"
+    for entry in shards.values():
+        for name in entry if isinstance(entry, list) else [entry]:
+            if not isinstance(name, str) or not _is_plain(name):
+                return f"{shortened(name)} is no file of this directory"
+    return None
+
+
+def _is_plain(name):
+    """Whether a name is one of a file, not a way to another place."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\\0")
+
+
+def _of_members(members):
+    """What is wrong with the parts of an archive."""
+    for name, info in members.items():
+        parts = pathlib.PurePosixPath(name).parts
+        if name.startswith("/") or ".." in parts or "\\" in name:
+            return f"its part {shortened(name)} lies outside of it"
+        if info.file_size > EXPANSION * info.compress_size + (1 << 20):
+            return (
+                f"its part {shortened(name)} grows from {info.compress_size} "
+                f"to {info.file_size} bytes"
+            )
+    if "config.json" not in members:
+        return "it has no config.json"
+    if members["config.json"].file_size > MAX_JSON_BYTES:
+        return f"its config.json has more than {MAX_JSON_BYTES} bytes"
+    return None
+
+
+def _of_object(entry):
+    """What is wrong with a dict that may stand for an object."""
+    name, config = entry.get("class_name"), entry.get("config")
+    module, registered = entry.get("module"), entry.get("registered_name")
+    if name is None:
+        return
+    if not isinstance(name, str) or not isinstance(module, str | None):
+        yield f"a class of the name {shortened(name)}"
+    elif name in REFUSED:
+        yield f"a {name}, which holds code or files of other programs"
+    elif not (_is_known(module) or _is_registered(registered)):
+        yield f"{shortened(name)} of the package {shortened(module)}"
+    if isinstance(config, dict) and str(name).endswith("Tokenizer"):
+        for asset in ASSETS:
+            # A long one is the vocabulary itself.
+            if isinstance(config.get(asset), str) and len(config[asset]) < 2048:
+                yield f"{asset} in the file {shortened(config[asset])}"
+
+
+def _is_known(module):
+    return module is None or module.split(".")[0] in PACKAGES
+
+
+def _is_registered(name):
+    return (
+        isinstance(name, str)
+        and keras.saving.get_registered_object(name) is not None
+    )
+
+
+def _of_sizes(entry, num_bytes):
+    """What is wrong with the sizes of a model or of a layer."""
+    numbers = {
+        name: value
+        for name, value in entry.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+    width = min(
+        (numbers[name] for name in WIDTHS if name in numbers), default=1
+    )
+    for name in ROWS:
+        if numbers.get(name, 0) * width > num_bytes + SLACK:
+            yield (
+                f"{name} {numbers[name]} by {width}, more numbers than its "
+                f"{num_bytes} bytes of weights hold"
+            )
+    if width > num_bytes + SLACK:
+        yield f"a width of {width}"
+    for name in DEPTHS:
+        if numbers.get(name, 0) > MAX_LAYERS:
+            yield f"{name} {numbers[name]}, above {MAX_LAYERS}"

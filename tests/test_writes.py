@@ -1,0 +1,331 @@
+"""Writes that cannot half-happen, on disks that fail and that fill up."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import faults
+import numpy as np
+import pytest
+from helpers import bert
+
+from kdkit.augmentation import files as augmented_files
+from kdkit.augmentation import write_augmented
+from kdkit.cli.main import main
+from kdkit.data import Examples
+from kdkit.data.packing import open_packed
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.files import append_line
+from kdkit.files import locked
+from kdkit.files import staged
+from kdkit.files import write_text
+from kdkit.models import Head
+from kdkit.models import stored_size
+from kdkit.models.saving import save_labels
+from kdkit.teacher_cache.index import Index
+from kdkit.teacher_cache.shards import write_shard
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import open_run
+
+OLD, NEW = "old\n" * 100, "new\n" * 200
+
+
+def replace_text(folder):
+    write_text(folder / "file.txt", NEW)
+
+
+def replace_folder(folder):
+    with staged(folder / "folder") as partial:
+        partial.mkdir()
+        (partial / "part").write_text(NEW)
+        (partial / "other").write_text(NEW)
+
+
+def log_events(folder):
+    with open_run(folder / "run", {"seed": 0}) as run:
+        run.write_config({"seed": 0}, {"command": "kdkit"})
+        if not run.events("inputs"):
+            run.log("inputs", digests={})
+        if not run.is_finished:
+            run.log("run_finished", seconds=0.0, best={})
+
+
+def augment(folder):
+    if not (folder / "copies.tsv").exists():
+        write_augmented(
+            Examples((["a b", "c d", "e f"],)),
+            lambda texts, first_row, column: [[text[::-1]] for text in texts],
+            folder / "copies.tsv",
+            ("sentence",),
+            {"seed": 0},
+        )
+
+
+def fill_cache(folder):
+    index = Index(folder / "cache", {"teacher": "a"})
+    with index.filling():
+        if not index.read()["shards"]:
+            keys = [bytes([number] * 16) for number in range(4)]
+            columns = {"logits": [b"12345678"] * 4}
+            shard = write_shard(folder / "cache", keys, columns)
+            known = {"shape": [2], "largest_error": 0.0, "squares": 1.0}
+            known["squared_errors"] = 0.0
+            index.add(shard, {"logits": known})
+
+
+def name_classes(folder):
+    save_labels(Head("sequence", 2, ("bad", "good")), folder / "labels.json")
+
+
+def report(folder):
+    if main(["report", str(folder / "reported")]):
+        raise RunError("said on the standard error")
+
+
+WORKS = (
+    replace_text, replace_folder, log_events, augment, fill_cache, name_classes,
+    report,
+)  # fmt: skip
+# What is read by others once it has its name: whole, old or new.
+NAMED = {
+    "file.txt": (OLD, NEW),
+    "folder/part": (OLD, NEW),
+    "labels.json": ('{\n "classes": [\n  "bad",\n  "good"\n ]\n}\n',),
+}
+
+
+def prepared(folder):
+    """A folder with what an earlier program wrote."""
+    (folder / "folder").mkdir(parents=True)
+    (folder / "file.txt").write_text(OLD)
+    (folder / "folder" / "part").write_text(OLD)
+    run = folder / "reported"
+    run.mkdir()
+    (run / "config.json").write_text('{"verb": "distill", "seed": 1}')
+    (run / "metrics.jsonl").write_text('{"event": "inputs", "time": 1}\n')
+    return folder
+
+
+def names(folder):
+    """What is in a folder; files of caches have names of no meaning."""
+    return sorted(
+        path.suffix if path.suffix == ".arrow" else path.name
+        for path in folder.rglob("*")
+        if not path.name.endswith(".lock")
+    )
+
+
+def check_whole(folder):
+    """That nothing stands half under its final name."""
+    for name, contents in NAMED.items():
+        if (folder / name).exists():
+            assert (folder / name).read_text() in contents
+    for name in ("config.json", "cache/index.json"):
+        for path in folder.rglob(name):
+            json.loads(path.read_text())
+    copies = folder / "copies.tsv"
+    if copies.exists():
+        assert len(copies.read_text().splitlines()) == 4
+    if (folder / "cache").is_dir():
+        index = Index(folder / "cache", {"teacher": "a"})
+        assert not index.drop_damaged()
+    for page in folder.rglob("report.html"):
+        assert page.read_text().rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize("kind", ["full", "forbidden"])
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
+def test_a_fault_anywhere_leaves_all_whole_and_is_one_line(
+    work, kind, tmp_path, capsys
+):
+    with faults.disk(tmp_path) as counted:
+        work(prepared(tmp_path / "clean"))
+    number = faults.ERRORS[kind]
+    for place in range(1, len(counted.calls) + 1):
+        folder = prepared(tmp_path / str(place))
+        capsys.readouterr()
+        with (
+            faults.disk(folder, fails_at=place, number=number),
+            contextlib.suppress(RunError, UsageError),
+        ):
+            work(folder)
+            continue  # of a call whose failing does no harm
+        told = capsys.readouterr().err
+        assert "Traceback" not in told
+        assert told.count("\n") <= 1
+        check_whole(folder)
+        work(folder)
+        check_whole(folder)
+        assert names(folder) == names(tmp_path / "clean")
+
+
+def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
+    path = tmp_path / "file.txt"
+    for kind, advice in (
+        (
+            "full",
+            r"No space left on device.* unchanged.* Make room \(.* MB are",
+        ),
+        ("read-only", "Read-only file system.* Name a place"),
+        ("forbidden", "Permission denied.*chmod"),
+        ("broken", "Input/output error.* disk may be failing"),
+    ):
+        with (
+            faults.disk(tmp_path, fails_at=2, number=faults.ERRORS[kind]),
+            pytest.raises(
+                RunError, match=f"file.txt cannot be.*{advice}"
+            ) as told,
+        ):
+            write_text(path, NEW)
+        assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_verb_says_one_line_and_fails(tmp_path, capsys):
+    folder = prepared(tmp_path / "clean")
+    with (
+        faults.disk(folder, fails_at=6, once=False),
+        contextlib.suppress(RunError),
+    ):
+        report(folder)
+    told = capsys.readouterr().err
+    assert told.startswith("kdkit report: ")
+    assert "No space left on device" in told
+    assert told.count("\n") == 1
+
+
+def test_lines_are_added_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "log"
+    append_line(path, "one")
+    with path.open("a") as file:
+        file.write("cut o")  # as a process that dies leaves it
+    with (
+        faults.disk(tmp_path, fails_at=2),
+        pytest.raises(RunError, match="unchanged"),
+    ):
+        append_line(path, "two")
+    assert path.read_text() == "one\ncut o"
+    append_line(path, "three")
+    assert path.read_text() == "one\ncut o\nthree\n"
+
+
+def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.log("inputs", digests={})
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"event": "epoch", "ti\0\0\0\xff')
+    run.log("run_finished", seconds=1.0, best={})
+    assert [event["event"] for event in run.events()] == [
+        "inputs", "run_finished",
+    ]  # fmt: skip
+
+
+def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("kdkit.files._exchange", lambda first, second: False)
+    folder = prepared(tmp_path / "a")
+    with faults.disk(folder) as counted:
+        replace_folder(folder)
+    assert (folder / "folder" / "other").exists()
+    replaces = [
+        place
+        for place, (call, _) in enumerate(counted.calls, start=1)
+        if call == "replace"
+    ]
+    assert len(replaces) == 2
+    for place in replaces:
+        folder = prepared(tmp_path / str(place))
+        with (
+            faults.disk(folder, fails_at=place),
+            pytest.raises(RunError),
+        ):
+            replace_folder(folder)
+        assert (folder / "folder" / "part").read_text() == OLD
+
+
+def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
+    rows = np.arange(12, dtype="int32").reshape(3, 4)
+    rows.tofile(tmp_path / "rows")
+    index = {"num_rows": 3, "sequence_length": 4, "num_texts": 1}
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    assert open_packed(tmp_path).rows.tolist() == rows.tolist()
+    for damage in ({"num_rows": 10**12}, {"num_rows": "3"}, {"num_rows": 4}):
+        (tmp_path / "index.json").write_text(json.dumps({**index, **damage}))
+        assert open_packed(tmp_path) is None
+    (tmp_path / "index.json").write_text("{")
+    assert open_packed(tmp_path) is None
+
+
+def test_a_lock_dies_with_its_process(tmp_path):
+    lock = tmp_path / ".lock"
+    code = (
+        "import pathlib, time\n"
+        "from kdkit.files import locked\n"
+        f"with locked(pathlib.Path({str(lock)!r}), 'busy'):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match="busy"), locked(lock, "busy"):
+            pass
+        holder.kill()
+    with locked(lock, "busy"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return bert(num_layers=1)
+
+
+def test_a_disk_that_fills_up_leaves_what_was_there(
+    classifier, tmp_path, monkeypatch, capfd
+):
+    """On a real file system of 8 MB, with ever more room on it."""
+    monkeypatch.setattr(augmented_files, "ROWS_PER_STEP", 1)
+    with faults.small_disk(tmp_path / "disk", 8) as disk:
+        prepared(disk)
+        for work in (replace_text, replace_folder, log_events, fill_cache):
+            done = 0
+            for room in range(0, 40_000, 4_096):
+                faults.leave(disk, room)
+                with contextlib.suppress(RunError, UsageError):
+                    work(disk)
+                    done += 1
+                check_whole(disk)
+                (disk / "filler").unlink()
+            assert done
+        folder = disk / "student"
+        failed = 0
+        for room in (0, 8_192, 131_072, 262_144, 1_000_000):
+            faults.leave(disk, room)
+            with contextlib.suppress(RunError):
+                keep(classifier, folder)
+                break
+            failed += 1
+            assert not folder.exists()
+            (disk / "filler").unlink()
+        assert failed
+        (disk / "filler").unlink()
+        assert folder.is_dir()
+        before = faults.everything(folder)
+        faults.leave(disk, 20_000)
+        with pytest.raises(RunError):
+            keep(classifier, folder)
+        assert faults.everything(folder) == before
+        with faults.read_only(disk):
+            for work in (replace_text, replace_folder, fill_cache):
+                with pytest.raises((RunError, UsageError), match="Read-only"):
+                    work(disk)
+        assert faults.everything(folder) == before
+
+
+def keep(model, folder):
+    with staged(folder, stored_size(model)) as partial:
+        model.backbone.save_to_preset(str(partial))
