@@ -3,7 +3,7 @@
 Takes the options of kdkit distill, trains nothing and writes nothing. Each
 check is a row of a table: ok, a note, a warning, or what ruins the run. The
 exit status is 1 where one does. kdkit distill does the same checks first, on
-fewer rows, and goes on in spite of them with --force. docs/doctor.md lists them.
+fewer rows, and goes on in spite of them with --force; see docs/doctor.md.
 
 example:
   kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher

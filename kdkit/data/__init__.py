@@ -16,6 +16,7 @@ from kdkit.data.corpus import Corpus
 from kdkit.data.detokenizing import DETOKENIZERS
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
+from kdkit.data.encoding import tokenize
 from kdkit.data.examples import Examples
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
@@ -125,6 +126,7 @@ __all__ = [
     "read_word_vectors",
     "sentiment_vocabulary",
     "store_augmented",
+    "tokenize",
     "training_batches",
     "unlabeled_rows",
     "without_texts_of",

@@ -17,6 +17,7 @@ from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
 from kdkit.doctor.leakage import row_texts
 from kdkit.doctor.leakage import rows_kept_apart
+from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.needs import activations
 from kdkit.doctor.needs import disk
 from kdkit.doctor.needs import memory
@@ -25,6 +26,7 @@ from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
 from kdkit.doctor.rows import class_balance
 from kdkit.doctor.rows import lengths_cut
+from kdkit.doctor.rows import texts_too_long
 from kdkit.doctor.sizes import compared_layers
 from kdkit.doctor.sizes import student_size
 from kdkit.doctor.stillness import teacher_at_rest
@@ -65,5 +67,7 @@ __all__ = [
     "teacher_accuracy",
     "teacher_at_rest",
     "teacher_frozen",
+    "texts_kept_apart",
+    "texts_too_long",
     "verdict",
 ]

@@ -82,6 +82,15 @@ def worst(*outcomes: str) -> str:
     return max(outcomes, key=OUTCOMES.index)
 
 
+def mildest(*outcomes: str) -> str:
+    """Returns the least grave of some outcomes.
+
+    >>> mildest("ruins the run", "warning")
+    'warning'
+    """
+    return min(outcomes, key=OUTCOMES.index)
+
+
 def share(part: float, whole: float) -> str:
     """Returns a share in percent, with more digits where it is small.
 

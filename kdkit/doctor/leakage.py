@@ -1,5 +1,6 @@
 """Rows of dev and test among those that are trained on."""
 
+import itertools
 from collections.abc import Iterable
 
 from kdkit.data import Examples
@@ -10,11 +11,13 @@ from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import mildest
 from kdkit.doctor.findings import share
 from kdkit.doctor.findings import worst
 
 CHECK = "rows kept apart"
 NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
+LEAST_WORDS = 5
 LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
 
 
@@ -70,6 +73,55 @@ def rows_kept_apart(
         f"{found} For example {' | '.join(first)[:60]!r}.",
         "Take these rows out of the training data, or what is measured on dev "
         "is memory too.",
+    )
+
+
+def texts_kept_apart(
+    train: Iterable[tuple],
+    held_out: Iterable[tuple],
+    limit: int,
+    steps: tuple[str, str],
+    worst_outcome: str = RUINS,
+    check: str = "texts kept apart",
+) -> Finding:
+    """Counts the texts to measure on that are trained on.
+
+    Short ones are passed over, since they come again by chance.
+
+    Args:
+        train: iterable of tuples of strings: texts, or pairs of them.
+        held_out: iterable likewise.
+        limit: int. How many of each are read.
+        steps: tuple of two strings. The step that holds out, and the one that
+            trains.
+        worst_outcome: string. The gravest outcome there can be. Defaults to
+            `"ruins the run"`.
+        check: string, as in `Finding`. Defaults to `"texts kept apart"`.
+    """
+    known = {
+        normalized(texts)
+        for texts in itertools.islice(held_out, limit)
+        if sum(len(text.split()) for text in texts) >= LEAST_WORDS
+    }
+    count, inside = 0, set()
+    for texts in itertools.islice(train, limit):
+        count += 1
+        if (row := normalized(texts)) in known:
+            inside.add(row)
+    found = (
+        f"Step {steps[0]} holds out {len(known)} texts of {LEAST_WORDS} words "
+        f"and more. {len(inside)} also stand in the "
+        f"{'first ' if count == limit else ''}{count} that step {steps[1]} "
+        "trains on."
+    )
+    if not inside:
+        return Finding(check, OK, found)
+    return Finding(
+        check,
+        mildest(worst_outcome, _gravity(len(inside) / len(known))),
+        f"{found} For example {' | '.join(min(inside))[:60]!r}.",
+        "Take them out of one of the two, or the perplexity is of text that "
+        "was learned.",
     )
 
 

@@ -41,11 +41,47 @@ def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
     found = f"Cut to {length} tokens: {', '.join(parts)}."
     if not highest:
         return Finding(check, OK, f"{found} The longest has {longest} tokens.")
-    outcome = OK
-    if highest >= NOTED:
-        outcome = NOTE if highest < WARNED else WARNING
-    advice = "" if outcome == OK else f"Read more of them: {option}{2 * length}"
-    return Finding(check, outcome, found, advice)
+    return _of_share(check, highest, found, option, length)
+
+
+def texts_too_long(
+    name: str,
+    counts: list[int],
+    length: int,
+    unit: str,
+    option: str,
+    check: str = LENGTHS,
+) -> Finding:
+    """Tells how many sentences are longer than what models read of them.
+
+    Args:
+        name: string. What they are trained on for.
+        counts: list of ints. How long sentences are.
+        length: int. Tokens that models read, two special ones among them.
+        unit: string. What is counted: `"tokens"`, or `"words"` where there is
+            no tokenizer yet, so that more are cut than is said.
+        option: string. What sets the length, but for the number.
+        check: string, as in `Finding`. Defaults to `"lengths"`.
+    """
+    cut = sum(count > length - 2 for count in counts)
+    found = (
+        f"Step {name} cuts sentences to {length} tokens: {cut} of "
+        f"{len(counts)} ({share(cut, len(counts))}) have more {unit}, the "
+        f"longest {max(counts)}."
+    )
+    return _of_share(check, cut / len(counts), found, option, length)
+
+
+def _of_share(check, cut, found, option, length):
+    """What a share of rows that are cut means."""
+    if cut < NOTED:
+        return Finding(check, OK, found)
+    return Finding(
+        check,
+        NOTE if cut < WARNED else WARNING,
+        found,
+        f"Read more of them: {option}{2 * length}",
+    )
 
 
 def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:

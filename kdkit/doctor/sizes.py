@@ -6,7 +6,6 @@ from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.layer_maps import layer_map
-from kdkit.models import architecture
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import times
 from kdkit.reporting.formatting import words
@@ -15,19 +14,27 @@ from kdkit.taps import ModelShape
 from kdkit.taps import split_tap
 
 
-def student_size(teacher, student, check: str = "student size") -> Finding:
+def student_size(
+    teacher: dict, student: dict, check: str = "student size"
+) -> Finding:
     """Tells how much smaller a student is.
 
     Args:
-        teacher: `keras.Model`.
-        student: `keras.Model`.
+        teacher: dict with `name` and `parameters`, as
+            `kdkit.models.architecture` returns it.
+        student: dict likewise.
         check: string, as in `Finding`. Defaults to `"student size"`.
+
+    >>> student_size(
+    ...     {"name": "BERT 12×768", "parameters": 109_482_240},
+    ...     {"name": "BERT 4×312", "parameters": 14_350_248},
+    ... ).found
+    'BERT 4×312 of 14.35 M parameters from BERT 12×768 of 109.48 M: ...'
     """
-    theirs, ours = architecture(teacher), architecture(student)
-    ratio = theirs["parameters"] / ours["parameters"]
+    ratio = teacher["parameters"] / student["parameters"]
     found = (
-        f"{ours['name']} of {millions(ours['parameters'])} M parameters from "
-        f"{theirs['name']} of {millions(theirs['parameters'])} M: "
+        f"{student['name']} of {millions(student['parameters'])} M parameters "
+        f"from {teacher['name']} of {millions(teacher['parameters'])} M: "
     )
     if ratio > 1:
         return Finding(check, OK, f"{found}{times(ratio)} smaller.")

@@ -50,7 +50,7 @@ def verdict(findings: Findings) -> str:
         for outcome in OUTCOMES
         if (count := findings.count(outcome))
     ]
-    named = ", ".join(one.check for one in findings.ruinous)
+    named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
     return f"{', '.join(counts)}{f' ({named})' if named else ''}."
 
 

@@ -12,15 +12,14 @@ from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
 from kdkit.doctor import label_order
-from kdkit.doctor import print_findings
 from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
 from kdkit.doctor import table_size
 from kdkit.doctor import teacher_accuracy
 from kdkit.doctor import teacher_at_rest
 from kdkit.doctor import teacher_frozen
-from kdkit.errors import RunError
 from kdkit.models import LoadedModel
+from kdkit.models import architecture
 from kdkit.models import backbone_of
 from kdkit.taps import describe
 from kdkit.tasks import SingleLabel
@@ -35,10 +34,11 @@ from kdkit.training.examined_rows import examine_rows
 from kdkit.training.examined_rows import load_rows_to_examine
 from kdkit.training.inputs import model_digest
 from kdkit.training.inputs import rows_digest
+from kdkit.training.run_log import DOCTOR
+from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.stages import Stage
 
-EVENT = "doctor"
 QUICK_ROWS = 256  # of dev, before a run
 TEXTS = 64  # that two tokenizers cut
 
@@ -102,49 +102,12 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
         UsageError: for files that cannot be read.
         RunError: if the run would be ruined.
     """
-    if run.is_read_only or run.events(EVENT):
+    if run.is_read_only or run.events(DOCTOR):
         return None
     findings = Findings(keeps_mistakes=False)
     examine(subject, QUICK_ROWS, findings)
     decide(findings, force)
     return findings
-
-
-def decide(findings: Findings, force: bool) -> None:
-    """Prints findings before a run, and stops it if it would be ruined.
-
-    Args:
-        findings: `Findings`.
-        force: bool. Whether to go on in any case.
-
-    Raises:
-        RunError: if the run would be ruined.
-    """
-    print_findings(findings, all_rows=False)
-    if not findings.ruinous:
-        return
-    named = ", ".join(one.check for one in findings.ruinous)
-    if not force:
-        raise RunError(
-            f"The run would be ruined: {named}, see above. Nothing was "
-            "trained. Mend it, or go on all the same with --force."
-        )
-    print(f"doctor: going on in spite of {named}, by --force.", flush=True)
-
-
-def log_findings(run, findings: Findings | None) -> None:
-    """Logs an event `"doctor"` with all findings, if there are some.
-
-    Args:
-        run: `RunDirectory`.
-        findings: what `examine_first` returned.
-    """
-    if findings is not None and not run.events(EVENT):
-        run.log(
-            EVENT,
-            findings=[dataclasses.asdict(one) for one in findings],
-            forced=bool(findings.ruinous),
-        )
 
 
 def examine(subject: Subject, num_rows: int, findings: Findings):
@@ -286,4 +249,4 @@ def _examine_models(subject, rows, findings):
                 stage.name, stage.build_objectives(), *subject.shapes
             )
         )
-    findings.add(student_size(first.model, student))
+    findings.add(student_size(architecture(first.model), architecture(student)))

@@ -15,7 +15,6 @@ from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.examination import Subject
 from kdkit.training.examination import examine_first
-from kdkit.training.examination import log_findings
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import stages_with_teachers
@@ -40,6 +39,7 @@ from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import is_finished
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
+from kdkit.training.run_log import log_findings
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PRETRAINED
