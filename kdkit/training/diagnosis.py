@@ -20,13 +20,14 @@ from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
 from kdkit.training.making import make_model
-from kdkit.training.preparing import check_transfer
+from kdkit.training.preparing import check_further_files
 from kdkit.training.run_directory import is_finished
 from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.step_time import time_needed
+from kdkit.training.task_data import check_data
 from kdkit.training.task_data import open_task
 
 ROWS = 1000  # of dev that teachers answer
@@ -48,19 +49,20 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     """
     findings = Findings()
     task = open_task(settings.data)
+    with findings.attempt("data"):
+        check_data(task, settings.data)
     with findings.attempt("files"):
-        check_transfer(settings, task)
+        check_further_files(settings, task)
     with findings.attempt("label smoothing"):
         check_label_smoothing((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
     teachers, places, are_trained = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
-    with findings.attempt("student"):
-        student, tokenizer = _student(
-            settings, task, teachers[0] if teachers else None
-        )
+    if teachers:
+        with findings.attempt("student"):
+            student, tokenizer = _student(settings, task, teachers[0])
     fitting = ()
-    if student is not None and teachers:
+    if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
         with findings.attempt("stages on the corpus"):
             _check_corpus_stages(settings, student, teachers[0], run_dir)
@@ -153,7 +155,7 @@ def _student(settings, task, teacher):
     except UsageError:
         # One of other tokens than the teacher's is compared with it later.
         place = sizes.checkpoint or sizes.copy_from
-        if teacher is None or place in (None, "teacher"):
+        if place in (None, "teacher"):
             raise
         return make_model(sizes, task, None, pretrained)
 

@@ -123,10 +123,11 @@ def examine(subject: Subject, num_rows: int, findings: Findings):
         where they could not be read.
     """
     rows = train = dev = None
-    with findings.attempt("data"):
-        rows = load_rows_to_examine(
-            subject.settings, subject.task, num_rows, findings
-        )
+    if all(one.check != "data" for one in findings):
+        with findings.attempt("data"):
+            rows = load_rows_to_examine(
+                subject.settings, subject.task, num_rows, findings
+            )
     if rows is not None and subject.teachers:
         with findings.attempt("lengths"):
             dev, train = (
