@@ -71,7 +71,7 @@ def rows_kept_apart(
         check,
         outcome,
         f"{found} For example {' | '.join(first)[:60]!r}.",
-        "Take these rows out of the training data, or what is measured on dev "
+        "Take these rows out of the training data, or what is measured on them "
         "is memory too.",
     )
 

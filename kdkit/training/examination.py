@@ -232,6 +232,15 @@ def _examine_models(subject, rows, findings):
     """Tokens, blocks and sizes of the student beside the teacher's."""
     student, teachers = subject.student, subject.teachers
     if student is None or not teachers:
+        findings.add(
+            Finding(
+                "models",
+                NOTE,
+                "Vocabulary, layers, sizes and what they need are not checked: "
+                f"there is no {'student' if teachers else 'teacher'} to "
+                "compare.",
+            )
+        )
         return
     first = teachers[0]
     texts = []
