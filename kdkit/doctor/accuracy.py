@@ -73,13 +73,21 @@ def teacher_accuracy(
             "It orders the rows and scores on another scale. Use a teacher "
             "that was trained on these labels.",
         )
+    if not is_better and baseline.correlation < 0:
+        return Finding(
+            check,
+            WARNING,
+            found,
+            "Its answers run against the labels. Look at the order of the "
+            "classes.",
+        )
     if not is_better:
         return Finding(
             check,
             WARNING,
             found,
             "It knows something of the labels and names classes too often or "
-            "too seldom. Look at the order and the balance of the classes.",
+            "too seldom. Look at the balance of the classes.",
         )
     spread = 1 / np.sqrt(baseline.num_answers)
     if baseline.model - level < spread:
@@ -111,7 +119,7 @@ def _found(baseline, level, is_by_word, task):
     if baseline.measure != "accuracy":
         others = "each class' usual answer"
     return (
-        f"Of {count} answers {share(baseline.model, 1)} are right, of "
-        f"{others} {share(level, 1)}; correlation with the labels "
+        f"Of {count} answers {share(baseline.model, 1)} are right; {others} "
+        f"alone would be in {share(level, 1)}. Correlation with the labels "
         f"{baseline.correlation:.2f}."
     )

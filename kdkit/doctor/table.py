@@ -46,7 +46,7 @@ def verdict(findings: Findings) -> str:
     '1 ok, 1 ruins the run (disk).'
     """
     counts = [
-        f"{count} {outcome}{_plural(outcome, count)}"
+        f"{count} {_in_number(outcome, count)}"
         for outcome in OUTCOMES
         if (count := findings.count(outcome))
     ]
@@ -75,5 +75,8 @@ def print_findings(
     console.print(Text(f"doctor: {verdict(findings)}"))
 
 
-def _plural(outcome, count):
-    return "s" if count > 1 and outcome in (NOTE, WARNING) else ""
+def _in_number(outcome, count):
+    """The outcome as it is said of so many."""
+    if count == 1 or outcome == OK:
+        return outcome
+    return "ruin the run" if outcome == RUINS else f"{outcome}s"

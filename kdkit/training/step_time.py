@@ -49,7 +49,7 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
             total += first + updates * seconds
             name = stage.name if arm == "student" else f"{arm}, {stage.name}"
             parts.append(
-                f"{words(name)} {updates} × {1000 * seconds:.0f} ms after a "
+                f"{words(name)} {updates} × {_short(seconds)} after a "
                 f"first one of {duration(first)}"
             )
     beside = ["evaluation"]
@@ -69,6 +69,11 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
                 "once."
             )
     return Finding("time", NOTE, found, advice)
+
+
+def _short(seconds):
+    """Less than a second in milliseconds."""
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else duration(seconds)
 
 
 def _other_runs(settings):
