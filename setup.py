@@ -32,6 +32,7 @@ INSTALL_REQUIRES = [
     "matplotlib>=3.9",  # pictures of the report
     "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "rich>=13.7",  # tables in the terminal
+    "psutil>=5.9",  # how much memory there is
 ]
 TESTS_REQUIRE = [
     "pytest>=8",

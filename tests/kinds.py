@@ -78,6 +78,7 @@ def write_polyphone(root, num_rows=60):
     folder = root / "polyphone"
     folder.mkdir()
     generator = np.random.default_rng(0)
+    fillers = np.random.default_rng(1)  # so that sentences differ
     for split in ("dev", "test"):
         sentences, readings = [], []
         for _ in range(num_rows):
@@ -85,7 +86,8 @@ def write_polyphone(root, num_rows=60):
             choices = READINGS[character]
             number = int(generator.integers(len(choices)))
             before = ["天", "地"][number]
-            sentences.append(f"人{before}▁{character}▁ 人。")
+            filler = "".join(fillers.choice(list("东西南北春夏秋冬"), 5))
+            sentences.append(f"人{before}▁{character}▁ 人{filler}。")
             readings.append(choices[number])
         (folder / f"{split}.sent").write_text("\n".join(sentences))
         (folder / f"{split}.lb").write_text("\n".join(readings))

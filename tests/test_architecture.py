@@ -13,6 +13,7 @@ FLOORS = (
     ("cli",),
     ("recipes",),
     ("training",),
+    ("doctor",),
     ("distiller",),
     (
         "augmentation",

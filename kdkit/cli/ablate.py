@@ -29,6 +29,7 @@ def add_arguments(parser):
         metavar="N",
         help="every arm is run with each of them; 0 unless set",
     )
+    shared.add_force(parser)
     shared.add_run(parser, seed=False, strategies=["mirrored"])
     parser.set_defaults(seed=None, control=False, encoder=None)
 

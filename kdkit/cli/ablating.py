@@ -57,7 +57,7 @@ def run_ablation(options) -> None:
                 options.run_dir, arm.name, f"seed_{seeded.seed}"
             )
             print(f"\n{arm.name}, seed {seeded.seed}: {path}", flush=True)
-            distill(seeded, path)
+            distill(seeded, path, options.force)
             values.append(_best(path, task.primary_metric))
         rows.append(
             {

@@ -16,26 +16,21 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.resolving import with_strategy
 from kdkit.cli.sentences import sentence_settings
+from kdkit.cli.step_checks import check_steps
+from kdkit.cli.step_checks import given_models
 from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
 from kdkit.models import PRESETS
-from kdkit.models import check_same_ids
-from kdkit.models import has_decoder
-from kdkit.models import has_encoder_decoder
-from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
 from kdkit.training import pretrain
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_tokenizer import check_tokenizer
-from kdkit.training.seq2seq_material import check_vocabulary
+from kdkit.training.text_examination import TextSteps
+from kdkit.training.text_examination import examine_first
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -53,10 +48,6 @@ OF_TASKS = (
     "stages", "parity", "config",
 )  # fmt: skip
 
-KINDS = {
-    "gpt2": (has_decoder, "decoder"),
-    "mass": (has_encoder_decoder, "encoder-decoder"),
-}
 TITLES = {
     "pretrained": "the teacher on --corpus",
     "teacher": "the teacher on {text}",
@@ -102,14 +93,18 @@ def distill_on_text(recipe, options) -> None:
         UsageError: for the user's mistakes, before anything is trained.
         RunError: if a loss is not finite.
     """
-    steps = decoder_steps(recipe, options)
-    _check(steps, options)
-    runs = steps.runs()
+    runs = decoder_steps(recipe, options).runs()
+    check_steps(runs, options)
+    findings = examine_first(
+        TextSteps(runs, given_models(options), pathlib.Path(options.run_dir)),
+        options.force,
+    )
     for number, (name, settings) in enumerate(runs.items(), start=1):
         title = TITLES[name].format(text=_task_option(options))
         print(f"Step {number} of {len(runs)}: {title}.", flush=True)
         place = pathlib.Path(options.run_dir)
-        pretrain(settings, place if name == "student" else _made(place, name))
+        place = place if name == "student" else _made(place, name)
+        pretrain(settings, place, findings)
 
 
 def decoder_steps(recipe, options) -> Steps:
@@ -338,45 +333,4 @@ def _require(options, made):
         raise UsageError(
             f"{', '.join(unused)}: of a step that a checkpoint stands for. "
             "Leave it out."
-        )
-
-
-def _check(steps, options):
-    """Tells what would stop a later step before the first one begins."""
-    given = (options.pretrained, *(options.teacher or ()), options.general)
-    places = [place for place in given if place is not None]
-    with all_mistakes() as check:
-        for name, settings in steps.runs().items():
-            with check():
-                settings.corpus.check()
-            with check():
-                _check_positions(name, settings)
-            with check():
-                check_sizes(settings.model)
-            with check():
-                check_tokenizer(settings)
-        for place in places:
-            with check():
-                has_one, expected = KINDS[options.model]
-                if not has_one(place):
-                    raise UsageError(
-                        f"{place} is no {expected}. Expected a run of kdkit "
-                        "pretrain with one, or its preset directory."
-                    )
-                tokenizer = load_tokenizer(place)
-                check_same_ids(load_tokenizer(places[0]), tokenizer)
-                if options.model == "mass":
-                    for settings in steps.runs().values():
-                        check_vocabulary(settings.corpus, tokenizer)
-
-
-def _check_positions(name, settings):
-    length = settings.corpus.sequence_length
-    positions = settings.model.num_positions
-    if positions is not None and length > positions:
-        field = "mass." if settings.model.mass else ""
-        raise UsageError(
-            f"Step {name!r}: rows of {length} tokens are longer than the "
-            f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
-            f"or --set {name}.model.{field}max_sequence_length={length}."
         )

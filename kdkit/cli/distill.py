@@ -22,6 +22,13 @@ from kdkit.cli import options as shared
 
 
 def add_arguments(parser):
+    add_whole_distillation(parser)
+    shared.add_force(parser)
+    shared.add_run(parser)
+
+
+def add_whole_distillation(parser):
+    """Adds what says what is made, before it and beside it included."""
     add_distillation(parser)
     parser.add_argument(
         "--encoder",
@@ -38,7 +45,6 @@ def add_arguments(parser):
         "number of updates",
     )
     add_decoder(parser)
-    shared.add_run(parser)
 
 
 def add_decoder(parser):
@@ -194,4 +200,4 @@ def run(options):
         decoder_steps.distill_on_text(recipe, options)
         return
     decoder_steps.reject_for_encoders(options)
-    distill(resolving.distill_settings(options), options.run_dir)
+    distill(resolving.distill_settings(options), options.run_dir, options.force)

@@ -28,6 +28,7 @@ VERBS = {
     "augment": ("augment", "write copies of training rows, words replaced"),
     "cache": ("cache", "keep a teacher's outputs, for many runs"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
+    "doctor": ("doctor", "what would ruin a distillation, before it runs"),
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
     "difficulty": ("difficulty", "BERT, MASS and GPT-2 on the same text"),

@@ -153,11 +153,13 @@ def add_cache(parser):
     )
 
 
-def add_run(parser, seed=True, strategies=("mirrored", "multi_worker")):
+def add_run(
+    parser, seed=True, strategies=("mirrored", "multi_worker"), required=True
+):
     """Adds what all runs have: directory, seed, settings, devices, smoke."""
     parser.add_argument(
         "--run-dir",
-        required=True,
+        required=required,
         metavar="RUN",
         help="where the run is kept, or goes on",
     )
@@ -180,6 +182,16 @@ def add_run(parser, seed=True, strategies=("mirrored", "multi_worker")):
         "--smoke",
         action="store_true",
         help="tiny models on generated sentences, in under a minute",
+    )
+
+
+def add_force(parser):
+    """Adds `--force`."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="go on where the first checks say that the run would be ruined "
+        "(see kdkit doctor)",
     )
 
 

@@ -49,6 +49,7 @@ def add_arguments(parser):
         metavar="FILE.svg",
         help="also draw the metric over the values of the one setting",
     )
+    shared.add_force(parser)
     shared.add_run(parser, strategies=["mirrored"])
     parser.set_defaults(control=False, encoder=None)
 

@@ -64,6 +64,7 @@ def sweep(options) -> None:
             axes,
             directory,
             max_trials=options.random,
+            force=options.force,
             announce=lambda line: print(f"\n{line}", flush=True),
         )
         measure = yardstick(settings)

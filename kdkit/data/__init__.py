@@ -11,10 +11,12 @@ from kdkit.data.choices import Questions
 from kdkit.data.choices import encode_questions
 from kdkit.data.conll import ConllLayout
 from kdkit.data.copies import check_augmented
+from kdkit.data.copies import read_copies
 from kdkit.data.corpus import Corpus
 from kdkit.data.detokenizing import DETOKENIZERS
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import encode
+from kdkit.data.encoding import tokenize
 from kdkit.data.examples import Examples
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
@@ -56,6 +58,7 @@ from kdkit.data.tables import read_table
 from kdkit.data.tokens import EncodedTokens
 from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import encode_tokens
+from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.unlabeled import without_texts_of
 from kdkit.data.word_vectors import read_all_word_vectors
@@ -110,17 +113,20 @@ __all__ = [
     "mixed_training_batches",
     "next_token_evaluation_batches",
     "next_token_training_batches",
+    "normalized",
     "open_packed",
     "pack",
     "pack_stream",
     "plain_evaluation_batches",
     "plain_training_batches",
     "read_all_word_vectors",
+    "read_copies",
     "read_table",
     "read_unlabeled",
     "read_word_vectors",
     "sentiment_vocabulary",
     "store_augmented",
+    "tokenize",
     "training_batches",
     "unlabeled_rows",
     "without_texts_of",

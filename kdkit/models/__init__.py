@@ -58,6 +58,7 @@ from kdkit.models.tokens import family_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
 from kdkit.models.tokens import tokenizer_of_family
+from kdkit.models.tokens import vocabulary_by_id
 
 __all__ = [
     "HEADS",
@@ -118,4 +119,5 @@ __all__ = [
     "tokenizer_of_family",
     "tokenizers_of_sides",
     "train_byte_pairs",
+    "vocabulary_by_id",
 ]

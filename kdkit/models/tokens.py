@@ -126,7 +126,7 @@ def _differences(teacher, student):
     """What differs between two tokenizers, one text each."""
     problems = []
     sizes = teacher.vocabulary_size(), student.vocabulary_size()
-    if _in_order(teacher) != _in_order(student):
+    if _with_merges(teacher) != _with_merges(student):
         problems.append(
             f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
             f"{sizes[1]}"
@@ -148,12 +148,20 @@ def _differences(teacher, student):
     return problems
 
 
-def _in_order(tokenizer):
-    """The vocabulary by id, and the merges of byte pairs."""
+def vocabulary_by_id(tokenizer) -> list[str]:
+    """Returns the pieces of a keras-hub tokenizer in the order of their ids."""
     pieces = list(tokenizer.get_vocabulary())
     if not isinstance(tokenizer, BytePairs):
         return pieces
-    return sorted(pieces, key=tokenizer.token_to_id), list(tokenizer.merges)
+    return sorted(pieces, key=tokenizer.token_to_id)
+
+
+def _with_merges(tokenizer):
+    """The vocabulary by id, and the merges of byte pairs."""
+    pieces = vocabulary_by_id(tokenizer)
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return pieces, list(tokenizer.merges)
 
 
 def check_shared_ids(teacher, student):

@@ -41,6 +41,17 @@ def _notes_on_the_run(records):
             "Trained and measured on generated sentences: the numbers say how "
             "the method works, nothing about real text."
         )
+    for event in records.events_of("doctor"):
+        ruinous = [
+            one["check"]
+            for one in event.get("findings", [])
+            if one.get("outcome") == "ruins the run"
+        ]
+        if ruinous:
+            found.append(
+                "Begun by --force, although the checks before it said that it "
+                f"would be ruined: {', '.join(ruinous)}."
+            )
     finished = records.events_of("run_finished")
     best = (finished[-1].get("best") or {}) if finished else {}
     for arm, result in best.items():

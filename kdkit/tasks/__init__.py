@@ -1,6 +1,7 @@
 """Tasks: data, heads, labels and metrics by kind."""
 
 from kdkit.tasks.agreement import agreement
+from kdkit.tasks.baseline import Baseline
 from kdkit.tasks.generation_metrics import generation_metrics
 from kdkit.tasks.generation_metrics import generation_signatures
 from kdkit.tasks.kinds import Kind
@@ -17,6 +18,7 @@ from kdkit.tasks.task import Task
 
 __all__ = [
     "TASKS",
+    "Baseline",
     "Kind",
     "MultiLabel",
     "MultipleChoice",

@@ -11,6 +11,9 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.tasks import metrics
 from kdkit.tasks.agreement import agreement
+from kdkit.tasks.baseline import Baseline
+from kdkit.tasks.baseline import of_classes
+from kdkit.tasks.baseline import of_scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +100,15 @@ class Kind:
         """Returns how closely a student's logits follow the teacher's."""
         return agreement(teacher_logits, student_logits)
 
+    def baseline(self, targets, logits) -> Baseline:
+        """Returns what logits are worth beside one answer for all rows.
+
+        Args:
+            targets: labels as `compute_metrics` takes them.
+            logits: float array of shape `(num_labels, num_classes)`.
+        """
+        return of_classes(np.asarray(targets), self.predict(logits))
+
 
 @dataclasses.dataclass(frozen=True)
 class SingleLabel(Kind):
@@ -125,3 +137,6 @@ class Regression(Kind):
 
     def predict(self, logits):
         return logits[:, 0]
+
+    def baseline(self, targets, logits):
+        return of_scores(np.asarray(targets), self.predict(logits))

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 
 from kdkit.tasks.agreement import check_pair
+from kdkit.tasks.baseline import of_decisions
 from kdkit.tasks.kinds import Kind
 
 
@@ -30,6 +31,9 @@ class MultiLabel(Kind):
 
     def predict(self, logits):
         return (logits > 0).astype("int32")
+
+    def baseline(self, targets, logits):
+        return of_decisions(np.asarray(targets), self.predict(logits))
 
     def agreement(self, teacher_logits, student_logits):
         """Returns the share of equal decisions, and the divergence.

@@ -13,6 +13,7 @@ from kdkit.data.tokens import encode_tokens
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.tasks import metrics
+from kdkit.tasks.baseline import of_classes
 from kdkit.tasks.kinds import Kind
 
 
@@ -46,6 +47,9 @@ class Tagging(Kind):
     def _as_metrics_take_them(self, rows):
         """Tags by their names, one list per sentence."""
         return [[self.class_names[number] for number in row] for row in rows]
+
+    def baseline(self, targets, logits):
+        return of_classes(np.concatenate(targets), self.predict(logits))
 
 
 @dataclasses.dataclass(frozen=True)

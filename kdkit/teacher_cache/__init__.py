@@ -5,6 +5,7 @@ from kdkit.teacher_cache.keys import row_keys
 from kdkit.teacher_cache.keys import sequence_keys
 from kdkit.teacher_cache.precision import PRECISIONS
 from kdkit.teacher_cache.precision import check_precision
+from kdkit.teacher_cache.precision import packed_size
 from kdkit.teacher_cache.reading import OutputsOfTeachers
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "OutputsOfTeachers",
     "TeacherCache",
     "check_precision",
+    "packed_size",
     "row_keys",
     "sequence_keys",
 ]

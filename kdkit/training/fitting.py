@@ -30,17 +30,45 @@ def check_fit(
         for model in (student, *(teacher.model for teacher in teachers)):
             with check():
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
-        for stage in settings.stages:
-            if stage.objectives and stage.data == "task":
-                with check():
-                    Distiller(
-                        [teacher.model for teacher in teachers],
-                        student,
-                        stage.build_objectives(),
-                        stage.label_weight,
-                        settings.teacher_weights or None,
-                        chunk_size=stage.chunk_size,
-                    )
+        for stage in stages_with_teachers(settings):
+            with check():
+                check_stage(settings, stage, student, teachers)
+
+
+def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
+    """Returns the stages on the task that learn from teachers."""
+    return tuple(
+        stage
+        for stage in settings.stages
+        if stage.objectives and stage.data == "task"
+    )
+
+
+def check_stage(
+    settings: DistillSettings,
+    stage: Stage,
+    student,
+    teachers: list[LoadedModel],
+) -> None:
+    """Builds what a stage on the task will build.
+
+    Args:
+        settings: `DistillSettings`.
+        stage: `Stage` with objectives.
+        student: a model of the student's sizes.
+        teachers: list of `kdkit.models.LoadedModel`.
+
+    Raises:
+        UsageError: with all that does not fit.
+    """
+    Distiller(
+        [teacher.model for teacher in teachers],
+        student,
+        stage.build_objectives(),
+        stage.label_weight,
+        settings.teacher_weights or None,
+        chunk_size=stage.chunk_size,
+    )
 
 
 def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:

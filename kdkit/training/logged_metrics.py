@@ -1,22 +1,23 @@
 """Metrics beside those of the stages, measured and logged once."""
 
 from kdkit.training.evaluation import Evaluator
-from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.run_log import format_metrics
 from kdkit.training.run_log import log_model
 
 
-def evaluate_teachers(run, task, teachers, dev, split):
+def evaluate_teachers(run, task, teachers, forwards, dev, split):
     """Evaluates teachers once and logs it; returns the students' evaluator.
 
     Agreement is measured with the first of them. The others are logged as
-    `teacher_2` and so on.
+    `teacher_2` and so on. `forwards` are the teachers' forward passes.
     """
     evaluator = None
-    for number, teacher in enumerate(teachers, start=1):
+    for number, (teacher, forward) in enumerate(
+        zip(teachers, forwards, strict=True), start=1
+    ):
         arm = "teacher" if number == 1 else f"teacher_{number}"
-        logits = predict_logits(make_forward(teacher.model), dev)
+        logits = predict_logits(forward, dev)
         metrics = task.compute_metrics(dev.targets, logits)
         if not _evaluated(run, arm, split):
             run.log(

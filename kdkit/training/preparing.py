@@ -27,6 +27,17 @@ def check_transfer(settings: DistillSettings, task: Task) -> None:
     with all_mistakes() as check:
         with check():
             check_data(task, settings.data)
+        with check():
+            check_further_files(settings, task)
+
+
+def check_further_files(settings: DistillSettings, task: Task) -> None:
+    """Checks what stands beside the rows of the task: copies, text.
+
+    Raises:
+        UsageError: with all that is missing.
+    """
+    with all_mistakes() as check:
         if settings.augmented is not None:
             with check():
                 check_augmentation(settings.augmented, task)

@@ -24,6 +24,7 @@ from kdkit.training.making import load_text_teacher
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
+from kdkit.training.run_log import log_findings
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PretrainSettings
@@ -37,7 +38,7 @@ from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 
 
-def pretrain(settings: PretrainSettings, run_dir) -> None:
+def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
     """Trains a language model on text.
 
     An encoder is left in `RUN/encoder/`: where the stages use its predictions
@@ -48,6 +49,8 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
     Args:
         settings: `PretrainSettings`.
         run_dir: string or path of a new or a started run directory.
+        findings: `kdkit.doctor.Findings` of the checks before it, to be logged,
+            or `None`. Defaults to `None`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
@@ -74,6 +77,7 @@ def pretrain(settings: PretrainSettings, run_dir) -> None:
         if settings.vocabulary_size is not None and not run.is_read_only:
             keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
         log_inputs(run, inputs)
+        log_findings(run, findings)
         with distribution.chief_first():
             material = _load_text(settings.corpus, loaded, run.path / "corpus")
         arm = Arm(

@@ -1,9 +1,15 @@
 """What every kind of run writes into its log, and says at its end."""
 
+import dataclasses
 import pathlib
 
 from kdkit import models
+from kdkit.doctor import Findings
+from kdkit.doctor import print_findings
+from kdkit.errors import RunError
 from kdkit.training.run_directory import RunDirectory
+
+DOCTOR = "doctor"  # the event of the checks before a run
 
 
 def says_finished(run: RunDirectory) -> bool:
@@ -56,3 +62,40 @@ def finish(run: RunDirectory, best) -> None:
 def format_metrics(metrics) -> str:
     """Metrics in a line."""
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+
+
+def decide(findings: Findings, force: bool) -> None:
+    """Prints findings before a run, and stops it if it would be ruined.
+
+    Args:
+        findings: `Findings`.
+        force: bool. Whether to go on in any case.
+
+    Raises:
+        RunError: if the run would be ruined.
+    """
+    print_findings(findings, all_rows=False)
+    if not findings.ruinous:
+        return
+    named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
+    if not force:
+        raise RunError(
+            f"The run would be ruined: {named}, see above. Nothing was "
+            "trained. Mend it, or go on all the same with --force."
+        )
+    print(f"doctor: going on in spite of {named}, by --force.", flush=True)
+
+
+def log_findings(run, findings: Findings | None) -> None:
+    """Logs an event `"doctor"` with all findings, if there are some.
+
+    Args:
+        run: `RunDirectory`.
+        findings: what `examine_first` returned.
+    """
+    if findings is not None and not run.events(DOCTOR):
+        run.log(
+            DOCTOR,
+            findings=[dataclasses.asdict(one) for one in findings],
+            forced=bool(findings.ruinous),
+        )

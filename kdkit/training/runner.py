@@ -12,8 +12,12 @@ from kdkit.training.control_stages import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.distribution import training_on
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import make_forward
+from kdkit.training.examination import Subject
+from kdkit.training.examination import examine_first
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
+from kdkit.training.fitting import stages_with_teachers
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import log_inputs
 from kdkit.training.inputs import model_digest
@@ -35,6 +39,7 @@ from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import is_finished
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
+from kdkit.training.run_log import log_findings
 from kdkit.training.run_log import log_model
 from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PRETRAINED
@@ -118,7 +123,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         finish(run, {"teacher": best})
 
 
-def distill(settings: DistillSettings, run_dir) -> None:
+def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
     """Runs a recipe and leaves its student in `RUN/student/`.
 
     With a control arm, the same student trained without a teacher is left in
@@ -127,14 +132,18 @@ def distill(settings: DistillSettings, run_dir) -> None:
     it, in `RUN/pretrained_run/`. A student of general distillation and
     augmented copies are made where the settings say that they are.
 
+    What the run is made from is examined first, see docs/doctor.md.
+
     Args:
         settings: `DistillSettings`.
         run_dir: string or path of a new or a started run directory.
+        force: bool. Whether to go on where a check says that the run would be
+            ruined. Defaults to `False`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if a loss is not finite.
+        RunError: if the run would be ruined, or a loss is not finite.
     """
     task = open_task(settings.data)
     with (
@@ -154,9 +163,28 @@ def distill(settings: DistillSettings, run_dir) -> None:
                 teachers = load_teachers(
                     [teacher_place, *settings.more_teachers], task
                 )
-                corpus = _check_fit(
+                corpus, student = _check_fit(
                     settings, task, teachers, pretrained, run, distribution
                 )
+        places = [teacher_place, *settings.more_teachers]
+        forwards = [make_forward(teacher.model) for teacher in teachers]
+        findings = examine_first(
+            run,
+            Subject(
+                settings,
+                task,
+                run.path,
+                teachers,
+                places,
+                forwards,
+                are_trained=True,
+                student=student[0],
+                tokenizer=student[1],
+                fitting=stages_with_teachers(settings),
+            ),
+            force,
+        )
+        del student
         prepare_transfer(settings, task, distribution)
         inputs = inputs_of(settings, task)
         check_inputs(run, inputs)
@@ -166,13 +194,14 @@ def distill(settings: DistillSettings, run_dir) -> None:
         with distribution.chief_first():
             rows = load_rows(settings, task, tokenizer, run.path / "augmented")
         log_inputs(run, inputs)
+        log_findings(run, findings)
         rows.log(run)
         evaluator = evaluate_teachers(
-            run, task, teachers, rows.dev, settings.data.dev_split
+            run, task, teachers, forwards, rows.dev, settings.data.dev_split
         )
         material = rows.material(evaluator)
         others = [
-            evaluate_teachers(run, task, teachers, encoded, split)
+            evaluate_teachers(run, task, teachers, forwards, encoded, split)
             for split, encoded in load_other_dev_splits(
                 task, settings.data, tokenizer
             ).items()
@@ -180,11 +209,7 @@ def distill(settings: DistillSettings, run_dir) -> None:
         caches = None
         if settings.cache is not None:
             with distribution.chief_first():
-                caches = TeacherCaches(
-                    settings.cache,
-                    teachers,
-                    [teacher_place, *settings.more_teachers],
-                )
+                caches = TeacherCaches(settings.cache, teachers, places)
                 caches.measure_file(evaluator)
         best = {}
         for name, all_stages in settings.arms.items():
@@ -252,18 +277,19 @@ def _make_teachers(settings, run):
 def _check_fit(settings, task, teachers, pretrained, run, distribution):
     """Builds what the stages will build, so that what does not fit is told.
 
-    Returns the stages on a corpus, ready to run. A student that general
-    distillation has yet to make is taken by its sizes.
+    Returns the stages on a corpus, ready to run, and the student with its
+    tokenizer. A student that general distillation has yet to make is taken by
+    its sizes.
     """
     sizes = settings.student
     if settings.general is not None and not is_finished(sizes.checkpoint):
         sizes = settings.general.model
-    student, _ = make_model(sizes, task, teachers[0], pretrained)
+    student, tokenizer = make_model(sizes, task, teachers[0], pretrained)
     with all_mistakes() as check:
         with check():
             check_fit(settings, student, teachers)
         with check():
-            return prepare_corpus_stages(
+            corpus = prepare_corpus_stages(
                 settings,
                 student,
                 teachers[0].tokenizer,
@@ -271,6 +297,7 @@ def _check_fit(settings, task, teachers, pretrained, run, distribution):
                 run.path / "corpus",
                 distribution,
             )
+    return corpus, (student, tokenizer)
 
 
 def _keep(run, arm, tokenizer, settings, task):

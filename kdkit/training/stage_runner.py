@@ -9,8 +9,6 @@ import keras
 from kdkit import models
 from kdkit.backends import tf
 from kdkit.data import in_parts
-from kdkit.distiller import Distiller
-from kdkit.taps import select_inputs
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.callbacks import EpochEnd
 from kdkit.training.callbacks import ProgressLines
@@ -20,14 +18,14 @@ from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
-from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.replica_loop import KerasLoop
 from kdkit.training.replica_loop import ReplicaLoop
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
 from kdkit.training.stages import Stage
+from kdkit.training.trainers import batches_for
+from kdkit.training.trainers import make_trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +163,12 @@ class StageRun:
         keras.utils.set_random_seed(seed)
         self._seed = seed
         with distribution.scope():
-            trainer = self._make_trainer()
+            trainer = make_trainer(
+                self.arm,
+                self.stage,
+                self._material,
+                self.stage.epochs * self._updates_per_epoch,
+            )
         if first_epoch:
             print(f"{title}: going on after epoch {first_epoch}.", flush=True)
             self.checkpoints.restore_epoch(trainer)
@@ -214,7 +217,7 @@ class StageRun:
         # Undone on the way out, also where TensorBoard's callback is not.
         with tf.summary.record_if(True):
             self._loop(trainer).fit(
-                self._for_trainer(batches),
+                batches_for(self.arm, self.stage, batches),
                 steps_per_epoch=self._steps_per_epoch,
                 initial_epoch=first_epoch,
                 epochs=self.stage.epochs,
@@ -259,47 +262,7 @@ class StageRun:
             batches = self._material.validation_batches(
                 self._features, distribution.shares
             )
-        return self._for_trainer(batches)
-
-    def _for_trainer(self, batches):
-        """Leaves out what the model takes not; a distiller does it itself."""
-        if self.stage.objectives or self.arm.distribution.strategy:
-            return batches
-        return batches.map(
-            lambda x, *labels: (select_inputs(self.arm.model, x), *labels)
-        )
-
-    def _make_trainer(self):
-        """A compiled `Distiller`, or what trains on labels alone."""
-        arm, stage = self.arm, self.stage
-        trainer = arm.model
-        if stage.objectives:
-            trainer = Distiller(
-                arm.teacher,
-                arm.model,
-                stage.build_objectives(),
-                hard_label_weight=stage.label_weight,
-                teacher_weights=arm.teacher_weights,
-                chunk_size=stage.chunk_size,
-            )
-        elif arm.distribution.strategy:
-            trainer = LabelTrainer(arm.model)
-        optimizer = stage.make_optimizer(
-            stage.epochs * self._updates_per_epoch,
-            fused=arm.jit_compile == UPDATE,
-        )
-        trainer.compile(
-            optimizer=optimizer,
-            loss=stage.make_label_loss(self._material.label_loss),
-            # A keras-hub task model has metrics of its own until it is given
-            # others. Rows whose label does not count have weight 0.
-            metrics=[] if trainer is arm.model else None,
-            weighted_metrics=self._material.training_metrics or None,
-            jit_compile=arm.jit_compile is True,
-        )
-        # Keras' own, around the stage's where losses are scaled.
-        trainer.optimizer.build(trainer.trainable_variables)
-        return trainer
+        return batches_for(self.arm, self.stage, batches)
 
     def _finish_epoch(self, epoch, logs, seconds):
         """Evaluates, logs and saves; adds the dev metrics to `logs`."""

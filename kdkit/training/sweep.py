@@ -88,6 +88,7 @@ def run_sweep(
     directory,
     max_trials: int | None = None,
     announce: Callable[[str], None] = print,
+    force: bool = False,
 ) -> list[Trial]:
     """Runs a recipe for each choice of values, best first.
 
@@ -103,6 +104,7 @@ def run_sweep(
         max_trials: int or `None`. So many choices drawn at random, from the
             settings' seed, in place of all of them. Defaults to `None`.
         announce: callable of a line about the trial that begins.
+        force: bool, as in `kdkit.training.distill`. Defaults to `False`.
 
     Returns:
         List of `Trial`, the best first.
@@ -122,7 +124,7 @@ def run_sweep(
                 values = {
                     field: json.loads(text) for field, text in texts.items()
                 }
-                found = run_trial(settings, values, directory, announce)
+                found = run_trial(settings, values, directory, announce, force)
             except Exception as error:
                 # Anything else would be counted as a bad choice of values.
                 raise _Stop from error

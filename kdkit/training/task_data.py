@@ -109,7 +109,7 @@ def load_data(
     else:
         known = [
             task.load(split, settings.data_dir)
-            for split in _kept_apart(task, settings)
+            for split in kept_apart(task, settings)
         ]
         stored = data.store_augmented(
             train,
@@ -152,6 +152,47 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
     }
 
 
+def read_kept_unlabeled(
+    task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
+):
+    """Reads unlabelled rows as text, all and without those of dev and test.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        settings: `DataSettings` of the labelled rows.
+        unlabeled: `UnlabeledSettings`.
+
+    Returns:
+        Tuple of two `kdkit.data.Examples`.
+
+    Raises:
+        UsageError: as `load_unlabeled` does.
+    """
+    if task.head.kind != "sequence":
+        raise UsageError(
+            "Unlabelled text is for tasks on sentences and pairs. Received: "
+            f"task {task.name!r}, {task.kind.title}. Leave it out."
+        )
+    rows = data.read_unlabeled(
+        unlabeled.files, unlabeled.columns, task.num_texts
+    )
+    splits = kept_apart(task, settings)
+    kept = data.without_texts_of(
+        rows, [task.load(split, settings.data_dir) for split in splits]
+    )
+    if not len(rows):
+        raise UsageError(
+            f"{', '.join(unlabeled.files)}: expected rows of text below the "
+            "header. Received: none."
+        )
+    if not len(kept):
+        raise UsageError(
+            f"No unlabelled row is left of {len(rows)} in "
+            f"{', '.join(unlabeled.files)}: all stand in dev or test."
+        )
+    return rows, kept
+
+
 def load_unlabeled(
     task: Task,
     settings: DataSettings,
@@ -174,34 +215,14 @@ def load_unlabeled(
         UsageError: for tasks on something else than sentences and pairs, files
             that cannot be read, or if no row is left.
     """
-    if task.head.kind != "sequence":
-        raise UsageError(
-            "Unlabelled text is for tasks on sentences and pairs. Received: "
-            f"task {task.name!r}, {task.kind.title}. Leave it out."
-        )
-    rows = data.read_unlabeled(
-        unlabeled.files, unlabeled.columns, task.num_texts
-    )
-    splits = _kept_apart(task, settings)
-    kept = data.without_texts_of(
-        rows, [task.load(split, settings.data_dir) for split in splits]
-    )
+    rows, kept = read_kept_unlabeled(task, settings, unlabeled)
     dropped = len(rows) - len(kept)
+    splits = kept_apart(task, settings)
     print(
         f"{len(kept)} rows without labels; {dropped} left out that also stand "
         f"in {', '.join(splits)}.",
         flush=True,
     )
-    if not len(rows):
-        raise UsageError(
-            f"{', '.join(unlabeled.files)}: expected rows of text below the "
-            "header. Received: none."
-        )
-    if not len(kept):
-        raise UsageError(
-            f"No unlabelled row is left of {len(rows)} in "
-            f"{', '.join(unlabeled.files)}: all stand in dev or test."
-        )
     counts = {
         "rows": len(rows),
         "dropped": dropped,
@@ -211,8 +232,8 @@ def load_unlabeled(
     return task.encode(kept, tokenizer, settings.sequence_length), counts
 
 
-def _kept_apart(task, settings):
-    """The splits that are not trained on, those of them that are here."""
+def kept_apart(task: Task, settings: DataSettings) -> list[str]:
+    """Returns the splits that are not trained on, those that are here."""
     return [
         split
         for split in task.splits

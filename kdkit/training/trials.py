@@ -73,7 +73,9 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
     return Yardstick("perplexity", "min", "held_out", "text")
 
 
-def run_trial(settings, values: dict, directory, announce) -> Trial:
+def run_trial(
+    settings, values: dict, directory, announce, force: bool = False
+) -> Trial:
     """Makes the run of a choice of values in `DIR/trials/`.
 
     Args:
@@ -81,12 +83,16 @@ def run_trial(settings, values: dict, directory, announce) -> Trial:
         values: dict from dotted field to value.
         directory: path of the sweep.
         announce: callable of a line that says where the run is.
+        force: bool, as in `kdkit.training.distill`. Defaults to `False`.
     """
     chosen = with_values(settings, values)
     path = pathlib.Path(directory) / TRIALS / trial_name(values)
     announce(f"{path}")
     on_task = isinstance(settings, DistillSettings)
-    (distill if on_task else pretrain)(chosen, path)
+    if on_task:
+        distill(chosen, path, force)
+    else:
+        pretrain(chosen, path)
     (finished,) = RunDirectory(path).events("run_finished")
     best = finished["best"]
     trained = best["student"] if on_task else next(iter(best.values()))

@@ -9,14 +9,16 @@ from kdkit import models
 from kdkit.cli import decoder_steps
 from kdkit.cli.main import main
 
-TEXT = "black monday hit the new york stock exchange\n" * 20
+LINES = [f"black monday {day} hit the new york exchange" for day in range(20)]
+TEXT = "".join(f"{line}\n" for line in LINES)
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("general", "task", "held_out"):
-        (tmp_path / f"{name}.txt").write_text(TEXT)
+        text = TEXT.replace("new york", name)
+        (tmp_path / f"{name}.txt").write_text(text)
     return tmp_path
 
 
@@ -27,7 +29,9 @@ def runs(monkeypatch):
     monkeypatch.setattr(
         decoder_steps,
         "pretrain",
-        lambda settings, place: made.append((pathlib.Path(place), settings)),
+        lambda settings, place, findings: made.append(
+            (pathlib.Path(place), settings)
+        ),
     )
     return made
 

@@ -1,0 +1,48 @@
+"""The work of `kdkit doctor`: from options to findings."""
+
+import pathlib
+
+from kdkit.cli import resolving
+from kdkit.cli.decoder_steps import decoder_steps
+from kdkit.cli.decoder_steps import reject_for_encoders
+from kdkit.cli.step_checks import given_models
+from kdkit.cli.step_checks import try_steps
+from kdkit.doctor import Findings
+from kdkit.training.diagnosis import diagnose
+from kdkit.training.text_examination import TEXTS
+from kdkit.training.text_examination import TextSteps
+from kdkit.training.text_examination import examine_text
+
+UNNAMED = "run of kdkit doctor"  # in the place of --run-dir
+
+
+def diagnosis(options):
+    """Returns what is found of the distillation that the options ask for.
+
+    Args:
+        options: the parsed options of `kdkit doctor`.
+
+    Raises:
+        UsageError: for options that clash or are missing.
+    """
+    if options.run_dir is None:
+        options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
+    if options.model != "bert":
+        return _on_text(options)
+    reject_for_encoders(options)
+    return diagnose(resolving.distill_settings(options), options.run_dir)
+
+
+def _on_text(options):
+    """What is found of the steps of a decoder or an encoder-decoder."""
+    runs = decoder_steps(resolving.get_recipe(options.recipe), options).runs()
+    findings = Findings()
+    right = try_steps(runs, options, findings.attempt)
+    given = {
+        name: place
+        for name, place in given_models(options).items()
+        if name in right
+    }
+    steps = TextSteps(runs, given, pathlib.Path(options.run_dir))
+    examine_text(steps, TEXTS, findings)
+    return findings

@@ -1,0 +1,73 @@
+"""Checks of what a run is made from, before it trains.
+
+Each is a function of models, rows or sizes that returns a `Finding`; none
+knows where these come from. `kdkit.training.examination` gathers them.
+"""
+
+from kdkit.doctor.accuracy import teacher_accuracy
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import OUTCOMES
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.doctor.label_order import label_order
+from kdkit.doctor.leakage import copies_of_rows
+from kdkit.doctor.leakage import left_out
+from kdkit.doctor.leakage import row_texts
+from kdkit.doctor.leakage import rows_kept_apart
+from kdkit.doctor.leakage import texts_kept_apart
+from kdkit.doctor.needs import activations
+from kdkit.doctor.needs import disk
+from kdkit.doctor.needs import memory
+from kdkit.doctor.needs import numbers_of
+from kdkit.doctor.needs import run_size
+from kdkit.doctor.needs import tapped_entries
+from kdkit.doctor.rows import class_balance
+from kdkit.doctor.rows import lengths_cut
+from kdkit.doctor.rows import texts_too_long
+from kdkit.doctor.sizes import compared_layers
+from kdkit.doctor.sizes import student_size
+from kdkit.doctor.stillness import teacher_at_rest
+from kdkit.doctor.stillness import teacher_frozen
+from kdkit.doctor.table import findings_table
+from kdkit.doctor.table import print_findings
+from kdkit.doctor.table import verdict
+from kdkit.doctor.vocabulary import same_vocabulary
+from kdkit.doctor.vocabulary import table_size
+
+__all__ = [
+    "NOTE",
+    "OK",
+    "OUTCOMES",
+    "RUINS",
+    "WARNING",
+    "Finding",
+    "Findings",
+    "activations",
+    "class_balance",
+    "compared_layers",
+    "copies_of_rows",
+    "disk",
+    "findings_table",
+    "label_order",
+    "left_out",
+    "lengths_cut",
+    "memory",
+    "numbers_of",
+    "print_findings",
+    "row_texts",
+    "rows_kept_apart",
+    "run_size",
+    "same_vocabulary",
+    "student_size",
+    "table_size",
+    "tapped_entries",
+    "teacher_accuracy",
+    "teacher_at_rest",
+    "teacher_frozen",
+    "texts_kept_apart",
+    "texts_too_long",
+    "verdict",
+]

@@ -1,0 +1,204 @@
+"""Rows of dev and test among those that are trained on."""
+
+import itertools
+from collections.abc import Iterable
+
+from kdkit.data import Examples
+from kdkit.data import Questions
+from kdkit.data import normalized
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import mildest
+from kdkit.doctor.findings import share
+from kdkit.doctor.findings import worst
+
+CHECK = "rows kept apart"
+NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
+LEAST_WORDS = 5
+LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
+
+
+def row_texts(examples) -> list[tuple[str, ...]]:
+    """Returns the texts of every row, capitals and blanks made alike.
+
+    Args:
+        examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
+    """
+    if isinstance(examples, Examples):
+        rows = zip(*examples.texts, strict=True)
+    elif isinstance(examples, Questions):
+        rows = (
+            (passage, question, *options)
+            for passage, question, options in zip(
+                examples.passages,
+                examples.questions,
+                examples.options,
+                strict=True,
+            )
+        )
+    else:
+        rows = examples.words
+    return [normalized(row) for row in rows]
+
+
+def rows_kept_apart(
+    train: Iterable[tuple], others: dict[str, list[tuple]], check: str = CHECK
+) -> Finding:
+    """Counts the rows of dev and test that are trained on.
+
+    Args:
+        train: iterable of tuples of strings, as `row_texts` returns them.
+        others: dict from the name of a split to its rows.
+        check: string, as in `Finding`. Defaults to `"rows kept apart"`.
+    """
+    known = set(train)
+    outcome, parts, first = OK, [], None
+    for split, rows in others.items():
+        inside = [row for row in rows if row in known]
+        parts.append(f"{len(inside)} of {len(rows)} in {split}")
+        first = first or next(iter(inside), None)
+        if inside:
+            outcome = worst(outcome, _gravity(len(inside) / len(rows)))
+    found = f"Also in the rows to train on: {', '.join(parts)}."
+    if not parts:
+        found = "There is no other split to compare the rows to train on with."
+    if first is None:
+        return Finding(check, outcome, found)
+    return Finding(
+        check,
+        outcome,
+        f"{found} For example {' | '.join(first)[:60]!r}.",
+        "Take these rows out of the training data, or what is measured on them "
+        "is memory too.",
+    )
+
+
+def texts_kept_apart(
+    train: Iterable[tuple],
+    held_out: Iterable[tuple],
+    limit: int,
+    steps: tuple[str, str],
+    worst_outcome: str = RUINS,
+    check: str = "texts kept apart",
+) -> Finding:
+    """Counts the texts to measure on that are trained on.
+
+    Short ones are passed over, since they come again by chance.
+
+    Args:
+        train: iterable of tuples of strings: texts, or pairs of them.
+        held_out: iterable likewise.
+        limit: int. How many of each are read.
+        steps: tuple of two strings. The step that holds out, and the one that
+            trains.
+        worst_outcome: string. The gravest outcome there can be. Defaults to
+            `"ruins the run"`.
+        check: string, as in `Finding`. Defaults to `"texts kept apart"`.
+    """
+    known = {
+        normalized(texts)
+        for texts in itertools.islice(held_out, limit)
+        if sum(len(text.split()) for text in texts) >= LEAST_WORDS
+    }
+    count, inside = 0, set()
+    for texts in itertools.islice(train, limit):
+        count += 1
+        if (row := normalized(texts)) in known:
+            inside.add(row)
+    found = (
+        f"Step {steps[0]} holds out {len(known)} texts of {LEAST_WORDS} words "
+        f"and more. {len(inside)} also stand in the "
+        f"{'first ' if count == limit else ''}{count} that step {steps[1]} "
+        "trains on."
+    )
+    if not inside:
+        return Finding(check, OK, found)
+    return Finding(
+        check,
+        mildest(worst_outcome, _gravity(len(inside) / len(known))),
+        f"{found} For example {' | '.join(min(inside))[:60]!r}.",
+        "Take them out of one of the two, or the perplexity is of text that "
+        "was learned.",
+    )
+
+
+def _gravity(part):
+    if part < NOTED:
+        return NOTE
+    return WARNING if part < RUINOUS else RUINS
+
+
+def left_out(what: str, inside: int, count: int, check: str) -> Finding:
+    """Tells of rows that a run leaves out itself.
+
+    Args:
+        what: string. What the rows are.
+        inside: int. How many of them also stand in dev or test.
+        count: int. How many there are.
+        check: string, as in `Finding`.
+    """
+    if not inside:
+        return Finding(
+            check, OK, f"None of {count} {what} stands in dev or test."
+        )
+    outcome = NOTE if inside / count < RUINOUS else WARNING
+    return Finding(
+        check,
+        outcome,
+        f"{inside} of {count} {what} ({share(inside, count)}) also stand in "
+        "dev or test. The run leaves them out.",
+    )
+
+
+def copies_of_rows(
+    copies: Iterable[tuple[int, tuple]],
+    train: list[tuple],
+    known: set[tuple],
+    check: str = "augmented copies",
+) -> list[Finding]:
+    """Looks whether copies are of the rows that they name, and of no other.
+
+    Args:
+        copies: iterable of the number of a row and the texts of its copy.
+        train: list of tuples of strings, the rows, as `row_texts` has them.
+        known: set of tuples of strings. The rows of dev and test.
+        check: string, as in `Finding`. Defaults to `"augmented copies"`.
+
+    Returns:
+        List of `Finding`: of dev and test, and of the rows they were made of.
+    """
+    count = inside = 0
+    common = 0.0
+    sources = set()
+    for source, texts in copies:
+        row = normalized(texts)
+        count += 1
+        inside += row in known
+        sources.add(source)
+        words = set(" ".join(train[source]).split())
+        common += len(words & set(" ".join(row).split())) / max(len(words), 1)
+    if not count:
+        return [
+            Finding(check, RUINS, "The file has no copies.", "Make it anew.")
+        ]
+    findings = [left_out("copies", inside, count, check)]
+    mean = common / count
+    alike = (
+        f"{count} copies of {len(sources)} of {len(train)} rows have "
+        f"{share(mean, 1)} of the words of the rows that they name."
+    )
+    if mean < LEAST_COMMON:
+        findings.append(
+            Finding(
+                check,
+                RUINS,
+                f"{alike} They are of other rows, and get these rows' labels.",
+                "Make the file anew from this training data: kdkit augment.",
+            )
+        )
+    else:
+        findings.append(Finding(check, OK, alike))
+    return findings

@@ -1,0 +1,155 @@
+"""The rows that are trained on: how long they are, which labels they have."""
+
+import numpy as np
+
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import share
+from kdkit.tasks import MultiLabel
+from kdkit.tasks import Regression
+from kdkit.tasks import Task
+
+LENGTHS = "lengths"
+BALANCE = "class balance"
+NOTED, WARNED = 0.01, 0.1  # shares of rows that are cut
+RARE = 0.02  # share of rows below which a class is hard to learn
+SHOWN = 6
+
+
+def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
+    """Tells how many rows are longer than what models read of them.
+
+    Args:
+        splits: dict from what rows are to their
+            `kdkit.data.EncodedExamples`, of one `sequence_length`.
+        option: string. What sets the length, but for the number.
+        check: string, as in `Finding`. Defaults to `"lengths"`.
+    """
+    parts, highest = [], 0.0
+    for name, encoded in splits.items():
+        part = encoded.num_truncated / len(encoded)
+        highest = max(highest, part)
+        parts.append(
+            f"{encoded.num_truncated} of {len(encoded)} rows of {name} "
+            f"({share(part, 1)})"
+        )
+    length = next(iter(splits.values())).sequence_length
+    longest = max(int(encoded.lengths.max()) for encoded in splits.values())
+    found = f"Cut to {length} tokens: {', '.join(parts)}."
+    if not highest:
+        return Finding(check, OK, f"{found} The longest has {longest} tokens.")
+    return _of_share(check, highest, found, option, length)
+
+
+def texts_too_long(
+    name: str,
+    counts: list[int],
+    length: int,
+    unit: str,
+    option: str,
+    check: str = LENGTHS,
+) -> Finding:
+    """Tells how many sentences are longer than what models read of them.
+
+    Args:
+        name: string. What they are trained on for.
+        counts: list of ints. How long sentences are.
+        length: int. Tokens that models read, two special ones among them.
+        unit: string. What is counted: `"tokens"`, or `"words"` where there is
+            no tokenizer yet, so that more are cut than is said.
+        option: string. What sets the length, but for the number.
+        check: string, as in `Finding`. Defaults to `"lengths"`.
+    """
+    cut = sum(count > length - 2 for count in counts)
+    found = (
+        f"Step {name} cuts sentences to {length} tokens: {cut} of "
+        f"{len(counts)} ({share(cut, len(counts))}) have more {unit}, the "
+        f"longest {max(counts)}."
+    )
+    return _of_share(check, cut / len(counts), found, option, length)
+
+
+def _of_share(check, cut, found, option, length):
+    """What a share of rows that are cut means."""
+    if cut < NOTED:
+        return Finding(check, OK, found)
+    return Finding(
+        check,
+        NOTE if cut < WARNED else WARNING,
+        found,
+        f"Read more of them: {option}{2 * length}",
+    )
+
+
+def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
+    """Counts the labels of the training rows.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        labels: labels as `Task.compute_metrics` takes them.
+        check: string, as in `Finding`. Defaults to `"class balance"`.
+    """
+    if isinstance(task.kind, Regression):
+        return _scores(np.asarray(labels), check)
+    names = task.class_names
+    if isinstance(task.kind, MultiLabel):
+        counts = np.asarray(labels).sum(axis=0)
+        total = len(labels)
+    else:
+        if task.kind.has_label_per_token:
+            labels = np.concatenate(labels)
+        labels = np.asarray(labels)
+        counts = np.bincount(labels[labels >= 0], minlength=len(names))
+        total = int(counts.sum())
+    order = np.argsort(-counts, kind="stable")
+    shown = [f"{names[i]} {share(counts[i], total)}" for i in order]
+    if len(shown) > SHOWN:
+        shown = [*shown[: SHOWN - 1], "…", shown[-1]]
+    found = f"Of {total} labels: {', '.join(shown)}."
+    absent = [names[i] for i in order if not counts[i]]
+    if np.count_nonzero(counts) < 2 and len(names) > 1:
+        return Finding(
+            check,
+            RUINS,
+            f"{found} One class is all there is to learn.",
+            "Look at the labels in the training file.",
+        )
+    if absent:
+        return Finding(
+            check,
+            WARNING,
+            f"{found} No row to train on has {_listed(absent)}.",
+            "Add rows of them, or the student never learns to name them.",
+        )
+    rare = [names[i] for i in order if counts[i] < RARE * total]
+    if rare and len(names) * RARE < 1:
+        return Finding(
+            check,
+            NOTE,
+            f"{found} Rarer than {share(RARE, 1)}: {_listed(rare)}.",
+            "Accuracy hides them. Look at a metric by class as well.",
+        )
+    return Finding(check, OK, found)
+
+
+def _scores(labels, check):
+    found = (
+        f"{len(labels)} scores from {labels.min():.2f} to {labels.max():.2f}, "
+        f"{labels.mean():.2f} ± {labels.std():.2f}."
+    )
+    if not np.ptp(labels):
+        return Finding(
+            check,
+            RUINS,
+            f"{found} One score is all there is to learn.",
+            "Look at the scores in the training file.",
+        )
+    return Finding(check, OK, found)
+
+
+def _listed(names):
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"

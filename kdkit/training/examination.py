@@ -1,0 +1,262 @@
+"""The checks of a distillation on a task, before it trains."""
+
+import dataclasses
+import functools
+import pathlib
+
+import numpy as np
+
+from kdkit.data import evaluation_batches
+from kdkit.doctor import NOTE
+from kdkit.doctor import Finding
+from kdkit.doctor import Findings
+from kdkit.doctor import compared_layers
+from kdkit.doctor import label_order
+from kdkit.doctor import same_vocabulary
+from kdkit.doctor import student_size
+from kdkit.doctor import table_size
+from kdkit.doctor import teacher_accuracy
+from kdkit.doctor import teacher_at_rest
+from kdkit.doctor import teacher_frozen
+from kdkit.models import LoadedModel
+from kdkit.models import architecture
+from kdkit.models import backbone_of
+from kdkit.taps import describe
+from kdkit.tasks import SingleLabel
+from kdkit.tasks import Task
+from kdkit.tasks import majority_accuracy
+from kdkit.training.evaluation import BATCH_SIZE
+from kdkit.training.evaluation import predict_logits
+from kdkit.training.examined_needs import examine_needs
+from kdkit.training.examined_rows import encode_some
+from kdkit.training.examined_rows import examine_lengths
+from kdkit.training.examined_rows import examine_rows
+from kdkit.training.examined_rows import load_rows_to_examine
+from kdkit.training.inputs import model_digest
+from kdkit.training.inputs import rows_digest
+from kdkit.training.run_log import DOCTOR
+from kdkit.training.run_log import decide
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.stages import Stage
+
+QUICK_ROWS = 256  # of dev, before a run
+TEXTS = 64  # that two tokenizers cut
+
+# What was found of teachers' answers earlier in this process, by the content of
+# teachers and rows: the runs of a sweep or an ablation share them.
+_KNOWN = {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Subject:
+    """What is examined.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        run_dir: path. Where the run is kept, or will be.
+        teachers: list of `kdkit.models.LoadedModel`. Those that could be
+            loaded.
+        places: list of where they were loaded from.
+        forwards: list of their forward passes.
+        are_trained: bool. Whether they know the task; otherwise only their
+            sizes are those of the teachers.
+        student: `keras.Model` or `None`. A model of the student's sizes.
+        tokenizer: the tokenizer that the student came with, or `None`.
+        fitting: tuple of `Stage`. The stages on the task with teachers whose
+            objectives fit.
+    """
+
+    settings: DistillSettings
+    task: Task
+    run_dir: pathlib.Path
+    teachers: list[LoadedModel]
+    places: list
+    forwards: list
+    are_trained: bool
+    student: object
+    tokenizer: object
+    fitting: tuple[Stage, ...]
+
+    @functools.cached_property
+    def shapes(self):
+        """The `kdkit.taps.ModelShape` of the first teacher and the student."""
+        return describe(self.teachers[0].model), describe(self.student)
+
+
+def examine_first(run, subject: Subject, force: bool) -> Findings | None:
+    """Examines a run before it trains, unless that was done.
+
+    Prints what is to be done something about.
+
+    Args:
+        run: `RunDirectory`.
+        subject: `Subject` whose models fit each other.
+        force: bool. Whether to go on in any case.
+
+    Returns:
+        `Findings` for `log_findings`; `None` where they are logged, or another
+        process does it.
+
+    Raises:
+        UsageError: for files that cannot be read.
+        RunError: if the run would be ruined.
+    """
+    if run.is_read_only or run.events(DOCTOR):
+        return None
+    findings = Findings(keeps_mistakes=False)
+    examine(subject, QUICK_ROWS, findings)
+    decide(findings, force)
+    return findings
+
+
+def examine(subject: Subject, num_rows: int, findings: Findings):
+    """Does all checks that take no training.
+
+    Args:
+        subject: `Subject`.
+        num_rows: int. Rows of dev that teachers answer at most.
+        findings: `Findings` that are added to.
+
+    Returns:
+        Tuple of the `ExaminedRows` and the encoded rows of train, each `None`
+        where they could not be read.
+    """
+    rows = train = dev = None
+    if all(one.check != "data" for one in findings):
+        with findings.attempt("data"):
+            rows = load_rows_to_examine(
+                subject.settings, subject.task, num_rows, findings
+            )
+    if rows is not None and subject.teachers:
+        with findings.attempt("lengths"):
+            dev, train = (
+                encode_some(
+                    subject.task,
+                    some,
+                    subject.teachers[0].tokenizer,
+                    subject.settings.data.sequence_length,
+                )
+                for some in (rows.dev, rows.train)
+            )
+    _examine_teachers(subject, rows, dev, findings)
+    _examine_models(subject, rows, findings)
+    if rows is not None:
+        examine_rows(subject.settings, subject.task, rows, findings)
+    if dev is not None:
+        examine_lengths(subject.settings, train, dev, findings)
+        if subject.student is not None:
+            examine_needs(subject, rows, train, findings)
+    return rows, train
+
+
+def _examine_teachers(subject, rows, dev, findings):
+    """Accuracy, order of labels, rest, tokens of each teacher."""
+    for number, teacher in enumerate(subject.teachers):
+        which = f" {number + 1}" if len(subject.teachers) > 1 else ""
+        if not subject.are_trained:
+            findings.add(
+                Finding(
+                    f"teacher{which}",
+                    NOTE,
+                    "It is trained within the run: accuracy and label order "
+                    "are checked then, before distilling.",
+                )
+            )
+        elif dev is not None:
+            findings.extend(_answers(subject, number, rows, dev, which))
+        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
+        name = f"teacher{which}"
+        findings.add(table_size(teacher.tokenizer, size, name))
+        if number:
+            findings.add(
+                same_vocabulary(
+                    subject.teachers[0].tokenizer,
+                    teacher.tokenizer,
+                    name,
+                    check=f"vocabulary{which}",
+                )
+            )
+
+
+def _answers(subject, number, rows, dev, which):
+    """What `_examine_answers` finds, or found of the same in this process."""
+    key = (
+        model_digest(str(subject.places[number])),
+        rows_digest(rows.dev),
+        subject.task.name,
+        dev.sequence_length,
+        which,
+    )
+    if key not in _KNOWN or key[0] is None:
+        found = Findings()
+        _examine_answers(subject, number, rows, dev, which, found)
+        _KNOWN[key] = found
+    return _KNOWN[key]
+
+
+def _examine_answers(subject, number, rows, dev, which, findings):
+    """What a teacher says of rows of dev."""
+    task, forward = subject.task, subject.forwards[number]
+    logits = predict_logits(forward, dev)
+    constant = None
+    if task.head.candidates is not None:
+        constant = majority_accuracy(rows.train, rows.dev)
+    findings.add(
+        teacher_accuracy(
+            task, dev.targets, logits, constant, f"teacher{which} accuracy"
+        )
+    )
+    if isinstance(task.kind, SingleLabel) and np.isfinite(logits).all():
+        findings.add(
+            label_order(
+                task.class_names,
+                np.asarray(dev.targets),
+                task.kind.predict(logits),
+                f"label order{which}",
+            )
+        )
+    batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
+    batch = next(iter(batches))
+    findings.add(
+        teacher_at_rest(
+            subject.teachers[number].model,
+            forward,
+            batch[0] if isinstance(batch, tuple) else batch,
+            f"teacher{which} at rest",
+        )
+    )
+
+
+def _examine_models(subject, rows, findings):
+    """Tokens, blocks and sizes of the student beside the teacher's."""
+    student, teachers = subject.student, subject.teachers
+    if student is None or not teachers:
+        findings.add(
+            Finding(
+                "models",
+                NOTE,
+                "Vocabulary, layers, sizes and what they need are not checked: "
+                f"there is no {'student' if teachers else 'teacher'} to "
+                "compare.",
+            )
+        )
+        return
+    first = teachers[0]
+    texts = []
+    if rows is not None and hasattr(rows.dev, "texts"):
+        texts = rows.dev.texts[0][:TEXTS]
+    findings.add(
+        same_vocabulary(first.tokenizer, subject.tokenizer, "student", texts)
+    )
+    size = getattr(backbone_of(student), "vocabulary_size", None)
+    findings.add(table_size(subject.tokenizer, size, "student"))
+    for teacher in teachers:
+        findings.add(teacher_frozen(teacher.model, student))
+    for stage in subject.fitting:
+        findings.add(
+            compared_layers(
+                stage.name, stage.build_objectives(), *subject.shapes
+            )
+        )
+    findings.add(student_size(architecture(first.model), architecture(student)))

@@ -1,0 +1,125 @@
+"""The memory and the disk that a distillation will take, from its sizes."""
+
+import math
+import pathlib
+
+from kdkit.doctor import Findings
+from kdkit.doctor import activations
+from kdkit.doctor import disk
+from kdkit.doctor import memory
+from kdkit.doctor import numbers_of
+from kdkit.doctor import run_size
+from kdkit.doctor import tapped_entries
+from kdkit.teacher_cache import packed_size
+from kdkit.training.examined_rows import ExaminedRows
+from kdkit.training.examined_rows import rows_of_epoch
+from kdkit.training.run_settings import TeacherSettings
+
+
+def examine_needs(
+    subject, rows: ExaminedRows, train, findings: Findings
+) -> None:
+    """Estimates the memory of a step and what the run writes.
+
+    Args:
+        subject: `Subject` with models.
+        rows: `ExaminedRows`.
+        train: `kdkit.data.EncodedExamples` of some rows to train on.
+        findings: `Findings` that are added to.
+    """
+    findings.add(_memory(subject, train))
+    settings, student = subject.settings, subject.student
+    trained = _trained(student)
+    sizes = {}
+    for arm, stages in settings.arms.items():
+        if stages:
+            kept = max(len(stage.averaged_epochs) for stage in stages)
+            sizes[f"{arm} with checkpoints"] = run_size(
+                trained, student.count_params(), len(stages), kept
+            )
+    if isinstance(settings.teacher, TeacherSettings):
+        teacher = subject.teachers[0].model
+        sizes["teacher with checkpoints"] = run_size(
+            _trained(teacher),
+            teacher.count_params(),
+            len(settings.teacher.stages),
+            0,
+        )
+    findings.add(disk(sizes, subject.run_dir))
+    if settings.cache is not None and subject.fitting:
+        place = pathlib.Path(settings.cache.directory)
+        there = sum(
+            file.stat().st_size for file in place.rglob("*") if file.is_file()
+        )
+        needed = _cache_size(subject, rows, train)
+        findings.add(
+            disk(
+                {"outputs of the teacher": max(needed - there, 0)},
+                place,
+                "--cache-precision bf16 takes half as much, int8 a quarter.",
+                "disk of the cache",
+            )
+        )
+
+
+def _trained(model):
+    """How many numbers of a model are trained."""
+    return sum(math.prod(weight.shape) for weight in model.trainable_weights)
+
+
+def _memory(subject, train):
+    """The largest step: the stage whose batches take most."""
+    largest, words = 0, ""
+    length = int(train.lengths.max())
+    for stage in subject.settings.stages + subject.settings.control:
+        if stage.data != "task":
+            continue
+        sequences = train.sequences_per_row * (
+            stage.batch_size // stage.gradient_accumulation_steps
+        )
+        numbers = sequences * (
+            activations(subject.shapes[1], length)
+            + _tapped(subject, stage, length)
+        )
+        if numbers >= largest:
+            largest = numbers
+            words = f"{sequences} × {length} tokens"
+    teachers = sum(one.model.count_params() for one in subject.teachers)
+    student = subject.student
+    return memory(
+        teachers, student.count_params(), _trained(student), largest, words
+    )
+
+
+def _tapped(subject, stage, length):
+    """Numbers that a stage reads of all models for one sequence."""
+    if stage not in subject.fitting:
+        return 0
+    entries = tapped_entries(stage.build_objectives(), *subject.shapes)
+    per_token = subject.task.kind.has_label_per_token
+    of_teacher, of_student = (
+        sum(numbers_of(entry, shape, length, per_token) for entry in some)
+        for some, shape in zip(entries, subject.shapes, strict=True)
+    )
+    return len(subject.teachers) * of_teacher + of_student
+
+
+def _cache_size(subject, rows, train):
+    """Bytes of what is kept of the rows of an epoch, and of dev."""
+    settings = subject.settings
+    entries = set()
+    for stage in subject.fitting:
+        entries |= tapped_entries(stage.build_objectives(), *subject.shapes)[0]
+    per_token = subject.task.kind.has_label_per_token
+    of_some = sum(
+        packed_size(
+            numbers_of(entry, subject.shapes[0], int(length), per_token),
+            settings.cache.precision,
+        )
+        for length in train.lengths
+        for entry in entries
+    )
+    count = rows.num_dev + rows_of_epoch(
+        settings, subject.task, len(rows.train), learns=True
+    )
+    return int(of_some / len(train) * count * len(subject.teachers))

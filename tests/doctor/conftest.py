@@ -1,0 +1,95 @@
+"""A teacher that is right by construction, and rows that it labelled."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from helpers import eager_steps
+from helpers import spread_weights
+from patients import HEAD
+from patients import LENGTH
+from patients import ROWS
+from patients import encoder
+from patients import texts
+from patients import tokenizer
+from patients import write_rows
+
+from kdkit import models
+from kdkit.data import Examples
+from kdkit.recipes import RECIPES
+from kdkit.settings import to_dict
+from kdkit.tasks import get_task
+from kdkit.training import DataSettings
+from kdkit.training import DistillSettings
+from kdkit.training import ModelSettings
+from kdkit.training.evaluation import make_forward
+from kdkit.training.evaluation import predict_logits
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_steps():
+    with eager_steps():
+        yield
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A folder with `teacher`, and `SST-2` as the teacher labels it."""
+    root = tmp_path_factory.mktemp("doctor")
+    model = models.add_head(encoder(2, 16), HEAD)
+    spread_weights(model)
+    task = get_task("sst2")
+    rows = {split: texts(split, count) for split, count in ROWS.items()}
+    encoded = task.encode(
+        Examples((sum(rows.values(), []),)), tokenizer(), LENGTH
+    )
+    logits = predict_logits(make_forward(model), encoded)
+    margins = logits[:, 1] - logits[:, 0]
+    # Half of the rows are of each class.
+    bias = model.layers[-1].weights[-1]
+    bias.assign(bias - [0, np.median(margins)])
+    labels = (margins > np.median(margins)).astype(int)
+    ends = np.cumsum(list(ROWS.values()))[:-1]
+    for (split, some), own in zip(
+        rows.items(), np.split(labels, ends), strict=True
+    ):
+        write_rows(root / "SST-2", split, some, own)
+    models.save_preset(model, tokenizer(), root / "teacher", LENGTH, HEAD)
+    return root
+
+
+@pytest.fixture(scope="session")
+def settings(made):
+    """TinyBERT from that teacher to a student of half its size."""
+    stages = RECIPES["tinybert"].stages_for(get_task("sst2"))
+    return DistillSettings(
+        recipe="tinybert",
+        data=DataSettings("sst2", str(made), LENGTH, num_buckets=1),
+        teacher=str(made / "teacher"),
+        student=ModelSettings(
+            num_layers=1,
+            hidden_dim=8,
+            num_heads=2,
+            intermediate_dim=16,
+            max_sequence_length=16,
+            dropout=0.0,
+        ),
+        stages=tuple(
+            dataclasses.replace(stage, epochs=1, batch_size=8)
+            for stage in stages
+        ),
+        jit_compile=False,
+    )
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes settings where --config finds them."""
+
+    def write(settings):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(to_dict(settings)))
+        return str(path)
+
+    return write

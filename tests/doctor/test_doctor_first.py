@@ -1,0 +1,158 @@
+"""The first quick step of a distillation, and --force."""
+
+import dataclasses
+
+import pytest
+from helpers import read_events
+
+from kdkit.cli.main import main
+from kdkit.doctor import OUTCOMES
+from kdkit.errors import RunError
+from kdkit.reporting import read_run
+from kdkit.reporting.notes import run_notes
+from kdkit.training import distill
+from kdkit.training import examination
+from kdkit.training import runner
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """How often runs were examined."""
+    calls = []
+    examine = examination.examine
+
+    def count(*arguments):
+        calls.append(arguments)
+        return examine(*arguments)
+
+    monkeypatch.setattr(examination, "examine", count)
+    return calls
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """How often teachers answered rows for it."""
+    calls = []
+    predict = examination.predict_logits
+
+    def count(*arguments):
+        calls.append(arguments)
+        return predict(*arguments)
+
+    monkeypatch.setattr(examination, "predict_logits", count)
+    return calls
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Runs end where they would begin to train."""
+
+    def stop(*unused):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "evaluate_teachers", stop)
+
+
+@pytest.fixture
+def leaky(made, settings, tmp_path):
+    """Settings of a run that trains on dev."""
+    folder = tmp_path / "data" / "SST-2"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        source = "dev" if split == "train" else split
+        text = (made / "SST-2" / f"{source}.tsv").read_text()
+        (folder / f"{split}.tsv").write_text(text)
+    data = dataclasses.replace(settings.data, data_dir=str(folder.parent))
+    return dataclasses.replace(settings, data=data)
+
+
+def test_a_run_is_examined_once_and_all_is_logged(
+    settings, tmp_path, examined, stopped, capsys
+):
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            distill(settings, tmp_path / "run")
+    assert len(examined) == 1
+    (event,) = read_events(tmp_path / "run", "doctor")
+    assert not event["forced"]
+    checks = [finding["check"] for finding in event["findings"]]
+    assert {"teacher accuracy", "label order", "vocabulary"} <= set(checks)
+    assert "time" not in checks
+    assert all(one["outcome"] in OUTCOMES for one in event["findings"])
+    printed = capsys.readouterr().out
+    assert f"doctor: {len(checks)} ok." in printed
+
+
+def test_runs_with_the_same_teacher_and_rows_ask_it_once(
+    settings, tmp_path, answered, stopped
+):
+    data = dataclasses.replace(settings.data, max_train_rows=39)
+    settings = dataclasses.replace(settings, data=data)
+    for seed in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            distill(
+                dataclasses.replace(settings, seed=seed),
+                tmp_path / f"seed_{seed}",
+            )
+    assert len(answered) <= 1
+
+
+def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
+    with pytest.raises(RunError, match="rows kept apart.*--force"):
+        distill(leaky, tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
+
+def test_force_goes_on_and_leaves_a_note(
+    leaky, config, tmp_path, stopped, capsys
+):
+    place = str(tmp_path / "run")
+    words = ["distill", "tinybert", "--config", config(leaky)]
+    assert main([*words, "--run-dir", place]) == 1
+    assert "Nothing was trained" in capsys.readouterr().err
+    assert main([*words, "--run-dir", place, "--force"]) == 130
+    assert "going on in spite of rows kept apart" in capsys.readouterr().out
+    (event,) = read_events(tmp_path / "run", "doctor")
+    assert event["forced"]
+    notes = " ".join(run_notes(read_run(tmp_path / "run")))
+    assert "Begun by --force" in notes
+    assert "rows kept apart" in notes
+
+
+TEXT = [f"line {number} of a text that goes on" for number in range(60)]
+
+
+def test_steps_on_text_are_examined_before_the_first(
+    tmp_path, monkeypatch, capsys
+):
+    """The held-out file was one of the training files, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("\n".join(TEXT))
+    (tmp_path / "held_out.txt").write_text("\n".join(TEXT[:20]))
+    words = [
+        "lightpaff", "--model", "gpt2", "--decoder", "gpt2_medium_en",
+        "--vocabulary-size", "300", "--corpus", "text.txt",
+        "--task-text", "text.txt", "--task-held-out", "held_out.txt",
+    ]  # fmt: skip
+    assert main(["doctor", *words]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "20 also stand in the 60 that step teacher trains on" in printed
+    assert "GPT-2 24×1024" in printed
+    assert main(["distill", *words, "--run-dir", "run"]) == 1
+    assert "texts kept apart" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("\n".join(TEXT))
+    words = [
+        "lightpaff", "--model", "gpt2", "--decoder", "gpt2_medium_en",
+        "--vocabulary-size", "300", "--corpus", "text.txt",
+        "--task-text", "text.txt",
+        "--set", "general.model.max_sequence_length=64",
+    ]  # fmt: skip
+    assert main(["doctor", *words]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "(longest row)" in printed
+    assert "lengths ok" in printed

@@ -1,0 +1,271 @@
+"""Each check of rows, sizes and room, with exactly that thing wrong."""
+
+import dataclasses
+import shutil
+import types
+
+import numpy as np
+import psutil
+import pytest
+from helpers import bert
+from helpers import objectives
+
+from kdkit import doctor
+from kdkit import models
+from kdkit.data import Examples
+from kdkit.data import Questions
+from kdkit.data import TokenExamples
+from kdkit.doctor import NOTE
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.taps import describe
+from kdkit.tasks import MultiLabel
+from kdkit.tasks import get_task
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import model_settings
+from kdkit.training.text_sizes import text_model
+
+TRAIN = [(f"row number {number}",) for number in range(100)]
+DEV = [(f"other row {number}",) for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("inside", "outcome"), [(0, OK), (1, WARNING), (20, RUINS)]
+)
+def test_rows_of_dev_that_are_trained_on_are_counted(inside, outcome):
+    finding = doctor.rows_kept_apart(TRAIN + DEV[:inside], {"dev": DEV})
+    assert finding.outcome == outcome
+    assert f"{inside} of 50 in dev" in finding.found
+    if inside:
+        assert "other row 0" in finding.found
+
+
+def test_rows_are_told_by_all_their_texts_without_capitals():
+    pairs = Examples((["A  b", "c"], ["D", "e"]))
+    assert doctor.row_texts(pairs) == [("a b", "d"), ("c", "e")]
+    question = Questions(["P"], ["q ?"], [("X", "y")])
+    assert doctor.row_texts(question) == [("p", "q ?", "x", "y")]
+    tokens = TokenExamples([("No", "rain")])
+    assert doctor.row_texts(tokens) == [("no", "rain")]
+
+
+def test_copies_of_their_rows_are_fine():
+    copies = [(number, ("row count",)) for number in range(100)]
+    first, second = doctor.copies_of_rows(copies, TRAIN, set())
+    assert (first.outcome, second.outcome) == (OK, OK)
+
+
+def test_copies_of_other_rows_ruin_the_run():
+    """Of a file that was made from other training data."""
+    copies = [(number, DEV[number]) for number in range(50)]
+    train = [(f"une phrase {number + 1000}",) for number in range(50)]
+    _, finding = doctor.copies_of_rows(copies, train, set())
+    assert finding.outcome == RUINS
+    assert "0 % of the words" in finding.found
+
+
+def test_copies_that_stand_in_dev_are_counted():
+    copies = [(0, TRAIN[0]), (0, DEV[0]), (1, TRAIN[1])]
+    finding, _ = doctor.copies_of_rows(copies, TRAIN, set(DEV))
+    assert finding.outcome == WARNING
+    assert "1 of 3 copies (33.3 %)" in finding.found
+
+
+def test_a_file_without_copies_ruins_the_run():
+    (finding,) = doctor.copies_of_rows([], TRAIN, set())
+    assert finding.outcome == RUINS
+
+
+def apart(train, held_out, **settings):
+    return doctor.texts_kept_apart(
+        [(text,) for text in train],
+        [(text,) for text in held_out],
+        100,
+        ("teacher", "student"),
+        **settings,
+    )
+
+
+def test_held_out_lines_in_the_training_text_are_counted():
+    """The validation file was one of the training files too."""
+    text = [f"line {number} of some running text" for number in range(20)]
+    fine = apart(text[5:], [*text[:5], "Chapter 1", "= ="])
+    assert fine.outcome == OK
+    assert "holds out 5 texts" in fine.found
+    assert apart([*text[5:], "Chapter 1"], ["chapter 1"]).outcome == OK
+    leaked = apart(text, text[:5])
+    assert leaked.outcome == RUINS
+    assert "5 also stand in the 20" in leaked.found
+    assert apart(text, text[:5], worst_outcome=WARNING).outcome == WARNING
+
+
+class Encoded:
+    """What the check reads of `kdkit.data.EncodedExamples`."""
+
+    sequence_length = 8
+
+    def __init__(self, num_rows, num_truncated):
+        self.lengths = np.full(num_rows, 8 if num_truncated else 5)
+        self.num_truncated = num_truncated
+
+    def __len__(self):
+        return len(self.lengths)
+
+
+@pytest.mark.parametrize(
+    ("cut", "outcome"), [(0, OK), (2, OK), (20, NOTE), (500, WARNING)]
+)
+def test_rows_that_are_cut_are_counted(cut, outcome):
+    finding = doctor.lengths_cut(
+        {"train": Encoded(1000, cut), "dev": Encoded(10, 0)}, "--set length="
+    )
+    assert finding.outcome == outcome
+    assert f"{cut} of 1000 rows of train" in finding.found
+    assert ("--set length=16" in finding.advice) == (outcome in (NOTE, WARNING))
+
+
+def test_sentences_that_are_cut_are_counted():
+    finding = doctor.texts_too_long(
+        "teacher", [3, 3, 7, 4], 8, "tokens", "--set length="
+    )
+    assert finding.outcome == WARNING
+    assert "1 of 4 (25.0 %)" in finding.found
+
+
+def balance(name, labels):
+    return doctor.class_balance(get_task(name), labels)
+
+
+def test_one_class_in_the_training_file_ruins_the_run():
+    assert balance("sst2", np.array([0, 1] * 10)).outcome == OK
+    finding = balance("sst2", np.zeros(20, int))
+    assert finding.outcome == RUINS
+    assert "negative 100.0 %" in finding.found
+
+
+def test_a_class_without_rows_is_named():
+    finding = balance("mnli", np.array([0, 1] * 10))
+    assert finding.outcome == WARNING
+    assert get_task("mnli").class_names[2] in finding.found.split("No row")[1]
+
+
+def test_a_rare_class_is_a_note():
+    finding = balance("sst2", np.array([0] * 99 + [1]))
+    assert finding.outcome == NOTE
+    assert "Rarer than 2.0 %: positive" in finding.found
+
+
+def test_scores_that_are_all_the_same_ruin_the_run():
+    assert balance("stsb", np.array([0.0, 5.0])).outcome == OK
+    assert balance("stsb", np.full(9, 2.5)).outcome == RUINS
+
+
+def test_labels_of_several_classes_are_counted_by_class():
+    kind = MultiLabel(("joy", "fear"))
+    task = dataclasses.replace(get_task("multi_label"), kind=kind)
+    finding = doctor.class_balance(task, np.array([[1, 0], [1, 1]]))
+    assert "joy 100.0 %, fear 50.0 %" in finding.found
+
+
+def test_a_student_that_is_no_smaller_is_a_warning():
+    """The compressed model was larger than the teacher."""
+    small, large = (models.architecture(bert(depth)) for depth in (1, 3))
+    assert doctor.student_size(large, small).outcome == OK
+    finding = doctor.student_size(small, large)
+    assert finding.outcome == WARNING
+    assert "no smaller" in finding.found
+
+
+def test_the_blocks_that_meet_are_named():
+    teacher, student = describe(bert(4, 12)), describe(bert(2, 8))
+    finding = doctor.compared_layers(
+        "intermediate_layer", objectives(), teacher, student
+    )
+    assert "blocks 1→2, 2→4" in finding.found
+    assert "widths 8 and 12" in finding.found
+
+
+def test_what_is_tapped_is_counted_as_it_is():
+    """Against the tensors themselves."""
+    teacher, student = describe(bert(4, 12)), describe(bert(2, 8))
+    of_teacher, _ = doctor.tapped_entries(objectives(), teacher, student)
+    assert {entry.name for entry in of_teacher} == {
+        "attention_logits/2", "attention_logits/4", "hidden_states/0",
+        "hidden_states/2", "hidden_states/4", "logits",
+    }  # fmt: skip
+    numbers = sum(
+        doctor.numbers_of(entry, teacher, 6, False) for entry in of_teacher
+    )
+    assert numbers == 2 * 2 * 6 * 6 + 3 * 6 * 12 + 3
+
+
+def test_too_little_memory_ruins_the_run(monkeypatch):
+    def finding():
+        return doctor.memory(10**9, 10**8, 10**8, 0, "32 × 128 tokens")
+
+    needed = 4 * (10**9 + 10**8 + 3 * 10**8)
+
+    def machine(total, available):
+        return lambda: types.SimpleNamespace(total=total, available=available)
+
+    for total, available, outcome in (
+        (4 * needed, 2 * needed, OK),
+        (2 * needed, needed, WARNING),
+        (needed - 1, needed - 1, RUINS),
+    ):
+        monkeypatch.setattr(psutil, "virtual_memory", machine(total, available))
+        assert finding().outcome == outcome
+    assert "5.6 GB" in finding().found
+
+
+@pytest.mark.parametrize(
+    ("free", "outcome"), [(10**10, OK), (10**9, WARNING), (10**8, RUINS)]
+)
+def test_too_little_room_on_the_disk_ruins_the_run(
+    free, outcome, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free)
+    )
+    finding = doctor.disk(
+        {"student": 5 * 10**8, "control": 4 * 10**8}, tmp_path / "a" / "b"
+    )
+    assert finding.outcome == outcome
+    assert "About 900 MB" in finding.found
+    assert f"free in {tmp_path}" in finding.found
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ModelSettings(
+            num_layers=2,
+            hidden_dim=16,
+            num_heads=2,
+            intermediate_dim=24,
+            max_sequence_length=12,
+            family="gpt2",
+        ),
+        dataclasses.replace(
+            model_settings("mass_6_layer"),
+            mass=dataclasses.replace(
+                model_settings("mass_6_layer").mass,
+                encoder_num_layers=2,
+                decoder_num_layers=1,
+                hidden_dim=16,
+                num_heads=2,
+                intermediate_dim=24,
+                max_sequence_length=12,
+            ),
+        ),
+    ],
+    ids=["gpt2", "mass"],
+)
+def test_sizes_of_models_on_text_are_those_of_the_built_model(settings):
+    built = models.language_model(
+        models.student(settings.config(), vocabulary_size=300)
+    )
+    known = text_model(settings, 300)
+    assert known.parameters == built.count_params()
+    assert known.shape == dataclasses.replace(describe(built), num_classes=300)

@@ -1,0 +1,291 @@
+"""Each check of a teacher, with exactly that thing wrong."""
+
+import dataclasses
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from helpers import TinyBackbone
+from helpers import batch
+from helpers import bert
+from helpers import classifier
+
+from kdkit import doctor
+from kdkit import models
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.tasks import MultiLabel
+from kdkit.tasks import Polyphones
+from kdkit.tasks import Tagging
+from kdkit.tasks import get_task
+from kdkit.training.evaluation import make_forward
+
+ROWS = 200
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def logits_of(classes, num_classes):
+    return np.eye(num_classes)[classes]
+
+
+def mostly(labels, num_classes, share=0.8):
+    """Logits that are right for a share of the labels."""
+    generator = rng()
+    wrong = generator.random(len(labels)) > share
+    classes = np.where(
+        wrong, generator.integers(num_classes, size=len(labels)), labels
+    )
+    return logits_of(classes, num_classes)
+
+
+def accuracy(name, labels, logits, **settings):
+    return doctor.teacher_accuracy(get_task(name), labels, logits, **settings)
+
+
+def test_a_teacher_that_knows_its_task_is_fine():
+    labels = rng().integers(2, size=ROWS)
+    finding = accuracy("sst2", labels, mostly(labels, 2))
+    assert finding.outcome == OK
+    right = 100 * np.mean(mostly(labels, 2).argmax(1) == labels)
+    assert f"{right:.1f} % are right" in finding.found
+
+
+@pytest.mark.parametrize("says", ["one class", "anything"])
+def test_a_teacher_that_was_not_fine_tuned_ruins_the_run(says):
+    labels = (rng().random(ROWS) < 0.6).astype(int)
+    classes = np.ones(ROWS, int)
+    if says == "anything":
+        classes = np.random.default_rng(7).integers(2, size=ROWS)
+    finding = accuracy("sst2", labels, logits_of(classes, 2))
+    assert finding.outcome == RUINS
+    usual = f"the usual class alone would be in {100 * labels.mean():.1f} %"
+    assert usual in finding.found
+    assert "train-teacher" in finding.advice
+
+
+def test_few_rows_and_generated_ones_cannot_ruin_a_run():
+    labels = np.arange(ROWS) % 2
+    constant = logits_of(np.ones(ROWS, int), 2)
+    few = accuracy("sst2", labels[:64], constant[:64])
+    generated = accuracy("sentiment", labels, constant)
+    assert few.outcome == generated.outcome == WARNING
+
+
+def test_a_teacher_that_names_a_rare_class_too_often_is_a_warning():
+    """Worse than the usual class, and yet it knows something."""
+    labels = (np.arange(ROWS) % 10 == 0).astype(int)
+    classes = labels | (np.arange(ROWS) % 4 == 1)
+    finding = accuracy("sst2", labels, logits_of(classes, 2))
+    assert finding.outcome == WARNING
+    assert "too often" in finding.advice
+
+
+def test_logits_that_are_not_finite_ruin_the_run():
+    logits = np.full((ROWS, 2), np.nan)
+    finding = accuracy("sst2", np.zeros(ROWS, int), logits)
+    assert finding.outcome == RUINS
+    assert f"{ROWS} of {ROWS}" in finding.found
+
+
+def test_scores_are_compared_with_their_mean():
+    scores = rng().uniform(0, 5, size=ROWS)
+    good = accuracy("stsb", scores, scores[:, np.newaxis] + 0.3)
+    assert good.outcome == OK
+    blind = accuracy("stsb", scores, rng().normal(2.5, 0.1, (ROWS, 1)))
+    assert blind.outcome == RUINS
+
+
+def test_scores_on_another_scale_are_told():
+    """A teacher of similarities from 0 to 1 on labels from 0 to 5."""
+    scores = rng().uniform(0, 5, size=ROWS)
+    finding = accuracy("stsb", scores, scores[:, np.newaxis] / 5)
+    assert finding.outcome == WARNING
+    assert "from 0.00 to 1.00, the labels from 0.0" in finding.found
+
+
+def test_scores_that_run_the_other_way_ruin_the_run():
+    scores = rng().uniform(0, 5, size=ROWS)
+    finding = accuracy("stsb", scores, 5 - scores[:, np.newaxis])
+    assert finding.outcome == RUINS
+
+
+def several_labels(logits):
+    labels = (rng().random((ROWS, 3)) < [0.1, 0.3, 0.5]).astype(int)
+    kind = MultiLabel(("joy", "fear", "anger"))
+    task = dataclasses.replace(get_task("multi_label"), kind=kind)
+    return doctor.teacher_accuracy(task, labels, logits(labels))
+
+
+def test_several_labels_are_compared_with_each_class_usual_answer():
+    assert several_labels(lambda labels: 2.0 * labels - 1).outcome == OK
+    usual = several_labels(lambda labels: np.full((ROWS, 3), -1.0))
+    assert usual.outcome == RUINS
+    assert "each class' usual answer" in usual.found
+
+
+def test_tags_are_compared_with_the_usual_tag():
+    labels = [np.array([0, 0, 0, 1, 2]) for _ in range(40)]
+    kind = Tagging(("O", "B-PER", "B-LOC"))
+    task = dataclasses.replace(get_task("conll"), kind=kind)
+    flat = np.concatenate(labels)
+    good = doctor.teacher_accuracy(task, labels, logits_of(flat, 3))
+    outside = doctor.teacher_accuracy(task, labels, logits_of(0 * flat, 3))
+    assert (good.outcome, outside.outcome) == (OK, RUINS)
+
+
+def test_options_are_compared_with_the_usual_place():
+    labels = rng().integers(4, size=ROWS)
+    good = accuracy("race_middle", labels, mostly(labels, 4))
+    first = accuracy("race_middle", labels, logits_of(0 * labels, 4))
+    assert (good.outcome, first.outcome) == (OK, RUINS)
+
+
+def test_readings_are_compared_with_each_character_s_usual_one():
+    """Better than the usual class of all, which is of no use here."""
+    kind = Polyphones(("le5", "liao3", "hang2"))
+    task = dataclasses.replace(get_task("polyphone"), kind=kind)
+    labels = [np.array([number % 3]) for number in range(ROWS)]
+    classes = np.where(rng().random(ROWS) < 0.7, np.arange(ROWS) % 3, 0)
+    logits = logits_of(classes, 3)
+    better = doctor.teacher_accuracy(task, labels, logits, constant=0.5)
+    worse = doctor.teacher_accuracy(task, labels, logits, constant=0.95)
+    assert (better.outcome, worse.outcome) == (OK, RUINS)
+    assert "each word's usual label alone would be in 95.0 %" in worse.found
+
+
+MNLI = ("contradiction", "entailment", "neutral")
+
+
+def test_another_order_of_the_labels_is_found_and_named():
+    """MNLI's teacher and data count their classes differently."""
+    labels = rng().integers(3, size=ROWS)
+    good = mostly(labels, 3, 0.85).argmax(axis=1)
+    theirs = np.array([1, 2, 0])[good]
+    finding = doctor.label_order(MNLI, labels, theirs)
+    assert finding.outcome == RUINS
+    assert "the teacher's class 1 is this data's 'contradiction'" in (
+        finding.found
+    )
+    now, best = np.mean(theirs == labels), np.mean(good == labels)
+    assert f"{100 * now:.1f} % of {ROWS} rows are right" in finding.found
+    assert f"{100 * best:.1f} % in another order" in finding.found
+
+
+def test_the_right_order_and_a_bad_teacher_are_not_taken_for_another():
+    labels = rng().integers(3, size=ROWS)
+    for classes in (
+        mostly(labels, 3, 0.85).argmax(axis=1),
+        np.random.default_rng(5).integers(3, size=ROWS),
+        np.zeros(ROWS, int),
+    ):
+        assert doctor.label_order(MNLI, labels, classes).outcome == OK
+
+
+class AlwaysDropped(keras.layers.Layer):
+    """A dropout that does not look at `training`."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(0)
+
+    def call(self, inputs):
+        return keras.random.dropout(inputs, 0.5, seed=self.generator)
+
+
+def at_rest(model):
+    return doctor.teacher_at_rest(model, make_forward(model), batch())
+
+
+def test_a_teacher_at_rest_is_fine():
+    assert at_rest(bert(dropout=0.5)).outcome == OK
+
+
+def test_a_teacher_that_drops_in_inference_ruins_the_run():
+    """One that was not put into evaluation mode."""
+    model = bert()
+    noisy = keras.Model(model.input, AlwaysDropped()(model.output))
+    finding = at_rest(noisy)
+    assert finding.outcome == RUINS
+    assert "other logits the second time" in finding.found
+
+
+def test_a_teacher_whose_weights_change_ruins_the_run():
+    finding = at_rest(classifier(TinyBackbone()))
+    assert finding.outcome == RUINS
+    assert "calls" in finding.found
+
+
+def test_a_teacher_that_would_be_trained_ruins_the_run():
+    teacher = bert()
+    own = bert(seed=1)
+    assert doctor.teacher_frozen(teacher, own).outcome == OK
+    head = keras.layers.Dense(2)
+    states = teacher.backbone.output["sequence_output"]
+    student = keras.Model(teacher.backbone.input, head(states[:, 0]))
+    finding = doctor.teacher_frozen(teacher, student)
+    assert finding.outcome == RUINS
+    assert "would be trained" in finding.found
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "plot", "The"]
+
+
+def word_pieces(pieces=PIECES, lowercase=True):
+    return keras_hub.tokenizers.BertTokenizer(pieces, lowercase=lowercase)
+
+
+def test_the_same_words_under_the_same_ids_are_fine():
+    finding = doctor.same_vocabulary(
+        word_pieces(), word_pieces(list(PIECES)), "student", ["the plot"]
+    )
+    assert finding.outcome == OK
+    assert finding.found.startswith("All 8 ids")
+
+
+def test_other_words_under_the_same_ids_ruin_the_run():
+    swapped = [*PIECES[:5], "plot", "the", "The"]
+    finding = doctor.same_vocabulary(
+        word_pieces(), word_pieces(swapped), "student"
+    )
+    assert finding.outcome == RUINS
+    assert "2 are other words" in finding.found
+    assert "5 is 'the' and 'plot'" in finding.found
+
+
+def test_more_words_ruin_the_run():
+    longer = word_pieces([*PIECES, "cast"])
+    finding = doctor.same_vocabulary(word_pieces(), longer, "student")
+    assert finding.outcome == RUINS
+    assert "8 is nothing and 'cast'" in finding.found
+
+
+def test_each_side_of_an_encoder_decoder_is_compared(sentence_pieces):
+    joint = models.MassTokenizer(sentence_pieces)
+    other = models.train_sentence_pieces(["one two three"] * 4, 270, [])
+    pair = models.TokenizerPair(joint, joint)
+    finding = doctor.same_vocabulary(
+        pair, models.TokenizerPair(joint, other), "student"
+    )
+    assert finding.outcome == RUINS
+
+
+def test_other_capitals_are_a_warning():
+    finding = doctor.same_vocabulary(
+        word_pieces(), word_pieces(lowercase=False), "student", ["The plot"]
+    )
+    assert finding.outcome == WARNING
+    assert "1 of 1 texts" in finding.found
+
+
+def test_fewer_embeddings_than_ids_ruin_the_run_and_more_are_a_note():
+    tokenizer = word_pieces()
+    assert doctor.table_size(tokenizer, 8, "teacher") is None
+    assert doctor.table_size(tokenizer, 7, "teacher").outcome == RUINS
+    padded = doctor.table_size(tokenizer, 16, "teacher")
+    assert padded.outcome == doctor.NOTE
+    assert "8 more" in padded.found

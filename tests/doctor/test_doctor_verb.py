@@ -1,0 +1,314 @@
+"""kdkit doctor: one thing wrong at a time, and the others still checked."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+from kinds import VOCABULARY
+from patients import ROWS
+from patients import encoder
+from patients import tokenizer
+from patients import write_rows
+
+from kdkit.cli.main import main
+from kdkit.doctor import NOTE
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.settings import override
+from kdkit.training import AugmentedSettings
+from kdkit.training import CacheSettings
+from kdkit.training import UnlabeledSettings
+from kdkit.training import diagnosis
+from kdkit.training.diagnosis import diagnose
+
+
+@pytest.fixture(scope="module")
+def load_once():
+    """Loading a teacher, and tracing its tokenizer, take seconds."""
+    load = diagnosis.load_teacher
+    known = {}
+
+    def load_teacher(place, task):
+        if place not in known:
+            known[place] = load(place, task)
+        return known[place]
+
+    return load_teacher
+
+
+@pytest.fixture(autouse=True)
+def quickly(request, monkeypatch, load_once):
+    """The same teacher is loaded once; a step of each stage is not timed."""
+    monkeypatch.setattr(diagnosis, "load_teacher", load_once)
+    if "timed" not in request.fixturenames:
+        monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
+
+
+@pytest.fixture
+def timed():
+    """For the tests in which it is."""
+
+
+def checks(findings, outcome):
+    return {one.check for one in findings if one.outcome == outcome}
+
+
+def found(findings, check):
+    (finding,) = (one for one in findings if one.check == check)
+    return finding
+
+
+def rows_of(root, split):
+    lines = (root / "SST-2" / f"{split}.tsv").read_text().splitlines()[1:]
+    cells = [line.split("\t") for line in lines]
+    return [cell[0] for cell in cells], [int(cell[1]) for cell in cells]
+
+
+def copied(made, tmp_path):
+    """A copy of the data that a test may change."""
+    shutil.copytree(made / "SST-2", tmp_path / "SST-2")
+    return tmp_path
+
+
+def test_what_is_right_is_said_in_numbers(settings, tmp_path):
+    findings = diagnose(settings, tmp_path / "run")
+    assert checks(findings, RUINS) == checks(findings, WARNING) == set()
+    assert checks(findings, OK) >= {
+        "data", "teacher accuracy", "label order", "teacher at rest",
+        "teacher frozen", "vocabulary", "layers", "student size",
+        "rows kept apart", "class balance", "lengths", "memory", "disk",
+    }  # fmt: skip
+    accuracy = found(findings, "teacher accuracy")
+    assert f"Of {ROWS['dev']} answers 100.0 % are right" in accuracy.found
+    assert "0 of 120 in dev, 0 of 20 in test" in (
+        found(findings, "rows kept apart").found
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_in_another_order(made, settings, tmp_path):
+    root = copied(made, tmp_path)
+    for split in ("train", "dev"):
+        rows, labels = rows_of(root, split)
+        flipped = [1 - label for label in labels]
+        write_rows(root / "SST-2", split, rows, flipped)
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"label order"}
+    assert (
+        "0.0 % of 120 rows are right as it stands, 100.0 % in another order: "
+        "the teacher's class 0 is this data's 'positive'"
+    ) in found(findings, "label order").found
+
+
+def test_names_of_other_classes(made, settings, tmp_path):
+    place = tmp_path / "teacher"
+    shutil.copytree(made / "teacher", place)
+    labels = {"classes": ["positive", "negative"]}
+    (place / "labels.json").write_text(json.dumps(labels))
+    findings = diagnose(
+        dataclasses.replace(settings, teacher=str(place)), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"label names"}
+    assert "0: 'positive', here 'negative'" in (
+        found(findings, "label names").found
+    )
+    assert found(findings, "label order").outcome == OK
+
+
+def test_a_teacher_that_was_not_fine_tuned(settings, tmp_path):
+    place = tmp_path / "encoder"
+    encoder(2, 16).save_to_preset(str(place))
+    tokenizer().save_to_preset(str(place))
+    findings = diagnose(
+        dataclasses.replace(settings, teacher=str(place)), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"teacher"}
+    assert "head for task 'sst2' is untrained" in (
+        next(one.found for one in findings if one.outcome == RUINS)
+    )
+    assert "layers" in checks(findings, OK)
+
+
+def test_a_student_of_other_token_ids(settings, tmp_path):
+    place = tmp_path / "student"
+    pieces = [*VOCABULARY[:5], VOCABULARY[6], VOCABULARY[5], *VOCABULARY[7:]]
+    encoder(1).save_to_preset(str(place))
+    tokenizer(pieces).save_to_preset(str(place))
+    student = dataclasses.replace(
+        settings.student,
+        checkpoint=str(place),
+        **dict.fromkeys(
+            ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+        ),
+        max_sequence_length=512,
+        dropout=0.1,
+    )
+    findings = diagnose(
+        dataclasses.replace(settings, student=student), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"vocabulary"}
+    assert "5 is 'ab' and 'cd'" in found(findings, "vocabulary").found
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "said"),
+    [
+        (
+            'stages.0.objectives.0.layer_map={"1": 3}',
+            "layers",
+            "teacher_layers=2",
+        ),
+        ("student.num_heads=4", "layers", "head counts differ"),
+        ("student.max_sequence_length=8", "longest row", "8 positions"),
+        ("teacher=nowhere", "teacher", "nowhere"),
+        ("data.data_dir=nowhere", "data", "Missing data files"),
+    ],
+)
+def test_mistakes_that_a_run_refuses_are_rows(
+    change, check, said, settings, tmp_path
+):
+    findings = diagnose(override(settings, [change]), tmp_path / "run")
+    assert checks(findings, RUINS) == {check}
+    (mistake,) = findings.ruinous
+    assert said in mistake.found
+    assert len(findings) > 1
+
+
+def test_several_mistakes_are_in_one_table(settings, tmp_path):
+    changes = ["student.num_heads=4", "student.max_sequence_length=8"]
+    findings = diagnose(override(settings, changes), tmp_path / "run")
+    assert checks(findings, RUINS) == {"layers", "longest row"}
+
+
+def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
+    root = copied(made, tmp_path)
+    rows, labels = rows_of(root, "train")
+    more, more_labels = rows_of(root, "dev")
+    write_rows(
+        root / "SST-2", "train", rows + more[:30], labels + more_labels[:30]
+    )
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"rows kept apart"}
+    assert "30 of 120 in dev" in found(findings, "rows kept apart").found
+
+
+def test_unlabelled_rows_of_dev(made, settings, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join([*rows_of(made, "dev")[0][:4], "ab cd ef"]))
+    unlabeled = UnlabeledSettings((str(file),))
+    findings = diagnose(
+        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
+    )
+    assert checks(findings, WARNING) == {"unlabelled rows"}
+    assert "4 of 5" in found(findings, "unlabelled rows").found
+
+
+def write_copies(path, copies):
+    lines = [f"{source}\t{text}" for source, text in copies]
+    path.write_text("\n".join(["source_row\tsentence", *lines]) + "\n")
+    return AugmentedSettings(str(path))
+
+
+def test_augmented_copies_of_other_data(made, settings, tmp_path):
+    rows, _ = rows_of(made, "train")
+    right = [(number, f"{row} wx") for number, row in enumerate(rows)]
+    other = [(number, "une autre phrase") for number in range(len(rows))]
+    for copies, ruined in ((right, set()), (other, {"augmented copies"})):
+        augmented = write_copies(tmp_path / "copies.tsv", copies)
+        findings = diagnose(
+            dataclasses.replace(settings, augmented=augmented),
+            tmp_path / "run",
+        )
+        assert checks(findings, RUINS) == ruined
+
+
+def test_rows_that_are_cut(made, settings, tmp_path):
+    root = copied(made, tmp_path)
+    rows, labels = rows_of(root, "train")
+    rows = [f"{row} {row}" for row in rows]
+    write_rows(root / "SST-2", "train", rows, labels)
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    lengths = found(findings, "lengths")
+    assert lengths.outcome == WARNING
+    assert "40 of 40 rows of train (100.0 %)" in lengths.found
+    assert "data.sequence_length=24" in lengths.advice
+
+
+def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):
+    root = copied(made, tmp_path)
+    (root / "SST-2" / "test.tsv").write_text("index\tsentence\n0\ta\tb\n")
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == set()
+    assert found(findings, "data").outcome == NOTE
+
+
+def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
+    place = tmp_path / "cache"
+    cache = CacheSettings(str(place))
+    findings = diagnose(
+        dataclasses.replace(settings, cache=cache), tmp_path / "run"
+    )
+    assert found(findings, "disk of the cache").outcome == OK
+    assert not place.exists()
+
+
+def test_a_second_teacher_is_checked_too(
+    settings, tmp_path, monkeypatch, load_once
+):
+    """One that reads the same ids as other words."""
+    pieces = [*VOCABULARY[:5], *VOCABULARY[:4:-1]]
+
+    def load(place, task):
+        loaded = load_once(settings.teacher, task)
+        if place == "second":
+            return dataclasses.replace(loaded, tokenizer=tokenizer(pieces))
+        return loaded
+
+    monkeypatch.setattr(diagnosis, "load_teacher", load)
+    findings = diagnose(
+        dataclasses.replace(settings, more_teachers=("second",)),
+        tmp_path / "run",
+    )
+    assert checks(findings, RUINS) == {"vocabulary 2"}
+    assert "label order 2" in checks(findings, OK)
+
+
+def test_the_verb_prints_a_table_and_says_no_by_its_status(
+    timed, settings, config, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    file = config(dataclasses.replace(settings, stages=settings.stages[1:]))
+    assert main(["doctor", "tinybert", "--config", file]) == 0
+    printed = capsys.readouterr().out
+    assert "student size   ok" in printed
+    assert "prediction layer 5 ×" in printed
+    assert "ruins" not in printed.splitlines()[-1]
+    wrong = ["--set", "student.max_sequence_length=8"]
+    assert main(["doctor", "tinybert", "--config", file, *wrong]) == 1
+    assert "1 ruins the run (longest row)" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_the_verb_takes_the_options_of_distill(capsys):
+    assert main(["doctor", "tinybert", "--task", "sst2"]) == 2
+    assert "Missing: --teacher" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["doctor", "tinybert", "--smoke", "--force"])
+
+
+@pytest.mark.large
+def test_a_teacher_that_the_run_trains_is_checked_later(capsys):
+    assert main(["doctor", "tinybert", "--smoke"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "It is trained within the run" in printed
+    assert "BERT 2×16 of 0.009 M parameters from BERT 3×32" in printed
