@@ -5,9 +5,13 @@ import fcntl
 import hashlib
 import os
 import pathlib
+import re
+import shutil
 import tempfile
 
 from kdkit.errors import UsageError
+
+LEFT_OVER = re.compile(r"\..+-[a-z0-9_]{8}")  # as `tempfile` names folders
 
 
 @contextlib.contextmanager
@@ -45,6 +49,45 @@ def write_text(path: pathlib.Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def give_name(partial: pathlib.Path, path: pathlib.Path) -> None:
+    """Renames a file that is complete, and waits until both are on the disk.
+
+    Args:
+        partial: `pathlib.Path` of a file, in the folder of `path`.
+        path: `pathlib.Path`. Its final name; what is there is replaced.
+    """
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_left_over(folder: pathlib.Path) -> None:
+    """Removes what `staged` left in a folder when its process was killed.
+
+    Folders within it that have a lock of their own are passed over.
+
+    Args:
+        folder: `pathlib.Path`, which no other process writes to.
+    """
+    for item in sorted(folder.iterdir()):
+        if item.is_symlink() or not item.is_dir():
+            continue
+        if is_left_over(item):
+            shutil.rmtree(item)
+        elif not (item / ".lock").exists():
+            remove_left_over(item)
+
+
+def is_left_over(path: pathlib.Path) -> bool:
+    """Whether a path is a folder that `staged` made and did not remove."""
+    return path.is_dir() and bool(LEFT_OVER.fullmatch(path.name))
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ FLOORS = (
         "gradients",
         "policies",
         "settings",
+        "stopping",
         "version",
     ),
 )

@@ -35,6 +35,7 @@ from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_tokenizer import check_tokenizer
+from kdkit.training.saving import FREE
 from kdkit.training.seq2seq_material import check_vocabulary
 
 # The options of these families, and of no other.
@@ -282,6 +283,7 @@ def _with_settings(steps, options):
             dtype_policy=last.dtype_policy,
             jit_compile=last.jit_compile,
             strategy=last.strategy,
+            **{field: getattr(last, field) for field in FREE},
             seed=last.seed if name == "general" else settings.seed,
         )
         for name, settings in steps.runs().items()

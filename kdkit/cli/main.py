@@ -4,15 +4,21 @@ import argparse
 import functools
 import importlib
 import os
+import shlex
 import sys
 
 from kdkit.cli import quiet
 from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.stopping import INTERRUPTED
+from kdkit.stopping import STOPS
+from kdkit.stopping import TERMINATED
+from kdkit.stopping import Terminated
+from kdkit.stopping import terminable
 from kdkit.version import __version__
 
-DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, MISTAKE = 0, 1, 2
 
 # Verb to module and one line of help. Modules of verbs import what computes
 # only when they run, so that help comes at once.
@@ -36,6 +42,12 @@ VERBS = {
     "report": ("report", "one page and one table about a run"),
 }
 
+# Those that, stopped and given again, do only what is not done.
+GO_ON = (
+    "demo", "train-teacher", "pretrain", "augment", "cache", "distill", "sweep",
+    "ablate", "difficulty",
+)  # fmt: skip
+
 
 class Parser(argparse.ArgumentParser):
     """Shows a mistake as one line, not as the whole usage."""
@@ -58,22 +70,30 @@ def main(arguments=None) -> int:
     verb = options.verb
     options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
     try:
-        if verb != "report":  # which needs matplotlib only
-            quiet.import_tensorflow(functools.partial(prepare, options))
-        return _module(verb).run(options) or DONE
+        with terminable():
+            return _run(verb, options)
     except UsageError as error:
         print(f"kdkit {verb}: {error}", file=sys.stderr)
         return MISTAKE
     except RunError as error:
         print(f"kdkit {verb}: {error}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        print(
-            f"\nkdkit {verb}: stopped. A run goes on after its last finished "
-            "epoch when the same command is given again.",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
+    except STOPS as stop:
+        line = f"kdkit {verb}: stopped."
+        if verb in GO_ON:
+            line += (
+                " The same command goes on from what is saved:\n"
+                f"  kdkit {shlex.join(arguments)}"
+            )
+        print(f"\n{line}", file=sys.stderr)
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _run(verb, options):
+    """Runs a verb; returns its exit status."""
+    if verb != "report":  # which needs matplotlib only
+        quiet.import_tensorflow(functools.partial(prepare, options))
+    return _module(verb).run(options) or DONE
 
 
 def make_verb_parser(verb):
