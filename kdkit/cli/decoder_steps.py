@@ -8,7 +8,6 @@ task's.
 
 import argparse
 import dataclasses
-import pathlib
 
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
@@ -16,6 +15,9 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.resolving import with_strategy
 from kdkit.cli.sentences import sentence_settings
+from kdkit.cli.text_steps import Steps
+from kdkit.cli.text_steps import made
+from kdkit.cli.text_steps import run_steps
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import PRESETS
@@ -25,7 +27,6 @@ from kdkit.models import has_encoder_decoder
 from kdkit.models import load_tokenizer
 from kdkit.recipes import pretraining
 from kdkit.settings import override
-from kdkit.training import pretrain
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
@@ -58,37 +59,6 @@ KINDS = {
     "gpt2": (has_decoder, "decoder"),
     "mass": (has_encoder_decoder, "encoder-decoder"),
 }
-TITLES = {
-    "pretrained": "the teacher on --corpus",
-    "teacher": "the teacher on {text}",
-    "general": "the student on --corpus, with the first teacher",
-    "student": "the student on {text}, with the second teacher",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """The runs in their order; `None` where there is a checkpoint.
-
-    Args:
-        pretrained: `PretrainSettings` or `None`. The teacher on general text.
-        teacher: `PretrainSettings` or `None`. It goes on with the task's.
-        general: `PretrainSettings` or `None`. The student on general text.
-        student: `PretrainSettings`. It goes on with the task's.
-    """
-
-    pretrained: PretrainSettings | None
-    teacher: PretrainSettings | None
-    general: PretrainSettings | None
-    student: PretrainSettings
-
-    def runs(self) -> dict[str, PretrainSettings]:
-        """What is to be run, in order, by the name of the step."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) is not None
-        }
 
 
 def distill_on_text(recipe, options) -> None:
@@ -105,12 +75,7 @@ def distill_on_text(recipe, options) -> None:
     """
     steps = decoder_steps(recipe, options)
     _check(steps, options)
-    runs = steps.runs()
-    for number, (name, settings) in enumerate(runs.items(), start=1):
-        title = TITLES[name].format(text=_task_option(options))
-        print(f"Step {number} of {len(runs)}: {title}.", flush=True)
-        place = pathlib.Path(options.run_dir)
-        pretrain(settings, place if name == "student" else _made(place, name))
+    run_steps(steps, options.run_dir)
 
 
 def decoder_steps(recipe, options) -> Steps:
@@ -128,11 +93,11 @@ def decoder_steps(recipe, options) -> Steps:
     }
     recipe = recipe.for_families[options.model]
     on_general, on_task = recipe.stages
-    made = {name: place is None for name, place in places.items()}
-    made["pretrained"] &= made["teacher"] or made["general"]
-    _require(options, made)
+    is_made = {name: place is None for name, place in places.items()}
+    is_made["pretrained"] &= is_made["teacher"] or is_made["general"]
+    _require(options, is_made)
     found = {
-        name: place or str(_made(run_dir, name))
+        name: place or str(made(run_dir, name))
         for name, place in places.items()
     }
     make_text = _pairs if options.model == "mass" else _running_text
@@ -151,7 +116,7 @@ def decoder_steps(recipe, options) -> Steps:
             vocabulary_size=options.vocabulary_size,
             **same,
         )
-        if made["pretrained"]
+        if is_made["pretrained"]
         else None,
         teacher=PretrainSettings(
             corpus=text,
@@ -159,7 +124,7 @@ def decoder_steps(recipe, options) -> Steps:
             stages=on_task_alone,
             **same,
         )
-        if made["teacher"]
+        if is_made["teacher"]
         else None,
         general=PretrainSettings(
             corpus=corpus,
@@ -169,7 +134,7 @@ def decoder_steps(recipe, options) -> Steps:
             recipe=recipe.name,
             **same,
         )
-        if made["general"]
+        if is_made["general"]
         else None,
         student=PretrainSettings(
             corpus=text,
@@ -229,11 +194,6 @@ def reject_for_encoders(options) -> None:
             f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
             "--model gpt2 or --model mass too, or leave it out."
         )
-
-
-def _made(run_dir, name):
-    """Where a step's run is that this command makes."""
-    return pathlib.Path(run_dir) / f"{name}_run"
 
 
 def _decoder(place):

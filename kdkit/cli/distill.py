@@ -16,13 +16,14 @@ example:
       --vocabulary-size 32000 --corpus train.en train.de --languages en de \\
       --pairs train.en train.de --task-held-out val.en val.de \\
       --run-dir runs/lightpaff_en_de
+  kdkit distill --config runs/tinybert/config.json --run-dir runs/again
 """
 
 from kdkit.cli import options as shared
 
 
 def add_arguments(parser):
-    add_distillation(parser)
+    add_distillation(parser, nargs="?")
     parser.add_argument(
         "--encoder",
         metavar="MODEL",
@@ -96,9 +97,14 @@ def add_decoder(parser):
     shared.add_sentences(group)
 
 
-def add_distillation(parser):
+def add_distillation(parser, nargs=None):
     """Adds what says what is distilled from what, by which recipe."""
-    parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        nargs=nargs,
+        help="see kdkit list" + ("; that of --config unless set" * bool(nargs)),
+    )
     shared.add_task(parser)
     parser.add_argument(
         "--teacher",
@@ -186,9 +192,16 @@ def add_distillation(parser):
 
 def run(options):
     from kdkit.cli import decoder_steps
+    from kdkit.cli import repeating
     from kdkit.cli import resolving
     from kdkit.training import distill
 
+    if options.recipe is None:
+        repeating.complete(options)
+    if options.config is not None and repeating.is_on_text(options.config):
+        decoder_steps.reject_for_encoders(options)
+        repeating.distill_on_text_again(options)
+        return
     if options.model != "bert":
         recipe = resolving.get_recipe(options.recipe)
         decoder_steps.distill_on_text(recipe, options)

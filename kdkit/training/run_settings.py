@@ -91,6 +91,8 @@ class PretrainSettings:
         teacher: string or `None`. A pretrained encoder that the model learns
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
+        steps_before: dict from name to `PretrainSettings`. Of the last step of
+            a recipe on text alone: what was made before it, in `NAME_run/`.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
             the optimiser's update of the weights.
@@ -113,6 +115,9 @@ class PretrainSettings:
     separate_vocabularies: bool = False
     teacher: str | None = None
     recipe: str | None = None
+    steps_before: dict[str, "PretrainSettings"] = dataclasses.field(
+        default_factory=dict
+    )
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"

@@ -7,6 +7,8 @@ from kdkit.errors import UsageError
 # Fields of settings that a run may go on with other values of, also those of
 # the runs in it.
 FREE = ("checkpoint_minutes", "keep_checkpoints")
+# What stands there for the record: these runs have their own settings.
+RECORDED = ("steps_before",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +53,7 @@ def check_saving(settings) -> None:
 
 
 def without_free(settings):
-    """Returns the settings of a run, as a dict, without what is free.
+    """Returns the settings of a run, as a dict, without what may differ.
 
     Args:
         settings: dict, list or value, as `kdkit.settings.to_dict` makes them.
@@ -60,7 +62,7 @@ def without_free(settings):
         return {
             name: without_free(value)
             for name, value in settings.items()
-            if name not in FREE
+            if name not in FREE + RECORDED
         }
     if isinstance(settings, list):
         return [without_free(value) for value in settings]
