@@ -13,6 +13,7 @@ process imports TensorFlow and forks the runs, before anything is computed.
 
 import argparse
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -247,8 +248,12 @@ def all_runs(folder):
     return {name: verb for name, (verb, _) in runs.items()}
 
 
-def start(arguments, output):
-    """Forks a process that runs `kdkit`; returns its number."""
+def start(work, output):
+    """Forks a process that calls a function; returns its number.
+
+    All that computes is forked: once TensorFlow has computed something, what is
+    forked of its process waits for ever.
+    """
     number = os.fork()
     if number:
         return number
@@ -257,7 +262,7 @@ def start(arguments, output):
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(file, 1)
         os.dup2(file, 2)
-        status = command_line.main(arguments)
+        status = work()
         sys.stdout.flush()
     finally:
         os._exit(status)
@@ -293,6 +298,12 @@ def differences(first, second):
     if points[0] != points[1]:
         found.append("different: points of TensorBoard")
     return found
+
+
+def write_differences(first, second, file):
+    """Writes what `differences` finds; returns the exit status."""
+    file.write_text(json.dumps(differences(first, second)))
+    return 0
 
 
 def content(file, run):
@@ -334,11 +345,8 @@ def teacher_run(folder):
     config, output = folder / f"{TEACHER}.json", folder / f"{TEACHER}.txt"
     config.write_text(json.dumps(to_dict(tiny_teacher())))
     place = str(folder / TEACHER)
-    status, _ = yield (
-        ["train-teacher", "--config", str(config), "--run-dir", place],
-        output,
-        None,
-    )
+    arguments = ["train-teacher", "--config", str(config), "--run-dir", place]
+    status, _ = yield (lambda: command_line.main(arguments)), output, None
     if status:
         print(output.read_text())
         raise SystemExit("The teacher failed.")
@@ -348,14 +356,16 @@ def teacher_run(folder):
 def killed_runs(name, verb, folder, num_kills, rng):
     """Yields what is to be started and when it is to be killed.
 
-    A generator of (arguments, output, seconds or `None`), which is sent the
+    A generator of (function, output, seconds or `None`), which is sent the
     status and the seconds that it took. Returns the kills, each a dict.
     """
     config = folder / f"{name}.json"
 
     def command(place):
-        return [verb, "--config", str(config), "--run-dir", str(place)]
+        arguments = [verb, "--config", str(config), "--run-dir", str(place)]
+        return lambda: command_line.main(arguments)
 
+    compared = folder / f"{name}, compared.json"
     whole = folder / f"{name}, whole"
     output = folder / f"{name}.txt"
     status, seconds = yield command(whole), output, None
@@ -372,7 +382,15 @@ def killed_runs(name, verb, folder, num_kills, rng):
         if status == -signal.SIGKILL:
             of_run.append({"run": name, "after_seconds": round(after, 2)})
             continue
-        found = [f"status {status}"] if status else differences(whole, place)
+        found = [f"status {status}"]
+        if not status:
+            compare = functools.partial(
+                write_differences, whole, place, compared
+            )
+            status, _ = yield compare, output, None
+            found = [f"comparison: status {status}"]
+            if not status:
+                found = json.loads(compared.read_text())
         for kill in of_run:
             kill["differences"] = found
         if of_run:
@@ -395,13 +413,13 @@ def run_all(works, jobs):
 
     def begin(work, answer):
         try:
-            arguments, output, after = work.send(answer)
+            function, output, after = work.send(answer)
         except StopIteration as stop:
             kills.extend(stop.value)
             return
         began = time.monotonic()
         until = None if after is None else began + after
-        running[start(arguments, output)] = (work, began, until)
+        running[start(function, output)] = (work, began, until)
 
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -420,7 +438,7 @@ def run_all(works, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=14)
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", help="names of runs")
