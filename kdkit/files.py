@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -56,6 +57,9 @@ def disk_problem(error: BaseException) -> int | None:
         if os.strerror(number) in text:
             return number
     return None
+
+
+LEFT_OVER = re.compile(r"\..+-[a-z0-9_]{8}")  # as `tempfile` names folders
 
 
 @contextlib.contextmanager
@@ -246,6 +250,28 @@ def append_line(path: pathlib.Path, line: str) -> None:
         except OSError:
             file.truncate(size)
             raise
+
+
+def remove_left_over(folder: pathlib.Path) -> None:
+    """Removes what `staged` left in a folder when its process was killed.
+
+    Folders within it that have a lock of their own are passed over.
+
+    Args:
+        folder: `pathlib.Path`, which no other process writes to.
+    """
+    for item in sorted(folder.iterdir()):
+        if item.is_symlink() or not item.is_dir():
+            continue
+        if is_left_over(item):
+            shutil.rmtree(item)
+        elif not (item / ".lock").exists():
+            remove_left_over(item)
+
+
+def is_left_over(path: pathlib.Path) -> bool:
+    """Whether a path is a folder that `staged` made and did not remove."""
+    return path.is_dir() and bool(LEFT_OVER.fullmatch(path.name))
 
 
 @contextlib.contextmanager

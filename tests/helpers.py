@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import subprocess
 import sys
@@ -280,6 +281,23 @@ def eager_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keras.Model, "compile", compile_eagerly)
         yield
+
+
+@contextlib.contextmanager
+def stopped_after_save(number):
+    """Stops the run in it when it saved within an epoch so many times."""
+    save_step = StageCheckpoints.save_step
+    left = itertools.count(1)
+
+    def save_and_stop(self, *arguments):
+        save_step(self, *arguments)
+        if next(left) == number:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StageCheckpoints, "save_step", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 @contextlib.contextmanager

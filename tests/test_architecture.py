@@ -42,6 +42,7 @@ FLOORS = (
         "policies",
         "reading",
         "settings",
+        "stopping",
         "version",
     ),
 )

@@ -18,17 +18,20 @@ from kdkit.cli.resolving import with_strategy
 from kdkit.cli.sentences import sentence_settings
 from kdkit.cli.step_checks import check_steps
 from kdkit.cli.step_checks import given_models
+from kdkit.cli.text_steps import Steps
+from kdkit.cli.text_steps import made
+from kdkit.cli.text_steps import run_steps
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import pretraining
 from kdkit.settings import override
-from kdkit.training import pretrain
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.saving import FREE
 from kdkit.training.text_examination import TextSteps
 from kdkit.training.text_examination import examine_first
 
@@ -48,38 +51,6 @@ OF_TASKS = (
     "stages", "parity", "config",
 )  # fmt: skip
 
-TITLES = {
-    "pretrained": "the teacher on --corpus",
-    "teacher": "the teacher on {text}",
-    "general": "the student on --corpus, with the first teacher",
-    "student": "the student on {text}, with the second teacher",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """The runs in their order; `None` where there is a checkpoint.
-
-    Args:
-        pretrained: `PretrainSettings` or `None`. The teacher on general text.
-        teacher: `PretrainSettings` or `None`. It goes on with the task's.
-        general: `PretrainSettings` or `None`. The student on general text.
-        student: `PretrainSettings`. It goes on with the task's.
-    """
-
-    pretrained: PretrainSettings | None
-    teacher: PretrainSettings | None
-    general: PretrainSettings | None
-    student: PretrainSettings
-
-    def runs(self) -> dict[str, PretrainSettings]:
-        """What is to be run, in order, by the name of the step."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) is not None
-        }
-
 
 def distill_on_text(recipe, options) -> None:
     """Runs the steps of a recipe on text, those that are not done yet.
@@ -93,18 +64,14 @@ def distill_on_text(recipe, options) -> None:
         UsageError: for the user's mistakes, before anything is trained.
         RunError: if a loss is not finite.
     """
-    runs = decoder_steps(recipe, options).runs()
+    steps = decoder_steps(recipe, options)
+    runs = steps.runs()
     check_steps(runs, options)
     findings = examine_first(
         TextSteps(runs, given_models(options), pathlib.Path(options.run_dir)),
         options.force,
     )
-    for number, (name, settings) in enumerate(runs.items(), start=1):
-        title = TITLES[name].format(text=_task_option(options))
-        print(f"Step {number} of {len(runs)}: {title}.", flush=True)
-        place = pathlib.Path(options.run_dir)
-        place = place if name == "student" else _made(place, name)
-        pretrain(settings, place, findings)
+    run_steps(steps, options.run_dir, findings)
 
 
 def decoder_steps(recipe, options) -> Steps:
@@ -122,11 +89,11 @@ def decoder_steps(recipe, options) -> Steps:
     }
     recipe = recipe.for_families[options.model]
     on_general, on_task = recipe.stages
-    made = {name: place is None for name, place in places.items()}
-    made["pretrained"] &= made["teacher"] or made["general"]
-    _require(options, made)
+    is_made = {name: place is None for name, place in places.items()}
+    is_made["pretrained"] &= is_made["teacher"] or is_made["general"]
+    _require(options, is_made)
     found = {
-        name: place or str(_made(run_dir, name))
+        name: place or str(made(run_dir, name))
         for name, place in places.items()
     }
     make_text = _pairs if options.model == "mass" else _running_text
@@ -145,7 +112,7 @@ def decoder_steps(recipe, options) -> Steps:
             vocabulary_size=options.vocabulary_size,
             **same,
         )
-        if made["pretrained"]
+        if is_made["pretrained"]
         else None,
         teacher=PretrainSettings(
             corpus=text,
@@ -153,7 +120,7 @@ def decoder_steps(recipe, options) -> Steps:
             stages=on_task_alone,
             **same,
         )
-        if made["teacher"]
+        if is_made["teacher"]
         else None,
         general=PretrainSettings(
             corpus=corpus,
@@ -163,7 +130,7 @@ def decoder_steps(recipe, options) -> Steps:
             recipe=recipe.name,
             **same,
         )
-        if made["general"]
+        if is_made["general"]
         else None,
         student=PretrainSettings(
             corpus=text,
@@ -225,11 +192,6 @@ def reject_for_encoders(options) -> None:
         )
 
 
-def _made(run_dir, name):
-    """Where a step's run is that this command makes."""
-    return pathlib.Path(run_dir) / f"{name}_run"
-
-
 def _decoder(place):
     """The teacher before anything: a preset's sizes, or a checkpoint."""
     if place in PRESETS:
@@ -277,6 +239,7 @@ def _with_settings(steps, options):
             dtype_policy=last.dtype_policy,
             jit_compile=last.jit_compile,
             strategy=last.strategy,
+            **{field: getattr(last, field) for field in FREE},
             seed=last.seed if name == "general" else settings.seed,
         )
         for name, settings in steps.runs().items()

@@ -16,20 +16,26 @@ example:
       --vocabulary-size 32000 --corpus train.en train.de --languages en de \\
       --pairs train.en train.de --task-held-out val.en val.de \\
       --run-dir runs/lightpaff_en_de
+  kdkit distill --config runs/tinybert/config.json --run-dir runs/again
 """
 
 from kdkit.cli import options as shared
 
 
 def add_arguments(parser):
-    add_whole_distillation(parser)
+    add_whole_distillation(parser, nargs="?")
     shared.add_force(parser)
     shared.add_run(parser)
 
 
-def add_whole_distillation(parser):
-    """Adds what says what is made, before it and beside it included."""
-    add_distillation(parser)
+def add_whole_distillation(parser, nargs=None):
+    """Adds what says what is made, before it and beside it included.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+        nargs: of the recipe; `"?"` where --config may name it.
+    """
+    add_distillation(parser, nargs)
     parser.add_argument(
         "--encoder",
         metavar="MODEL",
@@ -102,9 +108,14 @@ def add_decoder(parser):
     shared.add_sentences(group)
 
 
-def add_distillation(parser):
+def add_distillation(parser, nargs=None):
     """Adds what says what is distilled from what, by which recipe."""
-    parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
+    parser.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        nargs=nargs,
+        help="see kdkit list" + ("; that of --config unless set" * bool(nargs)),
+    )
     shared.add_task(parser)
     parser.add_argument(
         "--teacher",
@@ -192,9 +203,16 @@ def add_distillation(parser):
 
 def run(options):
     from kdkit.cli import decoder_steps
+    from kdkit.cli import repeating
     from kdkit.cli import resolving
     from kdkit.training import distill
 
+    if options.recipe is None:
+        repeating.complete(options)
+    if options.config is not None and repeating.is_on_text(options.config):
+        decoder_steps.reject_for_encoders(options)
+        repeating.distill_on_text_again(options)
+        return
     if options.model != "bert":
         recipe = resolving.get_recipe(options.recipe)
         decoder_steps.distill_on_text(recipe, options)

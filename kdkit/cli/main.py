@@ -4,6 +4,7 @@ import argparse
 import functools
 import importlib
 import os
+import shlex
 import sys
 
 from kdkit.cli import quiet
@@ -13,9 +14,14 @@ from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.files import describe
 from kdkit.files import disk_problem
+from kdkit.stopping import INTERRUPTED
+from kdkit.stopping import STOPS
+from kdkit.stopping import TERMINATED
+from kdkit.stopping import Terminated
+from kdkit.stopping import terminable
 from kdkit.version import __version__
 
-DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, MISTAKE = 0, 1, 2
 
 # Verb to module and one line of help. Modules of verbs import what computes
 # only when they run, so that help comes at once.
@@ -40,6 +46,12 @@ VERBS = {
     "report": ("report", "one page and one table about a run"),
 }
 
+# Those that, stopped and given again, do only what is not done.
+GO_ON = (
+    "demo", "train-teacher", "pretrain", "augment", "cache", "distill", "sweep",
+    "ablate", "difficulty",
+)  # fmt: skip
+
 
 class Parser(argparse.ArgumentParser):
     """Shows a mistake as one line, not as the whole usage."""
@@ -62,20 +74,21 @@ def main(arguments=None) -> int:
     verb = options.verb
     options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
     try:
-        if verb != "report":  # which needs matplotlib only
-            quiet.import_tensorflow(functools.partial(prepare, options))
-        return _module(verb).run(options) or DONE
+        with terminable():
+            return _run(verb, options)
     except UsageError as error:
         return _say(verb, error, MISTAKE)
     except RunError as error:
         return _say(verb, error, FAILED)
-    except KeyboardInterrupt:
-        print(
-            f"\nkdkit {verb}: stopped. A run goes on after its last finished "
-            "epoch when the same command is given again.",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
+    except STOPS as stop:
+        line = f"kdkit {verb}: stopped."
+        if verb in GO_ON:
+            line += (
+                " The same command goes on from what is saved:\n"
+                f"  kdkit {shlex.join(arguments)}"
+            )
+        print(f"\n{line}", file=sys.stderr)
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except Exception as error:
         # Where a library writes by itself, as TensorBoard's writer does.
         number = disk_problem(error)
@@ -86,6 +99,13 @@ def main(arguments=None) -> int:
         return _say(
             verb, describe(place, number, kept, "written or read"), FAILED
         )
+
+
+def _run(verb, options):
+    """Runs a verb; returns its exit status."""
+    if verb != "report":  # which needs matplotlib only
+        quiet.import_tensorflow(functools.partial(prepare, options))
+    return _module(verb).run(options) or DONE
 
 
 def _say(verb, what, status):

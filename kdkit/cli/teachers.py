@@ -12,6 +12,7 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.saving import FREE
 
 
 def check_one_source(options) -> None:
@@ -68,7 +69,7 @@ def teachers_of_encoder(options, data, stages, corpus):
 
 
 def with_same_settings(settings):
-    """Gives the teachers that a run makes its own data, text and precision.
+    """Gives the teachers that a run makes its own data, text and so on.
 
     Args:
         settings: `DistillSettings` with those of its teachers.
@@ -77,6 +78,7 @@ def with_same_settings(settings):
         "jit_compile": settings.jit_compile,
         "dtype_policy": settings.dtype_policy,
         "strategy": settings.strategy,
+        **{name: getattr(settings, name) for name in FREE},
     }
     changes = {
         "teacher": dataclasses.replace(

@@ -26,6 +26,7 @@ def training_batches(
     rows_of_epoch=None,
     features=None,
     shares: Shares = WHOLE,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of similar lengths.
 
@@ -50,6 +51,8 @@ def training_batches(
         shares: `Shares`. Where replicas train on several devices: the elements
             are shares of batches, and only these rows are read. Defaults to
             whole batches.
+        first_step: int. How many batches of the first epoch to leave out,
+            whose rows are not read. Defaults to `0`.
 
     Returns:
         Tuple of a `tf.data.Dataset`, one epoch after the other without end,
@@ -85,7 +88,8 @@ def training_batches(
         return batches
 
     def batches_without_end():
-        for epoch in itertools.count(first_epoch):
+        yield from batches_of(first_epoch)[first_step:]
+        for epoch in itertools.count(first_epoch + 1):
             yield from batches_of(epoch)
 
     steps_per_epoch = len(batches_of(first_epoch))

@@ -24,6 +24,7 @@ def mixed_training_batches(
     rows_of_epoch=None,
     features=None,
     shares: Shares = WHOLE,
+    first_step: int = 0,
 ):
     """Returns endless shuffled batches of labelled and unlabelled rows.
 
@@ -44,7 +45,7 @@ def mixed_training_batches(
         rows_of_epoch: callable or `None`, as in `training_batches`, of the
             labelled rows.
         features: as in `training_batches`, of all rows together.
-        shares: as in `training_batches`.
+        shares, first_step: as in `training_batches`.
 
     Returns:
         Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
@@ -82,6 +83,7 @@ def mixed_training_batches(
         rows_of_epoch=all_rows_of_epoch,
         features=features,
         shares=shares,
+        first_step=first_step,
     )
 
 

@@ -19,6 +19,7 @@ def masked_training_batches(
     batch_size: int,
     seed: int,
     first_epoch: int = 0,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches, masked anew in every epoch.
 
@@ -32,12 +33,16 @@ def masked_training_batches(
         batch_size: int. Rows of a batch; all of them if there are fewer.
         seed: int. Seed of order and masks.
         first_epoch: int. Epoch to begin with, from 0. Defaults to `0`.
+        first_step: int. How many batches of it to leave out, whose rows are
+            not read. Defaults to `0`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` as `Masker`
         makes them, and the number of batches in an epoch.
     """
-    return _endless(corpus, batch_size, seed, first_epoch, masker)
+    return _endless(
+        corpus, batch_size, seed, first_epoch, first_step, masker
+    )
 
 
 def masked_evaluation_batches(
@@ -54,19 +59,25 @@ def masked_evaluation_batches(
 
 
 def plain_training_batches(
-    corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
+    corpus: PackedCorpus,
+    batch_size: int,
+    seed: int,
+    first_epoch: int = 0,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of the rows as they stand.
 
     Args:
-        corpus, batch_size, seed, first_epoch: as in `masked_training_batches`,
-            whose order this is.
+        corpus, batch_size, seed, first_epoch, first_step: as in
+            `masked_training_batches`, whose order this is.
 
     Returns:
         Tuple of a `tf.data.Dataset` of dicts of `token_ids`, `segment_ids` and
         `padding_mask`, and the number of batches in an epoch.
     """
-    return _endless(corpus, batch_size, seed, first_epoch, _plain)
+    return _endless(
+        corpus, batch_size, seed, first_epoch, first_step, _plain
+    )
 
 
 def plain_evaluation_batches(
@@ -82,13 +93,18 @@ def plain_evaluation_batches(
 
 
 def next_token_training_batches(
-    corpus: PackedCorpus, batch_size: int, seed: int, first_epoch: int = 0
+    corpus: PackedCorpus,
+    batch_size: int,
+    seed: int,
+    first_epoch: int = 0,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of rows, each token to be predicted.
 
     Args:
         corpus: `PackedCorpus` as `kdkit.data.pack_stream` makes it.
-        batch_size, seed, first_epoch: as in `masked_training_batches`.
+        batch_size, seed, first_epoch, first_step: as in
+            `masked_training_batches`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` and the number
@@ -96,7 +112,9 @@ def next_token_training_batches(
         `y` the ids that follow, `sample_weight` 1 where there is one, all of
         shape `(batch_size, sequence_length)`.
     """
-    return _endless(corpus, batch_size, seed, first_epoch, _next_tokens)
+    return _endless(
+        corpus, batch_size, seed, first_epoch, first_step, _next_tokens
+    )
 
 
 def next_token_evaluation_batches(
@@ -150,7 +168,7 @@ def _plain(rows, seed):
     }
 
 
-def _endless(corpus, batch_size, seed, first_epoch, make):
+def _endless(corpus, batch_size, seed, first_epoch, first_step, make):
     """Shuffled batches made of rows and seeds, and how many an epoch has."""
     batch_size = min(batch_size, len(corpus))
     steps_per_epoch = len(corpus) // batch_size
@@ -160,7 +178,8 @@ def _endless(corpus, batch_size, seed, first_epoch, make):
             order = np.random.default_rng([seed, epoch]).permutation(
                 len(corpus)
             )
-            for step in range(steps_per_epoch):
+            begin = first_step if epoch == first_epoch else 0
+            for step in range(begin, steps_per_epoch):
                 chosen = order[step * batch_size :][:batch_size]
                 yield corpus.rows[chosen], step_seed(seed, epoch, step)
 

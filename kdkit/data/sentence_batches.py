@@ -58,6 +58,7 @@ def pair_batches(
     max_tokens: int,
     seed: int,
     first_epoch: int = 0,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of pairs for an encoder-decoder.
 
@@ -68,6 +69,7 @@ def pair_batches(
         seed: int. Seed of the order.
         first_epoch: int. Epoch to begin with, from 0. The batches of an epoch
             do not depend on it. Defaults to `0`.
+        first_step: int. How many batches of it to leave out. Defaults to `0`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)`, and the number
@@ -87,7 +89,9 @@ def pair_batches(
 
     def batches():
         for epoch in itertools.count(first_epoch):
-            for rows in token_batches(lengths, max_tokens, seed, epoch):
+            begin = first_step if epoch == first_epoch else 0
+            drawn = token_batches(lengths, max_tokens, seed, epoch)
+            for rows in drawn[begin:]:
                 yield _pair(sources, targets, rows)
 
     steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
@@ -163,6 +167,7 @@ def span_batches(
     max_tokens: int,
     seed: int,
     first_epoch: int = 0,
+    first_step: int = 0,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of sentences with a hidden span each.
 
@@ -172,6 +177,7 @@ def span_batches(
         max_tokens: int. As in `token_batches`, of the encoder alone.
         seed: int. Seed of order and spans.
         first_epoch: int. Epoch to begin with, from 0. Defaults to `0`.
+        first_step: int. How many batches of it to leave out. Defaults to `0`.
 
     Returns:
         Tuple of a `tf.data.Dataset` as the masker makes it, and the number of
@@ -181,10 +187,9 @@ def span_batches(
 
     def batches():
         for epoch in itertools.count(first_epoch):
-            numbered = enumerate(
-                token_batches(lengths, max_tokens, seed, epoch)
-            )
-            for step, rows in numbered:
+            begin = first_step if epoch == first_epoch else 0
+            drawn = token_batches(lengths, max_tokens, seed, epoch)
+            for step, rows in enumerate(drawn[begin:], start=begin):
                 yield sentences.padded(rows), step_seed(seed, epoch, step)
 
     steps = len(token_batches(lengths, max_tokens, seed, first_epoch))

@@ -9,10 +9,10 @@ from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
 from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings

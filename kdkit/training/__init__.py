@@ -12,7 +12,7 @@ _DEFINED_IN = {
     "BilstmSettings": "model_settings",
     "CacheSettings": "transfer_settings",
     "CorpusSettings": "corpus_settings",
-    "DataSettings": "run_settings",
+    "DataSettings": "data_settings",
     "DistillSettings": "run_settings",
     "MassSettings": "model_settings",
     "ModelSettings": "model_settings",

@@ -38,8 +38,8 @@ class StopAtNonFinite(keras.callbacks.Callback):
             terms = [name for name in broken if name != "loss"] or broken
             raise RunError(
                 f"{', '.join(terms)} became {logs[terms[0]]} in stage "
-                f"{self._stage!r} at step {self._step}. The checkpoint of the "
-                "last finished epoch is kept. Try a smaller learning_rate."
+                f"{self._stage!r} at step {self._step}. The checkpoint before "
+                "it is kept. Try a smaller learning_rate."
             )
 
 
@@ -119,28 +119,51 @@ class ProgressLines(keras.callbacks.Callback):
         )
 
 
-class EpochEnd(keras.callbacks.Callback):
-    """Calls `finish_epoch` after each epoch, before the callbacks behind it.
-
-    Adds the learning rate to the logs. What `finish_epoch` adds to them,
-    TensorBoard and the progress lines see too.
+class Checkpointing(keras.callbacks.Callback):
+    """Saves now and then within an epoch and when a signal came; ends epochs.
 
     Args:
+        save_step: callable of the steps of the epoch that are done and the
+            seconds that they took.
         finish_epoch: callable of the number of finished epochs, the logs (a
-            dict that may be added to) and the seconds that the epoch took.
+            dict that may be added to, for the callbacks behind this one) and a
+            callable without arguments of the seconds that the epoch took.
+        minutes: float. The time between two saves within an epoch; `0.0` for
+            one after each step.
+        stop: `StopSignals`.
+        seconds_before: float. What the first epoch took before this sitting.
+
+    Raises:
+        KeyboardInterrupt: after a step or an epoch that was saved.
+        Terminated: likewise.
     """
 
-    def __init__(self, finish_epoch):
+    def __init__(self, save_step, finish_epoch, minutes, stop, seconds_before):
         super().__init__()
+        self._save_step = save_step
         self._finish_epoch = finish_epoch
+        self._seconds_between = 60 * minutes
+        self._stop = stop
+        self._before = seconds_before
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._start = time.monotonic()
+        self._start = time.monotonic() - self._before
+        self._before = 0.0
+        self._last_save = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        since = time.monotonic() - self._last_save
+        if self._stop.is_requested or since >= self._seconds_between:
+            self._save_step(batch + 1, self._seconds())
+            self._last_save = time.monotonic()
+            self._stop.raise_if_requested()
 
     def on_epoch_end(self, epoch, logs=None):
-        learning_rate = self.model.optimizer.learning_rate
-        logs["learning_rate"] = float(keras.ops.convert_to_numpy(learning_rate))
-        self._finish_epoch(epoch + 1, logs, time.monotonic() - self._start)
+        self._finish_epoch(epoch + 1, logs, self._seconds)
+        self._stop.raise_if_requested()
+
+    def _seconds(self):
+        return time.monotonic() - self._start
 
 
 def _minutes(seconds):

@@ -29,10 +29,16 @@ class CausalMaterial(TokenMaterial):
     vocabulary_size: int
 
     def training_batches(
-        self, stage, seed, first_epoch, features=None, shares=WHOLE
+        self,
+        stage,
+        seed,
+        first_epoch,
+        features=None,
+        shares=WHOLE,
+        first_step=0,
     ):
         batches, steps_per_epoch = next_token_training_batches(
-            self.train, stage.batch_size, seed, first_epoch
+            self.train, stage.batch_size, seed, first_epoch, first_step
         )
         return shares.of_batches(batches), steps_per_epoch
 

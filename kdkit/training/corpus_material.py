@@ -37,11 +37,22 @@ class CorpusMaterial(TokenMaterial):
     masker: Masker
 
     def training_batches(
-        self, stage, seed, first_epoch, features=None, shares=WHOLE
+        self,
+        stage,
+        seed,
+        first_epoch,
+        features=None,
+        shares=WHOLE,
+        first_step=0,
     ):
         # Masks are drawn for whole batches: those of one device.
         batches, steps_per_epoch = masked_training_batches(
-            self.train, self.masker, stage.batch_size, seed, first_epoch
+            self.train,
+            self.masker,
+            stage.batch_size,
+            seed,
+            first_epoch,
+            first_step,
         )
         return shares.of_batches(batches), steps_per_epoch
 
@@ -82,10 +93,16 @@ class PlainTextMaterial:
         return self
 
     def training_batches(
-        self, stage, seed, first_epoch, features=None, shares=WHOLE
+        self,
+        stage,
+        seed,
+        first_epoch,
+        features=None,
+        shares=WHOLE,
+        first_step=0,
     ):
         batches, steps_per_epoch = plain_training_batches(
-            self.train, stage.batch_size, seed, first_epoch
+            self.train, stage.batch_size, seed, first_epoch, first_step
         )
         return shares.of_batches(batches), steps_per_epoch
 

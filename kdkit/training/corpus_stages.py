@@ -15,6 +15,7 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.saving import Saving
 from kdkit.training.stage_runner import Arm
 
 
@@ -60,6 +61,7 @@ class CorpusStages:
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
             distribution=self.distribution,
+            saving=Saving.of(self.settings),
         )
         with models.frozen_pooler(models.backbone_of(model)):
             arm.run(run, self.stages[arm_name])

@@ -30,7 +30,7 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
                 metrics=metrics,
                 agreement=None,
             )
-            log_model(run, arm, teacher.model)
+        log_model(run, arm, teacher.model)
         print(
             f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
             flush=True,

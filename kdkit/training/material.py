@@ -43,13 +43,15 @@ class Material(Protocol):
         first_epoch: int,
         features=None,
         shares: Shares = WHOLE,
+        first_step: int = 0,
     ):
         """Returns endless batches from an epoch on, and steps per epoch.
 
         They are as large as the stage says.
 
         The batches of an epoch are a function of `(seed, epoch)` alone.
-        `features` and `shares` are as in `kdkit.data.training_batches`.
+        `features`, `shares` and `first_step` are as in
+        `kdkit.data.training_batches`.
         """
 
     def validation_batches(self, features=None, shares: Shares = WHOLE):
@@ -100,7 +102,13 @@ class TaskMaterial:
         return dataclasses.replace(self, unlabeled=None)
 
     def training_batches(
-        self, stage, seed, first_epoch, features=None, shares=WHOLE
+        self,
+        stage,
+        seed,
+        first_epoch,
+        features=None,
+        shares=WHOLE,
+        first_step=0,
     ):
         settings = {
             "batch_size": stage.batch_size,
@@ -110,6 +118,7 @@ class TaskMaterial:
             "rows_of_epoch": self.train.rows_of_epoch(seed),
             "features": features,
             "shares": shares,
+            "first_step": first_step,
         }
         if self.unlabeled is None:
             return training_batches(self.train.encoded, **settings)

@@ -7,13 +7,13 @@ from kdkit.errors import all_mistakes
 from kdkit.tasks import Task
 from kdkit.training.augmenting import check_augmentation
 from kdkit.training.augmenting import prepare_augmented
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 from kdkit.training.inputs import rows_digest
 from kdkit.training.pretraining import pretrain
-from kdkit.training.run_settings import DataSettings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import check_data
 

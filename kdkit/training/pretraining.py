@@ -32,6 +32,7 @@ from kdkit.training.run_tokenizer import keep_tokenizer
 from kdkit.training.run_tokenizer import make_tokenizer
 from kdkit.training.run_tokenizer import readable_tokenizer
 from kdkit.training.run_tokenizer import vocabulary_sizes
+from kdkit.training.saving import Saving
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
@@ -88,6 +89,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             seed=settings.seed,
             jit_compile=settings.jit_compile,
             distribution=distribution,
+            saving=Saving.of(settings),
         )
         log_model(run, name, model, settings.model)
         if teacher is not None:

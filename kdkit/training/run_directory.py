@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import time
 
 from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.files import append_line
+from kdkit.files import is_left_over
 from kdkit.files import locked
+from kdkit.files import remove_left_over
 from kdkit.files import write_text
 from kdkit.files import writing
 from kdkit.reading import json_lines
@@ -17,6 +20,7 @@ from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.saving import without_free
 
 CONFIG = "config.json"
 EVENTS = "metrics.jsonl"
@@ -49,7 +53,7 @@ class RunDirectory:
             write_json(self.path / CONFIG, {**settings, PROVENANCE: provenance})
 
     def log(self, event: str, **fields) -> None:
-        """Appends an event to `metrics.jsonl`."""
+        """Appends an event to `metrics.jsonl`, on the disk."""
         if self.is_read_only:
             return
         line = json.dumps({"event": event, "time": time.time(), **fields})
@@ -70,8 +74,20 @@ class RunDirectory:
         """Rewrites the log with the events for which `wanted(event)` holds."""
         if self.is_read_only:
             return
-        lines = [json.dumps(entry) for entry in self.events() if wanted(entry)]
+        events = self.events()
+        lines = [json.dumps(entry) for entry in events if wanted(entry)]
+        if len(lines) == len(events):
+            return
         write_text(self.path / EVENTS, "".join(f"{line}\n" for line in lines))
+
+    def mend(self) -> None:
+        """Removes what a killed process left: folders, half of a line."""
+        remove_left_over(self.path)
+        log = self.path / EVENTS
+        if log.exists():
+            whole, newline, rest = log.read_bytes().rpartition(b"\n")
+            if rest:
+                os.truncate(log, len(whole) + len(newline))
 
     @property
     def is_finished(self) -> bool:
@@ -124,7 +140,9 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         strangers = sorted(
             item.name
             for item in path.iterdir()
-            if item.name != ".lock" and not _was_made_for(item)
+            if item.name != ".lock"
+            and not _was_made_for(item)
+            and not is_left_over(item)
         )
         if strangers:
             raise UsageError(
@@ -139,8 +157,10 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     )
     with locked(path / ".lock", busy):
         _check_settings(path, settings, kind)
+        run = RunDirectory(path)
+        run.mend()
         distribution.barrier()
-        yield RunDirectory(path)
+        yield run
         distribution.barrier()
 
 
@@ -172,7 +192,7 @@ def _check_settings(path, settings, kind):
         # Of another kind of run, or of fields that are gone: as they stand.
         with contextlib.suppress(UsageError):
             there = to_dict(from_dict(kind, there))
-    found = differences(there, settings)
+    found = differences(without_free(there), without_free(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)
         raise UsageError(

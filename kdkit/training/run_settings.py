@@ -6,8 +6,11 @@ from kdkit.errors import UsageError
 from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
+from kdkit.training.saving import Saving
+from kdkit.training.saving import check_saving
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
@@ -20,42 +23,6 @@ from kdkit.training.transfer_settings import UnlabeledSettings
 # In the settings of a teacher that a run trains itself: the place of the run's
 # pretrained encoder.
 PRETRAINED = "pretrained"
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSettings:
-    """What a run trains and evaluates on.
-
-    Args:
-        task: string. A key of `kdkit.tasks.TASKS`.
-        data_dir: string or `None`. The root that holds `SST-2/`, `MRPC/`...;
-            `None` for TensorFlow Datasets.
-        sequence_length: int. Longest sequence in tokens; longer ones are cut.
-        max_train_rows: int or `None`. Train on so many rows, drawn with the
-            seed. `None` for all of them.
-        num_buckets: int. Number of different lengths that batches are padded
-            to, each of which XLA compiles once.
-        dev_split: string. The split by which epochs are chosen.
-
-    Raises:
-        UsageError: (a `ValueError`) if `dev_split` is a test split or the
-            training data.
-    """
-
-    task: str
-    data_dir: str | None
-    sequence_length: int
-    max_train_rows: int | None = None
-    num_buckets: int = 8
-    dev_split: str = "dev"
-
-    def __post_init__(self):
-        if self.dev_split.startswith(("test", "train")):
-            raise UsageError(
-                "Models are chosen on a dev split, never on test or training "
-                f"data. Received: dev_split={self.dev_split!r}. Use "
-                "dev_split=dev, and kdkit evaluate --split for the others."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +43,8 @@ class TeacherSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, the rows of each batch divided among them;
             `"multi_worker"` for those of several; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
+            with others.
         verb: string. `"train-teacher"`.
     """
 
@@ -86,6 +55,8 @@ class TeacherSettings:
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
     strategy: str | None = None
+    checkpoint_minutes: float = Saving.checkpoint_minutes
+    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "train-teacher"
 
     def __post_init__(self):
@@ -93,6 +64,7 @@ class TeacherSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
+        check_saving(self)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -119,6 +91,8 @@ class PretrainSettings:
         teacher: string or `None`. A pretrained encoder that the model learns
             from, as `kdkit.models.load_language_model` takes it.
         recipe: string or `None`. The recipe that the stages are of.
+        steps_before: dict from name to `PretrainSettings`. Of the last step of
+            a recipe on text alone: what was made before it, in `NAME_run/`.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
             the optimiser's update of the weights.
@@ -128,6 +102,8 @@ class PretrainSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, the rows of each batch divided among them;
             `"multi_worker"` for those of several; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
+            with others.
         verb: string. `"pretrain"`.
     """
 
@@ -139,10 +115,15 @@ class PretrainSettings:
     separate_vocabularies: bool = False
     teacher: str | None = None
     recipe: str | None = None
+    steps_before: dict[str, "PretrainSettings"] = dataclasses.field(
+        default_factory=dict
+    )
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
     strategy: str | None = None
+    checkpoint_minutes: float = Saving.checkpoint_minutes
+    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "pretrain"
 
     def __post_init__(self):
@@ -150,6 +131,7 @@ class PretrainSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
+        check_saving(self)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -262,6 +244,8 @@ class DistillSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, the rows of each batch divided among them;
             `"multi_worker"` for those of several; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
+            with others.
         verb: string. `"distill"`.
     """
 
@@ -284,6 +268,8 @@ class DistillSettings:
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
     strategy: str | None = None
+    checkpoint_minutes: float = Saving.checkpoint_minutes
+    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "distill"
 
     def __post_init__(self):
@@ -291,6 +277,7 @@ class DistillSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
+        check_saving(self)
         on_corpus = [
             stage
             for stages in self.arms.values()

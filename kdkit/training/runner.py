@@ -46,6 +46,7 @@ from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.saving import Saving
 from kdkit.training.stage_runner import Arm
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
@@ -113,6 +114,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             seed=settings.seed,
             jit_compile=settings.jit_compile,
             distribution=distribution,
+            saving=Saving.of(settings),
         )
         log_model(run, "teacher", model, settings.model)
         best = arm.run(run, settings.stages)
@@ -239,12 +241,13 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 teacher_weights=settings.teacher_weights or None,
                 caches=caches,
                 distribution=distribution,
+                saving=Saving.of(settings),
             )
             best[name] = arm.run(run, stages)
             for evaluator in others:
                 evaluate_other(run, arm, best[name], evaluator)
             _keep(run, arm, tokenizer, settings.data, task)
-        if caches is not None:
+        if caches is not None and not run.events("teacher_cache"):
             run.log(
                 "teacher_cache",
                 precision=settings.cache.precision,

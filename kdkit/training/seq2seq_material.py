@@ -91,8 +91,9 @@ class Seq2SeqMaterial(TokenMaterial):
     """What an encoder-decoder learns to write, and what it is measured on.
 
     Args:
-        batches: callable of `max_tokens`, `seed` and `first_epoch`. Returns
-            endless batches and the number of them in an epoch.
+        batches: callable of `max_tokens`, `seed`, `first_epoch` and
+            `first_step`. Returns endless batches and the number of them in an
+            epoch.
         held_out: `HeldOutSentences` or `HeldOutPairs`.
     """
 
@@ -100,10 +101,19 @@ class Seq2SeqMaterial(TokenMaterial):
     held_out: HeldOutSentences | HeldOutPairs
 
     def training_batches(
-        self, stage, seed, first_epoch, features=None, shares=WHOLE
+        self,
+        stage,
+        seed,
+        first_epoch,
+        features=None,
+        shares=WHOLE,
+        first_step=0,
     ):
         batches, steps_per_epoch = self.batches(
-            max_tokens=stage.batch_tokens, seed=seed, first_epoch=first_epoch
+            max_tokens=stage.batch_tokens,
+            seed=seed,
+            first_epoch=first_epoch,
+            first_step=first_step,
         )
         return shares.of_batches(batches), steps_per_epoch
 

@@ -7,22 +7,17 @@ import zlib
 import keras
 
 from kdkit import models
-from kdkit.backends import tf
 from kdkit.data import in_parts
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.callbacks import EpochEnd
-from kdkit.training.callbacks import ProgressLines
-from kdkit.training.callbacks import SeedEpochs
-from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
 from kdkit.training.material import Material
-from kdkit.training.replica_loop import KerasLoop
-from kdkit.training.replica_loop import ReplicaLoop
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
+from kdkit.training.saving import Saving
+from kdkit.training.stage_fit import StageFit
 from kdkit.training.stages import Stage
 from kdkit.training.trainers import batches_for
 from kdkit.training.trainers import make_trainer
@@ -46,6 +41,7 @@ class Arm:
             read, in place of running them.
         distribution: `Distribution` that the models were made in. Defaults to
             one device.
+        saving: `Saving`. Defaults to the one of `Saving()`.
     """
 
     name: str
@@ -57,6 +53,7 @@ class Arm:
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
     distribution: Distribution = ONE_DEVICE
+    saving: Saving = Saving()
 
     @property
     def forward(self):
@@ -120,6 +117,7 @@ class StageRun:
         self.checkpoints = StageCheckpoints(
             run.path / "checkpoints" / arm.name / stage.name,
             stage.averaged_epochs,
+            arm.saving.keep_checkpoints,
         )
 
     @property
@@ -127,60 +125,83 @@ class StageRun:
         """The epoch it ended with the weights of, `None` if with a mean."""
         if self.stage.averaged_epochs:
             return None
-        state = self.checkpoints.state
-        return state.best_epoch if self.stage.keep_best else state.epoch
+        newest = self.checkpoints.state.newest
+        return newest.best_epoch if self.stage.keep_best else newest.epoch
 
     def run(self) -> None:
-        """Trains from the last finished epoch on, or loads what is there."""
+        """Trains from the last checkpoint on, or loads what is there."""
         title = f"{self.arm.name}, {self.stage.name}"
-        if self.checkpoints.state.is_finished:
-            print(f"{title}: finished earlier, weights loaded.", flush=True)
-            self.checkpoints.restore_final(self.arm.model)
-            return
-        first_epoch = self.checkpoints.state.epoch
-        self._forget_unfinished_epochs(first_epoch)
         self._features = None
         if self.arm.caches is not None and self.stage.objectives:
             self._features = self.arm.caches.features(
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
+        if self.checkpoints.state.is_finished:
+            print(f"{title}: finished earlier, weights loaded.", flush=True)
+            self.checkpoints.restore_final(self.arm.model)
+            self._log_end()
+            return
+        position = self.checkpoints.begin()
+        self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
         with distribution.chief_first():  # it fills the caches
-            batches, steps_per_epoch = self._material.training_batches(
-                self.stage,
-                self.arm.seed,
-                first_epoch,
-                self._features,
-                distribution.shares,
-            )
-        num_parts = self.stage.gradient_accumulation_steps
-        if num_parts > 1:
-            batches = in_parts(batches, num_parts)
-        self._updates_per_epoch = steps_per_epoch
-        self._steps_per_epoch = steps_per_epoch * num_parts
+            batches, steps_per_epoch = self._training_batches(position)
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
-        self._seed = seed
         with distribution.scope():
             trainer = make_trainer(
                 self.arm,
                 self.stage,
                 self._material,
-                self.stage.epochs * self._updates_per_epoch,
+                self.stage.epochs * steps_per_epoch,
             )
-        if first_epoch:
-            print(f"{title}: going on after epoch {first_epoch}.", flush=True)
-            self.checkpoints.restore_epoch(trainer)
-        if first_epoch < self.stage.epochs:
-            self._fit(trainer, batches, first_epoch, title)
+        running = self.checkpoints.restore(trainer)
+        if position.epoch or position.step:
+            print(f"{title}: going on {position}.", flush=True)
+        training = StageFit(
+            run=self.run_directory,
+            arm=self.arm,
+            stage=self.stage,
+            material=self._material,
+            checkpoints=self.checkpoints,
+            trainer=trainer,
+            seed=seed,
+            steps_per_epoch=steps_per_epoch
+            * self.stage.gradient_accumulation_steps,
+            validation=self._validation_batches(),
+        )
+        if position.epoch < self.stage.epochs:
+            training.fit(batches_for(self.arm, self.stage, batches), running)
         if self.stage.averaged_epochs:
-            self._take_mean(trainer, title)
+            self._take_mean(training, title)
         with distribution.chief_first():
             if distribution.is_chief:
                 self.checkpoints.finish(self.arm.model, self.stage.keep_best)
             else:
                 self.checkpoints.restore_final(self.arm.model)
+        self._log_end()
+
+    def _training_batches(self, position):
+        """Batches from a position on, and how many an epoch has."""
+        num_parts = self.stage.gradient_accumulation_steps
+        batches, steps_per_epoch = self._material.training_batches(
+            self.stage,
+            self.arm.seed,
+            position.epoch,
+            self._features,
+            self.arm.distribution.shares,
+            position.step // num_parts,
+        )
+        if num_parts > 1:
+            parts = in_parts(batches, num_parts)
+            batches = parts.skip(position.step % num_parts)
+        return batches, steps_per_epoch
+
+    def _log_end(self):
+        """Notes once that the stage is done, and the time that it took."""
+        if any(map(self._is_mine, self.run_directory.events("stage_finished"))):
+            return
         self.run_directory.log(
             "stage_finished",
             arm=self.arm.name,
@@ -192,50 +213,13 @@ class StageRun:
             ),
         )
 
-    def _fit(self, trainer, batches, first_epoch, title):
-        self._trainer = trainer
-        logdir = (
-            self.run_directory.path
-            / "tensorboard"
-            / self.arm.name
-            / self.stage.name
-        )
-        callbacks = [
-            SeedEpochs(self._seed),
-            StopAtNonFinite(
-                self.stage.name, first_epoch * self._steps_per_epoch
-            ),
-        ]
-        if self.arm.distribution.is_chief:
-            callbacks += [
-                EpochEnd(self._finish_epoch),
-                ProgressLines(title, self.stage.epochs, self._steps_per_epoch),
-                keras.callbacks.TensorBoard(
-                    str(logdir), write_graph=False, update_freq=100
-                ),
-            ]
-        # Undone on the way out, also where TensorBoard's callback is not.
-        with tf.summary.record_if(True):
-            self._loop(trainer).fit(
-                batches_for(self.arm, self.stage, batches),
-                steps_per_epoch=self._steps_per_epoch,
-                initial_epoch=first_epoch,
-                epochs=self.stage.epochs,
-                validation_data=self._validation_batches(),
-                callbacks=callbacks,
-            )
-
-    def _take_mean(self, trainer, title):
+    def _take_mean(self, training, title):
         """Averages the weights of the last epochs, and measures the mean."""
         with self.arm.distribution.chief_first():  # it saved the epochs
             self.checkpoints.load_mean(self.arm.model)
-        losses = self._loop(trainer).evaluate(self._validation_batches())
+        evaluation = training.evaluate()
         if not self.arm.distribution.is_chief:
             return
-        evaluation = self._material.evaluate(
-            self.arm.forward,
-            {f"val_{name}": value for name, value in losses.items()},
-        )
         self.run_directory.log(
             "evaluation",
             arm=self.arm.name,
@@ -250,12 +234,6 @@ class StageRun:
             flush=True,
         )
 
-    def _loop(self, trainer):
-        """What fits and evaluates: Keras, or a loop for several replicas."""
-        if self.arm.distribution.strategy is None:
-            return KerasLoop(trainer)
-        return ReplicaLoop(trainer, self.arm.distribution)
-
     def _validation_batches(self):
         distribution = self.arm.distribution
         with distribution.chief_first():
@@ -264,44 +242,16 @@ class StageRun:
             )
         return batches_for(self.arm, self.stage, batches)
 
-    def _finish_epoch(self, epoch, logs, seconds):
-        """Evaluates, logs and saves; adds the dev metrics to `logs`."""
-        material = self._material
-        evaluation = material.evaluate(self.arm.forward, logs)
-        for source in ("metrics", "agreement"):
-            for name, value in (evaluation[source] or {}).items():
-                logs[f"val_{name}"] = value
-        where = {
-            "arm": self.arm.name,
-            "stage": self.stage.name,
-            "epoch": epoch,
-        }
-        self.run_directory.log(
-            "epoch",
-            **where,
-            step=epoch * self._updates_per_epoch,
-            seconds=seconds,
-            logs={name: float(value) for name, value in logs.items()},
-        )
-        self.run_directory.log("evaluation", **where, **evaluation)
-        self.checkpoints.save_epoch(
-            self._trainer,
-            self.arm.model,
-            epoch,
-            evaluation["metrics"][material.primary_metric],
-            material.larger_is_better,
-        )
-
     def _forget_unfinished_epochs(self, last_epoch):
         """Drops what was logged after the last checkpoint, and of a mean."""
         kept = range(1, last_epoch + 1)
         self.run_directory.keep_events(
-            lambda event: not self._is_mine(event) or event["epoch"] in kept
+            lambda event: not self._is_mine(event) or event.get("epoch") in kept
         )
 
     def _is_mine(self, event):
         return (
-            event["event"] in ("epoch", "evaluation")
+            event["event"] in ("epoch", "evaluation", "stage_finished")
             and event.get("arm") == self.arm.name
             and event.get("stage") == self.stage.name
         )

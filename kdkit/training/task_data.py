@@ -10,7 +10,7 @@ from kdkit.data import AugmentedExamples
 from kdkit.data import EncodedExamples
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
-from kdkit.training.run_settings import DataSettings
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
 

@@ -64,6 +64,22 @@ def test_training_batches_go_on_with_the_next_epoch(encoded):
     assert flat[:steps] != resumed
 
 
+def test_training_batches_go_on_within_an_epoch(encoded):
+    dataset, steps = training_batches(encoded, 8, seed=3, first_epoch=1)
+    later, same = training_batches(
+        encoded, 8, seed=3, first_epoch=1, first_step=2
+    )
+    assert same == steps
+    flat = [y.tolist() for _, y in dataset.take(2 * steps).as_numpy_iterator()]
+    resumed = [
+        y.tolist() for _, y in later.take(2 * steps - 2).as_numpy_iterator()
+    ]
+    assert resumed == flat[2:]
+    # Behind the last step of an epoch is the next one.
+    after, _ = training_batches(encoded, 8, seed=3, first_step=steps)
+    assert next(after.as_numpy_iterator())[1].tolist() == flat[0]
+
+
 def test_training_batches_have_one_signature(encoded):
     dataset, _ = training_batches(encoded, 8, seed=3)
     inputs, labels = dataset.element_spec

@@ -1,5 +1,7 @@
 """BERT's masking: how much, what, and the same again from the same seed."""
 
+import itertools
+
 import keras_hub
 import numpy as np
 import pytest
@@ -125,6 +127,24 @@ def test_epochs_differ_and_repeat(corpus, tokenizer):
     np.testing.assert_array_equal(first[ROWS // 32 :], epoch(1)[: ROWS // 32])
     assert not np.array_equal(first[0], first[ROWS // 32])
     assert not np.array_equal(first, epoch(0, seed=1))
+
+
+def test_masks_of_a_step_are_the_same_where_training_begins_with_it(
+    corpus, tokenizer
+):
+    masker = data.Masker(data.Masking(), tokenizer)
+    whole, later = (
+        data.masked_training_batches(
+            corpus, masker, 8, 0, 1, first_step=step
+        )[0].as_numpy_iterator()
+        for step in (0, 2)
+    )
+    next(whole), next(whole)
+    for (x, y, _), (same_x, same_y, _) in itertools.islice(
+        zip(whole, later, strict=True), ROWS // 8
+    ):
+        np.testing.assert_array_equal(x["token_ids"], same_x["token_ids"])
+        np.testing.assert_array_equal(y, same_y)
 
 
 def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):

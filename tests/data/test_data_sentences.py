@@ -206,8 +206,10 @@ def test_training_on_pairs_can_go_on_where_it_stopped(tokenizer):
         for texts, language in ((ENGLISH, "en"), (GERMAN, "de"))
     ]
     whole, steps = pair_batches(*sides, max_tokens=100, seed=3)
-    later, _ = pair_batches(*sides, max_tokens=100, seed=3, first_epoch=1)
-    expected = list(whole.skip(steps).take(2))
+    later, _ = pair_batches(
+        *sides, max_tokens=100, seed=3, first_epoch=1, first_step=3
+    )
+    expected = list(whole.skip(steps + 3).take(2))
     for (x, y, _), (again, target, _) in zip(
         expected, later.take(2), strict=True
     ):
@@ -241,6 +243,11 @@ def test_spans_are_of_sentences_of_all_languages(tokenizer):
     ]
     np.testing.assert_array_equal(order[0], order[1])
     assert not np.array_equal(order[0], order[2])
+    later, _ = span_batches(both, masker, 60, seed=0, first_step=1)
+    for (_, y, _), (_, same, _) in zip(
+        again.skip(1).take(steps), later.take(steps), strict=True
+    ):
+        np.testing.assert_array_equal(y, same)
 
 
 DATA = pathlib.Path(

@@ -1,13 +1,16 @@
 """LightPAFF on text as one command: which runs it makes, from what."""
 
+import json
 import pathlib
 
 import pytest
 from helpers import decoder
 
 from kdkit import models
-from kdkit.cli import decoder_steps
+from kdkit.cli import text_steps
 from kdkit.cli.main import main
+from kdkit.settings import to_dict
+from kdkit.training.saving import without_free
 
 LINES = [f"black monday {day} hit the new york exchange" for day in range(20)]
 TEXT = "".join(f"{line}\n" for line in LINES)
@@ -27,7 +30,7 @@ def runs(monkeypatch):
     """What would be run: (place, settings) in order."""
     made = []
     monkeypatch.setattr(
-        decoder_steps,
+        text_steps,
         "pretrain",
         lambda settings, place, findings: made.append(
             (pathlib.Path(place), settings)
@@ -277,3 +280,37 @@ def test_a_language_may_have_several_files(files, runs):
     (_, pretrained), (_, teacher), *_ = runs
     assert pretrained.corpus.languages == ("en", "de", "de")
     assert teacher.corpus.languages == ("en", "de")
+
+
+def test_the_file_of_the_last_step_alone_makes_all_of_them_again(files, runs):
+    assert distill(*ALL, "--set", "general.seed=7") == 0
+    first = dict(runs)
+    last = first[pathlib.Path("run")]
+    (files / "config.json").write_text(json.dumps(to_dict(last)))
+    runs.clear()
+    assert main(["distill", "--config", "config.json", "--run-dir", "new"]) == 0
+    again = dict(runs)
+    assert [place.name for place in again] == [
+        "pretrained_run", "teacher_run", "general_run", "new"
+    ]  # fmt: skip
+    old, new = (str(files / name) for name in ("run", "new"))
+    for (_, before), (_, after) in zip(
+        first.items(), again.items(), strict=True
+    ):
+        moved = json.loads(
+            json.dumps(to_dict(before)).replace(f"{old}/", f"{new}/")
+        )
+        assert without_free(moved) == without_free(to_dict(after))
+
+
+def test_a_file_of_settings_overrules_options(files, runs, capsys):
+    assert distill(*ALL) == 0
+    config = files / "config.json"
+    config.write_text(json.dumps(to_dict(runs[-1][1])))
+    assert distill("--config", config, "--corpus", "general.txt") == 2
+    assert "--corpus cannot stand beside --config" in capsys.readouterr().err
+
+
+def test_a_recipe_or_a_file_of_settings_is_needed(capsys):
+    assert main(["distill", "--run-dir", "run"]) == 2
+    assert "Missing: RECIPE" in capsys.readouterr().err

@@ -67,6 +67,40 @@ def test_a_cut_off_line_is_no_event(tmp_path):
         assert len(run.events()) == 1
 
 
+def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
+    start(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    before = log.read_text()
+    log.write_text(before + '{"event": "epo')
+    with open_run(tmp_path / "run", SETTINGS) as run:
+        assert log.read_text() == before
+        run.log("epoch", epoch=2)
+        assert len(run.events()) == 2
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = ".config.json-abcd_123"
+    run = tmp_path / "run"
+    (run / left).mkdir(parents=True)  # killed before it wrote its settings
+    start(run)
+    assert not (run / left).exists()
+    (run / "corpus" / left).mkdir(parents=True)
+    (run / "teacher_run" / left).mkdir(parents=True)
+    (run / "teacher_run" / ".lock").touch()
+    start(run)
+    assert not (run / "corpus" / left).exists()
+    # That of a run in it is the other one's to remove.
+    assert (run / "teacher_run" / left).exists()
+
+
+def test_how_a_run_saves_may_change(tmp_path):
+    saving = {**SETTINGS, "checkpoint_minutes": 10.0, "keep_checkpoints": 1}
+    start(tmp_path / "run", saving)
+    changed = {**saving, "checkpoint_minutes": 0.0, "keep_checkpoints": 3}
+    with open_run(tmp_path / "run", changed):
+        pass
+
+
 def test_kept_events_are_the_wanted_ones(tmp_path):
     with open_run(tmp_path, SETTINGS) as run:
         for epoch in (1, 2, 3):

@@ -1,0 +1,112 @@
+"""Runs made again from the file of their settings alone."""
+
+import dataclasses
+
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
+from kdkit.cli.text_steps import Steps
+from kdkit.cli.text_steps import made
+from kdkit.cli.text_steps import run_steps
+from kdkit.errors import UsageError
+from kdkit.settings import from_dict
+from kdkit.settings import override
+from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import PretrainSettings
+
+OVERRULED = (
+    "recipe", "task", "data_dir", "teacher", "student", "pretrained", "corpus",
+    "column", "held_out", "general", "mixed_precision", "strategy",
+)  # fmt: skip
+
+
+def complete(options) -> None:
+    """Takes the recipe from `--config` where none is named.
+
+    Args:
+        options: the parsed options of `kdkit distill`; gets the recipe.
+
+    Raises:
+        UsageError: if there is no `--config`.
+    """
+    if options.config is None:
+        raise UsageError(
+            "Missing: RECIPE (see kdkit list), or --config, the config.json of "
+            "a run to make again."
+        )
+    if not is_on_text(options.config):
+        options.recipe = read_config(options.config).get("recipe")
+
+
+def is_on_text(config) -> bool:
+    """Whether settings are of the last step of a recipe on text alone."""
+    return bool(read_config(config).get("steps_before"))
+
+
+def distill_on_text_again(options) -> None:
+    """Makes all steps of a recipe again, in and beside another run directory.
+
+    Args:
+        options: the parsed options of `kdkit distill`, with `config`.
+
+    Raises:
+        UsageError: for the user's mistakes.
+        RunError: if a loss is not finite.
+    """
+    given = given_flags(options, OVERRULED)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside --config, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
+    run_steps(repeated_steps(options), options.run_dir)
+
+
+def repeated_steps(options) -> Steps:
+    """The steps of a run, with `--seed` and `--set` applied.
+
+    Args:
+        options: the parsed options of `kdkit distill`, with `config`.
+
+    Raises:
+        UsageError: if a setting is unknown or of the wrong type.
+    """
+    last = from_dict(PretrainSettings, read_config(options.config))
+    before = last.steps_before
+    names = [field.name for field in dataclasses.fields(Steps)]
+    steps = {name: before.get(name) for name in names}
+    steps["student"] = dataclasses.replace(last, steps_before={})
+    if options.seed is not None:  # as the steps of the student have it
+        for name in ("general", "student"):
+            if steps[name] is not None:
+                steps[name] = dataclasses.replace(
+                    steps[name], seed=options.seed
+                )
+    places = {
+        name: str(made(located(options.run_dir), name)) for name in before
+    }
+    for name, model, teacher in (
+        ("teacher", "pretrained", None),
+        ("general", None, "pretrained"),
+        ("student", "general", "teacher"),
+    ):
+        if steps[name] is not None:
+            steps[name] = _moved(
+                steps[name], places.get(model), places.get(teacher)
+            )
+    return override(
+        Steps(**steps),
+        [
+            field if field.split(".")[0] in names else f"student.{field}"
+            for field in options.set
+        ],
+    )
+
+
+def _moved(settings, model, teacher):
+    """A step whose model and teacher are where they are made this time."""
+    if model is not None:
+        start = dataclasses.replace(settings.model, checkpoint=model)
+        settings = dataclasses.replace(settings, model=start)
+    if teacher is not None:
+        settings = dataclasses.replace(settings, teacher=teacher)
+    return settings

@@ -1,0 +1,41 @@
+"""What a run on a task reads."""
+
+import dataclasses
+
+from kdkit.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings:
+    """What a run trains and evaluates on.
+
+    Args:
+        task: string. A key of `kdkit.tasks.TASKS`.
+        data_dir: string or `None`. The root that holds `SST-2/`, `MRPC/`...;
+            `None` for TensorFlow Datasets.
+        sequence_length: int. Longest sequence in tokens; longer ones are cut.
+        max_train_rows: int or `None`. Train on so many rows, drawn with the
+            seed. `None` for all of them.
+        num_buckets: int. Number of different lengths that batches are padded
+            to, each of which XLA compiles once.
+        dev_split: string. The split by which epochs are chosen.
+
+    Raises:
+        UsageError: (a `ValueError`) if `dev_split` is a test split or the
+            training data.
+    """
+
+    task: str
+    data_dir: str | None
+    sequence_length: int
+    max_train_rows: int | None = None
+    num_buckets: int = 8
+    dev_split: str = "dev"
+
+    def __post_init__(self):
+        if self.dev_split.startswith(("test", "train")):
+            raise UsageError(
+                "Models are chosen on a dev split, never on test or training "
+                f"data. Received: dev_split={self.dev_split!r}. Use "
+                "dev_split=dev, and kdkit evaluate --split for the others."
+            )

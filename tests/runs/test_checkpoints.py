@@ -1,0 +1,146 @@
+"""Checkpoints of a stage: what is kept, what is in it, damaged ones."""
+
+import json
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from helpers import bert
+from helpers import distiller
+
+from kdkit.errors import RunError
+from kdkit.training.checkpoints import Position
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.running_state import RunningState
+
+RUNNING = RunningState((np.ones((1, 2), "float32"),))
+
+
+@pytest.fixture
+def model():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile(optimizer="adam", loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def names(folder):
+    return {file.name.removesuffix(".weights.h5") for file in folder.iterdir()}
+
+
+def test_the_last_epochs_the_best_and_the_last_step_are_kept(model, tmp_path):
+    checkpoints = StageCheckpoints(tmp_path, keep=2)
+    for epoch, value in enumerate((0.5, 0.9, 0.4, 0.3), start=1):
+        checkpoints.save_step(model, 1, 2.0, RUNNING)
+        checkpoints.save_step(model, 7, 2.5, RUNNING)
+        checkpoints.save_epoch(model, model, epoch, value)
+    checkpoints.save_step(model, 3, 1.5, RUNNING)
+    assert names(tmp_path) == {
+        "state.json", "best-2", "epoch-3", "epoch-4", "epoch-4-step-3"
+    }  # fmt: skip
+    assert StageCheckpoints(tmp_path, keep=2).begin() == Position(
+        4, 3, 1.5, best_epoch=2, best_value=0.9
+    )
+    checkpoints.finish(model, keep_best=True)
+    assert "final" in names(tmp_path)
+    assert {"epoch-3", "epoch-4", "best-2"} <= names(tmp_path)
+
+
+def test_the_final_weights_alone_stay_unless_more_are_asked_for(
+    model, tmp_path
+):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    checkpoints.finish(model, keep_best=True)
+    assert names(tmp_path) == {"state.json", "final"}
+
+
+def test_a_step_is_restored_with_all_that_belongs_to_it(model, tmp_path):
+    model.set_weights([np.full((2, 1), 3.0), np.full(1, 4.0)])
+    model.optimizer.iterations.assign(11)
+    StageCheckpoints(tmp_path).save_step(model, 5, 1.0, RUNNING)
+    model.set_weights([np.zeros((2, 1)), np.zeros(1)])
+    model.optimizer.iterations.assign(0)
+    opened = StageCheckpoints(tmp_path)
+    assert opened.begin().step == 5
+    (value,) = opened.restore(model).values
+    np.testing.assert_array_equal(value, RUNNING.values[0])
+    assert model.get_weights()[0].tolist() == [[3.0], [3.0]]
+    assert int(model.optimizer.iterations) == 11
+
+
+def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, capsys):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    checkpoints.save_step(model, 5, 1.0, RUNNING)
+    file = tmp_path / "epoch-1-step-5.weights.h5"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(
+        RunError, match=r"epoch-1-step-5.*Remove it, .*goes on after epoch 1"
+    ):
+        StageCheckpoints(tmp_path).begin()
+    file.unlink()
+    assert StageCheckpoints(tmp_path).begin() == Position(
+        1, best_epoch=1, best_value=0.5
+    )
+    assert "is not there: going on without it" in capsys.readouterr().out
+
+
+def test_a_damaged_file_with_none_before_it_takes_the_stage(model, tmp_path):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    (tmp_path / "epoch-1.weights.h5").write_bytes(b"")
+    with pytest.raises(RunError, match="Remove the folder .*beginning"):
+        StageCheckpoints(tmp_path).begin()
+
+
+def test_final_weights_are_checked_too(model, tmp_path):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    checkpoints.finish(model, keep_best=True)
+    (tmp_path / "final.weights.h5").write_bytes(b"half")
+    with pytest.raises(RunError, match="final"):
+        StageCheckpoints(tmp_path).restore_final(model)
+
+
+def test_a_stage_of_an_earlier_version_goes_on(model, tmp_path):
+    StageCheckpoints(tmp_path).save_epoch(model, model, 2, 0.5)
+    state = {
+        "epoch": 2, "best_epoch": 2, "best_value": 0.5, "is_finished": False
+    }  # fmt: skip
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    opened = StageCheckpoints(tmp_path)
+    assert opened.begin() == Position(2, best_epoch=2, best_value=0.5)
+    assert opened.restore(model) is None
+
+
+def test_a_step_of_a_distiller_holds_nothing_of_its_teacher(tmp_path):
+    teacher = bert(2, 12, seed=1)
+    model = distiller(teacher)
+    model.compile(optimizer="adam")
+    model.optimizer.build(model.trainable_variables)
+    running = RunningState.of(model)
+    StageCheckpoints(tmp_path).save_step(model, 1, 1.0, running)
+    own = {tuple(variable.shape) for variable in model.variables}
+    own |= {tuple(variable.shape) for variable in model.optimizer.variables}
+    sizes = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            sizes[name] = item
+
+    with h5py.File(tmp_path / "epoch-0-step-1.weights.h5") as content:
+        content.visititems(visit)
+        total = sum(item.size for item in sizes.values())
+        shapes = {item.shape for item in sizes.values()}
+    theirs = {tuple(weight.shape) for weight in teacher.weights} - own
+    assert theirs
+    assert not shapes & theirs
+    expected = sum(
+        int(np.prod(variable.shape))
+        for variable in (*model.variables, *model.optimizer.variables)
+    )
+    # Beside them there are sums of metrics and states of random layers alone.
+    assert 0 <= total - expected < teacher.count_params() / 20
