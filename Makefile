@@ -16,7 +16,7 @@ CONTRACTS := tests/test_taps.py tests/test_taps_refusals.py \
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
-.PHONY: help install demo test test-jax test-torch test-large quality style benchmarks results clean
+.PHONY: help install demo test test-jax test-torch test-oldest test-large quality style benchmarks results clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -42,6 +42,12 @@ test-jax: $(READY)  ## the core of the contract tests on JAX
 test-torch: $(READY)  ## all of the contract tests on PyTorch
 	$(BIN)/python -m pip install --quiet torch
 	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CORE) $(CONTRACTS)
+
+test-oldest:  ## the tests with the oldest versions that setup.py allows
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" \
+	    --constraint tests/oldest.txt
+	$(VENV)-oldest/bin/python -m pytest --numprocesses 2 --dist loadfile
 
 test-large: $(READY)  ## also the slow checks on real data and full sizes
 	$(BIN)/python -m pytest --run-large

@@ -11,7 +11,7 @@ exec((HERE / "kdkit" / "version.py").read_text(), VERSION)
 
 INSTALL_REQUIRES = [
     "keras>=3.15",  # models, training loop, LiteRT export
-    "tensorflow>=2.21",  # backend, tf.data, SavedModel
+    "tensorflow>=2.20",  # backend, tf.data, SavedModel
     "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
     "tensorflow-text>=2.20",  # the tokenisers' operations inside tf.data
     "tensorflow-datasets>=4.9",  # GLUE for those without a local copy

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pathlib
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import kdkit
 
+ROOT = pathlib.Path(__file__).parent.parent
 ROOMS = sorted(
     name for name in kdkit.__all__ if inspect.ismodule(getattr(kdkit, name))
 )
@@ -114,3 +116,13 @@ def test_importing_kdkit_loads_no_tensorflow():
         check=True,
     )
     assert completed.stdout.strip() == "[]"
+
+
+def test_the_oldest_versions_tested_are_the_oldest_allowed():
+    setup = (ROOT / "setup.py").read_text()
+    lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
+    oldest = dict(line.split("==") for line in lines if line[0] != "#")
+    assert {"keras", "tensorflow"} < set(oldest)
+    for name, version in oldest.items():
+        (allowed,) = re.findall(rf'"{name}>=([\d.]+)"', setup)
+        assert version.removesuffix(".0") == allowed
