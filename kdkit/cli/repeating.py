@@ -1,6 +1,7 @@
 """Runs made again from the file of their settings alone."""
 
 import dataclasses
+import pathlib
 
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
@@ -12,6 +13,8 @@ from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.text_examination import TextSteps
+from kdkit.training.text_examination import examine_first
 
 OVERRULED = (
     "recipe", "task", "data_dir", "teacher", "student", "pretrained", "corpus",
@@ -50,7 +53,7 @@ def distill_on_text_again(options) -> None:
 
     Raises:
         UsageError: for the user's mistakes.
-        RunError: if a loss is not finite.
+        RunError: if a run would be ruined, or a loss is not finite.
     """
     given = given_flags(options, OVERRULED)
     if given:
@@ -58,7 +61,12 @@ def distill_on_text_again(options) -> None:
             f"{', '.join(given)} cannot stand beside --config, which decides "
             "that already. Leave it out, or change settings with --set."
         )
-    run_steps(repeated_steps(options), options.run_dir)
+    steps = repeated_steps(options)
+    findings = examine_first(
+        TextSteps(steps.runs(), _given(steps), pathlib.Path(options.run_dir)),
+        options.force,
+    )
+    run_steps(steps, options.run_dir, findings)
 
 
 def repeated_steps(options) -> Steps:
@@ -100,6 +108,21 @@ def repeated_steps(options) -> Steps:
             for field in options.set
         ],
     )
+
+
+def _given(steps):
+    """Where models are that stand for steps, by the step."""
+    student, general, teacher = steps.student, steps.general, steps.teacher
+    places = {"teacher": student.teacher, "general": student.model.checkpoint}
+    if general is not None:
+        places["pretrained"] = general.teacher
+    elif teacher is not None:
+        places["pretrained"] = teacher.model.checkpoint
+    return {
+        name: place
+        for name, place in places.items()
+        if place is not None and getattr(steps, name) is None
+    }
 
 
 def _moved(settings, model, teacher):
