@@ -15,6 +15,14 @@ from kdkit.stopping import terminable
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
 
 
+@pytest.fixture(autouse=True)
+def _as_at_a_terminal():
+    """SIGINT as Python has it; shells let background processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def send(number):
     os.kill(os.getpid(), number)
 

@@ -104,7 +104,7 @@ def ran(monkeypatch):
     """
     found = {}
 
-    def note(settings, path):
+    def note(settings, path, force):
         run = RunDirectory(path)
         path.mkdir(parents=True)
         value = 0.6 + 0.1 * len(found)
