@@ -130,4 +130,7 @@ def _not_of_spans(tag):
     """What is wrong with a tag, as a list of texts."""
     if SPAN_TAG.fullmatch(tag):
         return []
-    return [f"expected O or a tag such as B-PER or I-PER. Received: {shortened(tag)}"]
+    return [
+        "expected O or a tag such as B-PER or I-PER. Received: "
+        f"{shortened(tag)}"
+    ]

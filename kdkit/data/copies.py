@@ -68,8 +68,8 @@ def _find_places(file, line, num_texts):
     if source >= first:
         raise UsageError(
             f"{file}, line 1: expected {SOURCE_ROW} before {num_texts} "
-            f"column(s) of text. Received: {shortened(headings)}. Make the file with "
-            "kdkit augment for the same task."
+            f"column(s) of text. Received: {shortened(headings)}. Make the "
+            "file with kdkit augment for the same task."
         )
     return source, first
 

@@ -112,7 +112,7 @@ class Corpus:
         if self.column not in headings:
             raise UsageError(
                 f"{path}, line 1: expected a header with {self.column!r}. "
-                f"Received: {shortened(headings)}. Name another column, or none for a "
-                "file of one text a line."
+                f"Received: {shortened(headings)}. Name another column, or "
+                "none for a file of one text a line."
             )
         return headings.index(self.column)

@@ -40,9 +40,7 @@ def masked_training_batches(
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` as `Masker`
         makes them, and the number of batches in an epoch.
     """
-    return _endless(
-        corpus, batch_size, seed, first_epoch, first_step, masker
-    )
+    return _endless(corpus, batch_size, seed, first_epoch, first_step, masker)
 
 
 def masked_evaluation_batches(
@@ -75,9 +73,7 @@ def plain_training_batches(
         Tuple of a `tf.data.Dataset` of dicts of `token_ids`, `segment_ids` and
         `padding_mask`, and the number of batches in an epoch.
     """
-    return _endless(
-        corpus, batch_size, seed, first_epoch, first_step, _plain
-    )
+    return _endless(corpus, batch_size, seed, first_epoch, first_step, _plain)
 
 
 def plain_evaluation_batches(

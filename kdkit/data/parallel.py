@@ -105,7 +105,8 @@ class ParallelText:
                 if missing:
                     raise UsageError(
                         f"{path}, line 1: expected a header with "
-                        f"{missing}. Received: {shortened(cells)}. Name other columns."
+                        f"{missing}. Received: {shortened(cells)}. Name other "
+                        "columns."
                     )
                 places = [cells.index(name) for name in self.columns]
                 continue

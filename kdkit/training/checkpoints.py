@@ -1,7 +1,6 @@
 """Checkpoints of a stage: where it stands, its best and its last weights."""
 
 import dataclasses
-import json
 import pathlib
 
 import keras
@@ -13,6 +12,7 @@ from kdkit.files import rename
 from kdkit.files import reserve
 from kdkit.files import writing
 from kdkit.models import stored_size
+from kdkit.reading import read_json
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.run_directory import write_json
@@ -299,7 +299,7 @@ class StageCheckpoints:
 
 def _read_state(file):
     """Reads `state.json`, also of a run begun before positions were kept."""
-    values = json.loads(file.read_text(encoding="utf-8"))
+    values = read_json(file, "the state of a stage")
     if "epoch" in values:
         is_finished = values.pop("is_finished")
         kept = (Position(**values),) if values["epoch"] else ()

@@ -181,27 +181,28 @@ def _examine_teachers(subject, rows, dev, findings):
 
 def _answers(subject, number, rows, dev, which):
     """What `_examine_answers` finds, or found of the same in this process."""
+    constant = None
+    if subject.task.head.candidates is not None:
+        constant = majority_accuracy(rows.train, rows.dev)
     key = (
         model_digest(str(subject.places[number])),
         rows_digest(rows.dev),
         subject.task.name,
         dev.sequence_length,
+        constant,
         which,
     )
     if key not in _KNOWN or key[0] is None:
         found = Findings()
-        _examine_answers(subject, number, rows, dev, which, found)
+        _examine_answers(subject, number, dev, constant, which, found)
         _KNOWN[key] = found
     return _KNOWN[key]
 
 
-def _examine_answers(subject, number, rows, dev, which, findings):
+def _examine_answers(subject, number, dev, constant, which, findings):
     """What a teacher says of rows of dev."""
     task, forward = subject.task, subject.forwards[number]
     logits = predict_logits(forward, dev)
-    constant = None
-    if task.head.candidates is not None:
-        constant = majority_accuracy(rows.train, rows.dev)
     findings.add(
         teacher_accuracy(
             task, dev.targets, logits, constant, f"teacher{which} accuracy"

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from kdkit import models
+from kdkit.families import ALL_FAMILIES
 from kdkit.taps import ModelShape
 from kdkit.training.model_settings import ModelSettings
 
@@ -51,7 +52,7 @@ def _stack(sizes, vocabulary_size):
     width = sizes.hidden_dim
     parameters = (vocabulary_size + sizes.max_sequence_length + 2) * width
     parameters += sizes.num_layers * _block(width, sizes.intermediate_dim)
-    family = sizes.family.replace("gpt2", "GPT-2").replace("bert", "BERT")
+    family = ALL_FAMILIES[sizes.family].title
     return TextModel(
         f"{family} {sizes.num_layers}×{width}",
         parameters,

@@ -134,9 +134,9 @@ def test_masks_of_a_step_are_the_same_where_training_begins_with_it(
 ):
     masker = data.Masker(data.Masking(), tokenizer)
     whole, later = (
-        data.masked_training_batches(
-            corpus, masker, 8, 0, 1, first_step=step
-        )[0].as_numpy_iterator()
+        data.masked_training_batches(corpus, masker, 8, 0, 1, first_step=step)[
+            0
+        ].as_numpy_iterator()
         for step in (0, 2)
     )
     next(whole), next(whole)
