@@ -10,7 +10,6 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.saving import Saving
-from kdkit.training.saving import check_saving
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
@@ -64,7 +63,7 @@ class TeacherSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
-        check_saving(self)
+        Saving.of(self)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -131,7 +130,7 @@ class PretrainSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
-        check_saving(self)
+        Saving.of(self)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -277,7 +276,7 @@ class DistillSettings:
         check_jit_compile(self.jit_compile)
         check_strategy(self)
         check_parts(self)
-        check_saving(self)
+        Saving.of(self)
         on_corpus = [
             stage
             for stages in self.arms.values()

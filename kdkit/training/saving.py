@@ -20,36 +20,30 @@ class Saving:
             within an epoch; 0 for one after each step. Defaults to `10.0`.
         keep_checkpoints: int, at least 1. How many of the last epochs are kept.
             Defaults to `1`.
+
+    Raises:
+        UsageError: (a `ValueError`) for other numbers.
     """
 
     checkpoint_minutes: float = 10.0
     keep_checkpoints: int = 1
 
+    def __post_init__(self):
+        problems = [
+            f"{name} must be at least {least}, received {value}"
+            for name, least, value in (
+                ("checkpoint_minutes", 0, self.checkpoint_minutes),
+                ("keep_checkpoints", 1, self.keep_checkpoints),
+            )
+            if not value >= least
+        ]
+        if problems:
+            raise UsageError(f"Wrong settings: {'; '.join(problems)}.")
+
     @classmethod
     def of(cls, settings) -> "Saving":
         """Returns that of the settings of a run."""
         return cls(*(getattr(settings, name) for name in FREE))
-
-
-def check_saving(settings) -> None:
-    """Checks what the settings of a run say about checkpoints.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is impossible.
-    """
-    problems = []
-    if not settings.checkpoint_minutes >= 0:
-        problems.append(
-            "checkpoint_minutes must be at least 0, received "
-            f"{settings.checkpoint_minutes}"
-        )
-    if settings.keep_checkpoints < 1:
-        problems.append(
-            "keep_checkpoints must be at least 1, received "
-            f"{settings.keep_checkpoints}"
-        )
-    if problems:
-        raise UsageError(f"Wrong settings: {'; '.join(problems)}.")
 
 
 def without_free(settings):
