@@ -1,0 +1,83 @@
+"""What differs between two run directories, times of day apart."""
+
+import json
+import zipfile
+
+from kdkit.training.curves import read_points
+
+TIMES = ("time", "seconds")
+
+
+def differences(first, second):
+    """What differs between two run directories, as texts."""
+    files = [
+        {
+            str(path.relative_to(run)): path
+            for path in run.rglob("*")
+            if path.is_file() and "tfevents" not in path.name
+        }
+        for run in (first, second)
+    ]
+    found = [
+        f"only in one: {name}" for name in files[0].keys() ^ files[1].keys()
+    ]
+    for name in sorted(files[0].keys() & files[1].keys()):
+        one, other = (
+            content(of_run[name], run)
+            for of_run, run in zip(files, (first, second), strict=True)
+        )
+        if one != other:
+            found.append(f"different: {name}")
+    points = [
+        {
+            folder.relative_to(run): values(folder)
+            for folder in sorted(run.rglob("tensorboard/**/"))
+        }
+        for run in (first, second)
+    ]
+    if points[0] != points[1]:
+        found.append("different: points of TensorBoard")
+    return found
+
+
+def write_differences(first, second, file):
+    """Writes what `differences` finds; returns the exit status."""
+    file.write_text(json.dumps(differences(first, second)))
+    return 0
+
+
+def content(file, run):
+    """What is in a file but for times, durations, and where the run is."""
+    if file.suffix == ".keras":
+        with zipfile.ZipFile(file) as archive:
+            return {
+                name: archive.read(name)
+                for name in archive.namelist()
+                if name != "metadata.json"  # the date alone
+            }
+    if file.suffix not in (".json", ".jsonl"):
+        return file.read_bytes()
+    text = file.read_text().replace(str(run), "RUN")
+    lines = text.splitlines() if file.suffix == ".jsonl" else [text]
+    values_of_lines = [json.loads(line) for line in lines]
+    for value in values_of_lines:
+        if isinstance(value, dict):
+            for name in (*TIMES, "date_saved"):
+                value.pop(name, None)
+            value.get("provenance", {}).pop("command", None)
+            # What the doctor says of memory and disk is of the moment.
+            for finding in value.get("findings", ()):
+                finding.pop("found")
+    return values_of_lines
+
+
+def values(folder):
+    """The points in a folder by tag and step."""
+    from kdkit.backends import tf
+
+    return {
+        place: tf.compat.v1.Event.FromString(record)
+        .summary.value[0]
+        .simple_value
+        for place, record in read_points(folder).items()
+    }
