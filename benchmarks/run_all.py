@@ -27,6 +27,7 @@ SCRIPTS = (
     "augmentation.py",
     "cached_step.py",
     "cached_memory.py",
+    "allocation.py",
     "padding.py",
     "keras_distillation.py",
     "pytorch.py",

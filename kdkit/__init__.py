@@ -15,6 +15,7 @@ __all__ = [
     "data",
     "decoding",
     "export",
+    "keep_freed_memory",
     "layer_map",
     "losses",
     "models",
@@ -29,6 +30,7 @@ __all__ = [
 _DEFINED_IN = {
     "Distiller": "kdkit.distiller",
     "Objective": "kdkit.objectives",
+    "keep_freed_memory": "kdkit.memory",
     "layer_map": "kdkit.layer_maps",
 }
 

@@ -39,6 +39,7 @@ FLOORS = (
         "errors",
         "files",
         "gradients",
+        "memory",
         "policies",
         "reading",
         "settings",

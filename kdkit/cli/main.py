@@ -14,6 +14,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.files import describe
 from kdkit.files import disk_problem
+from kdkit.memory import keep_freed_memory
 from kdkit.stopping import INTERRUPTED
 from kdkit.stopping import STOPS
 from kdkit.stopping import TERMINATED
@@ -104,6 +105,7 @@ def main(arguments=None) -> int:
 def _run(verb, options):
     """Runs a verb; returns its exit status."""
     if verb != "report":  # which needs matplotlib only
+        keep_freed_memory()
         quiet.import_tensorflow(functools.partial(prepare, options))
     return _module(verb).run(options) or DONE
 
