@@ -166,7 +166,7 @@ def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
     for kind, advice in (
         (
             "full",
-            r"No space left on device.* unchanged.* Make room \(.* MB are",
+            r"No space left on device.* unchanged.* Make room \(.* [kMG]B are",
         ),
         ("read-only", "Read-only file system.* Name a place"),
         ("forbidden", "Permission denied.*chmod"),

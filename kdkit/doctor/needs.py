@@ -11,6 +11,7 @@ from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
+from kdkit.files import readable
 from kdkit.layer_maps import layer_map
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
@@ -124,10 +125,9 @@ def memory(
     total = sum(sizes.values())
     machine = psutil.virtual_memory()
     found = (
-        f"About {_bytes(total)}: "
-        f"{', '.join(f'{name} {_bytes(size)}' for name, size in sizes.items())}"
-        f". This machine has {_bytes(machine.total)}, "
-        f"{_bytes(machine.available)} of it free."
+        f"About {readable(total)}: {_listed(sizes)}. This machine "
+        f"has {readable(machine.total)}, {readable(machine.available)} of it "
+        "free."
     )
     advice = (
         "Use smaller batches, --set stages.….gradient_accumulation_steps=N, or "
@@ -172,10 +172,9 @@ def disk(
         place = place.parent
     free = shutil.disk_usage(place).free
     total = sum(sizes.values())
-    parts = ", ".join(f"{name} {_bytes(size)}" for name, size in sizes.items())
     found = (
-        f"About {_bytes(total)} will be written ({parts}); {_bytes(free)} are "
-        f"free in {place}."
+        f"About {readable(total)} will be written ({_listed(sizes)}); "
+        f"{readable(free)} are free in {place}."
     )
     advice = f"Make room, or choose another disk.{advice and f' {advice}'}"
     if total > free:
@@ -185,12 +184,6 @@ def disk(
     return Finding(check, OK, found)
 
 
-def _bytes(size):
-    """Bytes as people say them.
-
-    >>> _bytes(57_400_000), _bytes(2.5e9)
-    ('57 MB', '2.5 GB')
-    """
-    if size < 1e9:
-        return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    return f"{size / 1e9:.1f} GB"
+def _listed(sizes):
+    """What needs how much."""
+    return ", ".join(f"{name} {readable(size)}" for name, size in sizes.items())

@@ -14,6 +14,7 @@ from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
 from kdkit.files import describe
 from kdkit.files import disk_problem
+from kdkit.files import readable
 from kdkit.files import rename
 from kdkit.files import writing
 from kdkit.taps import Entry
@@ -242,10 +243,10 @@ class TeacherCache:
         free = shutil.disk_usage(self.directory).free
         if size * HEADROOM > free:
             raise RunError(
-                f"The teacher's outputs need {size / 1e9:.1f} GB in "
-                f"{os.fspath(self.directory)}, where {free / 1e9:.1f} GB are "
-                "free. Use a smaller precision (bf16, int8), fewer rows, or "
-                "another disk."
+                f"The teacher's outputs need {readable(size)} in "
+                f"{os.fspath(self.directory)}, where {readable(free)} "
+                "are free. Use a smaller precision (bf16, int8), fewer rows, "
+                "or another disk."
             )
 
 
