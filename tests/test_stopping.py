@@ -1,6 +1,7 @@
 """Signals: noted until something is finished, or raised."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 
 import pytest
 
+from kdkit.cli import main as command_line
 from kdkit.stopping import StopSignals
 from kdkit.stopping import Terminated
 from kdkit.stopping import terminable
@@ -106,3 +108,26 @@ def test_a_process_that_sigterm_ends_has_status_143():
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+@pytest.mark.parametrize(
+    ("words", "goes_on"),
+    [
+        (["distill", "pkd", "--smoke", "--run-dir", "my run"], True),
+        (["report", "runs/pkd"], False),
+    ],
+    ids=["distill", "report"],
+)
+def test_a_verb_that_is_stopped_says_how_to_go_on(
+    words, goes_on, number, status, monkeypatch, capsys
+):
+    monkeypatch.setattr(
+        command_line, "_run", lambda verb, options: send(number)
+    )
+    assert command_line.main(words) == status
+    told = capsys.readouterr().err
+    assert told.startswith(f"\nkdkit {words[0]}: stopped.")
+    assert (f"  kdkit {shlex.join(words)}\n" in told) == goes_on

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# LightPAFF for BERT on SST-2: table 7's six arms.
+#
+#     experiments/sst2_lightpaff.sh DATA ENCODER [SEED]
+#
+# The teachers are those of sst2_tinybert.sh (ENCODER with a head for masked
+# tokens, and fine-tuned), the student is 3×256.
+set -euo pipefail
+data=$1 encoder=$2 seed=${3:-0}
+teacher=runs/sst2_teacher_1_epoch
+pretraining=(
+    --corpus runs/data/general.txt --set jit_compile=update
+    --set stages.0.epochs=2 --set stages.0.batch_size=16
+    --set stages.0.learning_rate=1e-3 --seed "$seed"
+)
+task=(
+    --task sst2 --data-dir "$data/glue" --teacher $teacher
+    --cache runs/caches/sst2_logits --set jit_compile=update
+    --set stages.0.epochs=2 --set stages.0.batch_size=64
+    --set stages.0.learning_rate=2e-4 --seed "$seed"
+)
+preset=lightpaff_bert_3_layer_en_uncased
+sizes() {
+    for size in hidden_dim=256 num_heads=4 intermediate_dim=1024; do
+        echo --set "$1.$size"
+    done
+}
+
+experiments/texts.sh "$data"
+kdkit pretrain --corpus runs/data/phrases.txt --model "$encoder" \
+    --set corpus.max_texts=40000 --set stages.0.epochs=1 \
+    --set stages.0.batch_size=16 --set stages.0.learning_rate=3e-4 \
+    --set jit_compile=update --run-dir runs/phrases_mlm
+kdkit train-teacher --task sst2 --data-dir "$data/glue" --model "$encoder" \
+    --set stages.0.epochs=1 --set stages.0.learning_rate=7e-5 \
+    --set stages.0.batch_size=64 --set jit_compile=update --run-dir $teacher
+
+# Arms are named pretraining_fine_tuning: kd, labels or none.
+# shellcheck disable=SC2046
+kdkit pretrain --recipe lightpaff --teacher runs/phrases_mlm \
+    --student $preset $(sizes model) "${pretraining[@]}" \
+    --run-dir "runs/sst2_general_kd_seed$seed"
+# shellcheck disable=SC2046
+kdkit pretrain --student $preset --tokenizer "$encoder" $(sizes model) \
+    "${pretraining[@]}" --run-dir "runs/sst2_general_labels_seed$seed"
+
+for before in kd labels none; do
+    if [ $before = none ]; then
+        # shellcheck disable=SC2207
+        start=(--student $preset $(sizes student))
+    else
+        start=(--student "runs/sst2_general_${before}_seed$seed")
+    fi
+    kdkit distill lightpaff --stages fine_tuning "${start[@]}" "${task[@]}" \
+        --run-dir "runs/sst2_lightpaff_${before}_kd_seed$seed"
+    kdkit distill fine_tuning "${start[@]}" "${task[@]}" \
+        --run-dir "runs/sst2_lightpaff_${before}_labels_seed$seed"
+done

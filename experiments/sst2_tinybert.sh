@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# TinyBERT on SST-2: the whole recipe, its ablations, students of other sizes.
+#
+#     experiments/sst2_tinybert.sh DATA ENCODER [arms|whole|sizes]
+#
+# ENCODER is all-MiniLM-L6-v2's directory. The arms learn from 1,000 rows and
+# their copies, the whole recipe from all rows and the copies of 2,104.
+set -euo pipefail
+data=$1 encoder=$2 what=${3:-all}
+glove=$data/glove/glove.6B.100d.top2717.txt
+small=runs/data/glue_1000
+teacher=runs/sst2_teacher_1_epoch
+two_stages=(
+    --set jit_compile=update
+    --set stages.0.epochs=2 --set stages.0.learning_rate=5e-4
+    --set stages.1.epochs=2 --set stages.1.learning_rate=1e-4
+)
+
+experiments/texts.sh "$data"
+
+# What asks for words, the teacher, the start of all students.
+kdkit pretrain --corpus runs/data/phrases.txt --model "$encoder" \
+    --set corpus.max_texts=40000 --set stages.0.epochs=1 \
+    --set stages.0.batch_size=16 --set stages.0.learning_rate=3e-4 \
+    --set jit_compile=update --run-dir runs/phrases_mlm
+kdkit train-teacher --task sst2 --data-dir "$data/glue" --model "$encoder" \
+    --set stages.0.epochs=1 --set stages.0.learning_rate=7e-5 \
+    --set stages.0.batch_size=64 --set jit_compile=update --run-dir $teacher
+
+general() {
+    run=$1
+    shift
+    kdkit pretrain --recipe tinybert --teacher "$encoder" \
+        --student tinybert_4_layer_en_uncased --corpus runs/data/general.txt \
+        --set stages.0.epochs=1 --set stages.0.batch_size=16 \
+        --set stages.0.learning_rate=1e-3 --set jit_compile=update "$@" \
+        --run-dir "$run"
+}
+
+general runs/tinybert_general_small
+kdkit augment --task sst2 --data-dir $small --model runs/phrases_mlm \
+    --word-vectors "$glove" --output runs/sst2_1000_augmented.tsv
+
+on_small=(
+    --task sst2 --data-dir $small --teacher $teacher
+    --augment runs/sst2_1000_augmented.tsv --cache runs/caches/sst2_1000
+)
+
+if [[ $what =~ all|arms ]]; then
+    for over in objectives layer_map stages; do
+        kdkit ablate tinybert --over $over "${on_small[@]}" \
+            --general runs/tinybert_general_small "${two_stages[@]}" \
+            --seeds 0 --run-dir runs/sst2_tinybert
+    done
+fi
+
+if [[ $what =~ all|whole ]]; then
+    kdkit augment --task sst2 --data-dir "$data/glue" \
+        --model runs/phrases_mlm --word-vectors "$glove" --shard 1/32 \
+        --output runs/sst2_augmented.tsv
+    kdkit distill tinybert --task sst2 --data-dir "$data/glue" \
+        --teacher $teacher --general runs/tinybert_general_small \
+        --augment runs/sst2_augmented.part_1_of_32.tsv \
+        --cache runs/caches/sst2 --set jit_compile=update \
+        --set stages.0.epochs=1 --set stages.0.batch_size=64 \
+        --set stages.0.learning_rate=7e-4 \
+        --set stages.1.epochs=2 --set stages.1.batch_size=64 \
+        --set stages.1.learning_rate=2e-4 --seed 0 \
+        --run-dir runs/sst2_tinybert_whole
+    # The same start and the same rows, on their labels alone.
+    kdkit distill fine_tuning --task sst2 --data-dir "$data/glue" \
+        --teacher $teacher --student runs/tinybert_general_small \
+        --set jit_compile=update --set stages.0.epochs=3 \
+        --set stages.0.batch_size=64 --set stages.0.learning_rate=2e-4 \
+        --seed 0 --run-dir runs/sst2_task_only
+fi
+
+if [[ $what =~ all|sizes ]]; then
+    deeper=(--set model.num_layers=6)
+    wider=(--set model.hidden_dim=384 --set model.intermediate_dim=1536)
+    for size in deeper wider; do
+        declare -n sizes=$size
+        general runs/tinybert_general_$size "${sizes[@]}"
+        kdkit distill tinybert "${on_small[@]}" "${two_stages[@]}" \
+            --general runs/tinybert_general_$size --seed 0 \
+            --run-dir runs/sst2_tinybert_$size
+    done
+fi

@@ -1,0 +1,75 @@
+"""The scripts of experiments/ ask for what the command line has."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from kdkit.cli.main import make_verb_parser
+
+ROOT = pathlib.Path(__file__).parent.parent
+SCRIPTS = [
+    path
+    for path in sorted((ROOT / "experiments").glob("*.sh"))
+    if path.name != "texts.sh"
+]
+# Stands in for kdkit: notes what it is asked.
+NOTE = '#!/usr/bin/env bash\nprintf "%s\\0" "$@" "" >> "$NOTES"\n'
+
+
+def data(folder):
+    """Small files where the data sets have theirs."""
+    for name in (
+        "imdb_unlabeled/reviews.tsv",
+        "glue/SST-2/train.tsv",
+        "glue/SST-2/dev.tsv",
+        "wikitext2/wiki.valid.raw",
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("sentence\tlabel\ngood\t1\n")
+    return folder
+
+
+def commands(script, folder):
+    """What a script asks of kdkit, as lists of words."""
+    (folder / "experiments").symlink_to(ROOT / "experiments")
+    stand_in = folder / "bin" / "kdkit"
+    stand_in.parent.mkdir()
+    stand_in.write_text(NOTE)
+    stand_in.chmod(0o755)
+    notes = folder / "notes"
+    subprocess.run(
+        ["bash", script, data(folder / "data"), folder / "encoder"]
+        if "sst2" in script.name
+        else ["bash", script, data(folder / "data")],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{stand_in.parent}:{os.environ['PATH']}",
+            "NOTES": str(notes),
+        },
+        check=True,
+    )
+    for command in notes.read_text().split("\0\0")[:-1]:
+        yield command.split("\0")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_runs_and_its_commands_are_read(script, tmp_path):
+    asked = list(commands(script, tmp_path))
+    assert len(asked) > 5
+    directories = []
+    for verb, *words in asked:
+        options = make_verb_parser(verb).parse_args(words)
+        if verb != "ablate":
+            directories.append(getattr(options, "run_dir", None))
+    named = [name for name in directories if name]
+    assert len(set(named)) == len(named)
+
+
+def test_the_page_names_each_script():
+    page = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "experiments").glob("*.sh"):
+        assert f"| {path.name} |" in page
