@@ -13,6 +13,7 @@ import tempfile
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.quantities import byte_size
 
 # What the system says where no file can be written, and what helps.
 OF_THE_DISK = {
@@ -100,7 +101,7 @@ def describe(
         folders = [place for place in (path, *path.parents) if place.is_dir()]
         with contextlib.suppress(OSError, IndexError):
             left = shutil.disk_usage(folders[0]).free
-            free = f" ({readable(left)} are free)"
+            free = f" ({byte_size(left)} are free)"
     advice = OF_THE_DISK[number].format(free=free)
     return (
         f"{'A file' if path is None else path} cannot be {what}: "
@@ -295,17 +296,6 @@ def locked(path: pathlib.Path, busy: str | None = None):
         except BlockingIOError as error:
             raise UsageError(busy) from error
         yield
-
-
-def readable(size: float) -> str:
-    """Returns a size as people say it.
-
-    >>> readable(57_400_000), readable(2.5e9)
-    ('57 MB', '2.5 GB')
-    """
-    if size < 1e9:
-        return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    return f"{size / 1e9:.1f} GB"
 
 
 def digest(*paths: pathlib.Path) -> str:

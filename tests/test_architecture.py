@@ -41,6 +41,7 @@ FLOORS = (
         "gradients",
         "memory",
         "policies",
+        "quantities",
         "reading",
         "settings",
         "stopping",

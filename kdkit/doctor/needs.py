@@ -11,8 +11,8 @@ from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
-from kdkit.files import readable
 from kdkit.layer_maps import layer_map
+from kdkit.quantities import byte_size
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import VECTOR_TAPS
@@ -125,8 +125,8 @@ def memory(
     total = sum(sizes.values())
     machine = psutil.virtual_memory()
     found = (
-        f"About {readable(total)}: {_listed(sizes)}. This machine "
-        f"has {readable(machine.total)}, {readable(machine.available)} of it "
+        f"About {byte_size(total)}: {_listed(sizes)}. This machine "
+        f"has {byte_size(machine.total)}, {byte_size(machine.available)} of it "
         "free."
     )
     advice = (
@@ -173,8 +173,8 @@ def disk(
     free = shutil.disk_usage(place).free
     total = sum(sizes.values())
     found = (
-        f"About {readable(total)} will be written ({_listed(sizes)}); "
-        f"{readable(free)} are free in {place}."
+        f"About {byte_size(total)} will be written ({_listed(sizes)}); "
+        f"{byte_size(free)} are free in {place}."
     )
     advice = f"Make room, or choose another disk.{advice and f' {advice}'}"
     if total > free:
@@ -186,4 +186,6 @@ def disk(
 
 def _listed(sizes):
     """What needs how much."""
-    return ", ".join(f"{name} {readable(size)}" for name, size in sizes.items())
+    return ", ".join(
+        f"{name} {byte_size(size)}" for name, size in sizes.items()
+    )

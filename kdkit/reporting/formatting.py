@@ -125,25 +125,6 @@ def times(ratio: float) -> str:
     return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
 
 
-def duration(seconds: float) -> str:
-    """Returns a span of time in the two units that matter.
-
-    >>> duration(4.23), duration(75), duration(5000)
-    ('4.2 s', '1 min 15 s', '1 h 23 min')
-    """
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def words(name: str) -> str:
     """Returns an identifier as words, with the usual capitals.
 

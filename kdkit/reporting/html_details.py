@@ -3,13 +3,13 @@
 import html
 import json
 
+from kdkit.quantities import duration
 from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
 from kdkit.reporting.curves import metric_curve
 from kdkit.reporting.curves import stage_seconds
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.formatting import duration
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import words

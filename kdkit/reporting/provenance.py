@@ -5,8 +5,8 @@ import pathlib
 import shlex
 from collections.abc import Sequence
 
+from kdkit.quantities import duration
 from kdkit.reporting.curves import run_seconds
-from kdkit.reporting.formatting import duration
 from kdkit.reporting.records import RunRecords
 
 

@@ -14,9 +14,10 @@ from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
 from kdkit.files import describe
 from kdkit.files import disk_problem
-from kdkit.files import readable
 from kdkit.files import rename
 from kdkit.files import writing
+from kdkit.quantities import byte_size
+from kdkit.quantities import duration
 from kdkit.taps import Entry
 from kdkit.teacher_cache.filling import Filling
 from kdkit.teacher_cache.filling import make_run
@@ -212,7 +213,7 @@ class TeacherCache:
         self._check_room(filling.size)
         self._announce(
             f"{self.directory}: running the teacher over {len(numbers)} rows, "
-            f"{filling.size / 1e6:.0f} MB."
+            f"{byte_size(filling.size)}."
         )
         try:
             self._write(filling, keys)
@@ -233,18 +234,18 @@ class TeacherCache:
             now = time.monotonic()
             if now - told > SECONDS_BETWEEN_LINES and done < filling.size:
                 told = now
-                left = (now - started) * (filling.size / done - 1) / 60
+                left = (now - started) * (filling.size / done - 1)
                 self._announce(
-                    f"{self.directory}: {done / 1e6:.0f} of "
-                    f"{filling.size / 1e6:.0f} MB, {left:.1f} min left."
+                    f"{self.directory}: {byte_size(done)} of "
+                    f"{byte_size(filling.size)}, {duration(left)} left."
                 )
 
     def _check_room(self, size):
         free = shutil.disk_usage(self.directory).free
         if size * HEADROOM > free:
             raise RunError(
-                f"The teacher's outputs need {readable(size)} in "
-                f"{os.fspath(self.directory)}, where {readable(free)} "
+                f"The teacher's outputs need {byte_size(size)} in "
+                f"{os.fspath(self.directory)}, where {byte_size(free)} "
                 "are free. Use a smaller precision (bf16, int8), fewer rows, "
                 "or another disk."
             )

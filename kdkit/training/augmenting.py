@@ -21,6 +21,7 @@ from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.files import digest
+from kdkit.quantities import duration
 from kdkit.reading import numbered_lines
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import AugmentSettings
@@ -184,8 +185,8 @@ class _Lines:
         left = ""
         if done:
             rest = self._num_rows - progress.rows
-            minutes = (now - self._start) * rest / done / 60
-            left = f", {minutes:.1f} min left"
+            seconds = (now - self._start) * rest / done
+            left = f", {duration(seconds)} left"
         print(
             f"{progress.rows} of {self._num_rows} rows, {progress.copies} "
             f"copies{left}",

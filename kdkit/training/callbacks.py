@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from kdkit.errors import RunError
+from kdkit.quantities import duration
 
 SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
 
@@ -101,12 +102,12 @@ class ProgressLines(keras.callbacks.Callback):
         left = (now - self._start) / done * (self._steps_per_epoch - done)
         self._print(
             f"step {done}/{self._steps_per_epoch}, "
-            f"{_minutes(left)} left in this epoch",
+            f"{duration(left)} left in this epoch",
             logs,
         )
 
     def on_epoch_end(self, epoch, logs=None):
-        self._print(f"done in {_minutes(time.monotonic() - self._start)}", logs)
+        self._print(f"done in {duration(time.monotonic() - self._start)}", logs)
 
     def _print(self, position, logs):
         values = ", ".join(
@@ -164,12 +165,3 @@ class Checkpointing(keras.callbacks.Callback):
 
     def _seconds(self):
         return time.monotonic() - self._start
-
-
-def _minutes(seconds):
-    """A duration as people say it: `42 s`, `3.5 min`, `2.1 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -9,7 +9,7 @@ from kdkit import models
 from kdkit.data import in_parts
 from kdkit.doctor import NOTE
 from kdkit.doctor import Finding
-from kdkit.reporting.formatting import duration
+from kdkit.quantities import duration
 from kdkit.reporting.formatting import words
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.examined_rows import ExaminedRows
