@@ -3,9 +3,9 @@
 With --markdown it writes the tables of all runs, those that differ only in
 their seed taken together, between the markers <!-- kdkit:results:start --> and
 <!-- kdkit:results:end --> of a file; with --overview one table with a line for
-each of them. With --keep it writes what the runs recorded, without their
-weights and without the places of their data, into a folder to be shared, whose
-directories kdkit report takes in place of the runs.
+each of them but the arms of kdkit ablate. With --keep it writes what the runs
+recorded, without their weights and without the places of their data, into a
+folder to be shared, whose directories kdkit report takes in place of the runs.
 
 example:
   kdkit report runs/tinybert
@@ -61,6 +61,7 @@ def run(options):
     from kdkit.reporting import print_report
     from kdkit.reporting import read_run
     from kdkit.reporting import replace_results
+    from kdkit.reporting import without_arms
     from kdkit.reporting import write_report
 
     all_records = [read_run(path) for path in options.runs]
@@ -73,7 +74,7 @@ def run(options):
         replace_results(options.markdown, markdown_results(all_records))
         print(f"Written: {options.markdown}")
     if options.overview:
-        overview = markdown_overview(group_by_seed(all_records))
+        overview = markdown_overview(without_arms(group_by_seed(all_records)))
         replace_results(
             options.overview, overview or markdown_results(all_records)
         )

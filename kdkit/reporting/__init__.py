@@ -5,6 +5,7 @@ Nothing here needs Keras or TensorFlow.
 
 from kdkit.reporting.comparison import markdown_overview
 from kdkit.reporting.comparison import plot_learning_curves
+from kdkit.reporting.comparison import without_arms
 from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
 from kdkit.reporting.html import render_report
@@ -44,5 +45,6 @@ __all__ = [
     "replace_results",
     "terminal_table",
     "verdict",
+    "without_arms",
     "write_report",
 ]

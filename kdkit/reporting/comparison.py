@@ -93,6 +93,24 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
     return "\n".join(lines)
 
 
+def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
+    """Returns the groups but those with runs of `kdkit ablate`.
+
+    Args:
+        groups: as for `markdown_overview`.
+    """
+    return [
+        group
+        for group in groups
+        if not any(
+            (run.config.get("provenance") or {})
+            .get("command", "")
+            .startswith("kdkit ablate ")
+            for run in group
+        )
+    ]
+
+
 def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
     """Draws the students' main metric over the epochs, a colour for each run.
 

@@ -9,7 +9,7 @@ from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.reporting.comparison import run_label
 from kdkit.reporting.provenance import portable_command
-from kdkit.reporting.provenance import portable_path
+from kdkit.reporting.provenance import portable_text
 from kdkit.reporting.records import CONFIG_FILE
 from kdkit.reporting.records import EVENTS_FILE
 from kdkit.reporting.records import OWN_TEACHER
@@ -97,7 +97,7 @@ def _began(run):
 
 def _portable(value):
     if isinstance(value, str):
-        return portable_path(value)
+        return portable_text(value)
     if isinstance(value, dict):
         return {
             key: portable_command(entry)

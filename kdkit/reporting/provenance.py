@@ -2,12 +2,16 @@
 
 import dataclasses
 import pathlib
+import re
 import shlex
 from collections.abc import Sequence
 
 from kdkit.quantities import duration
 from kdkit.reporting.curves import run_seconds
 from kdkit.reporting.records import RunRecords
+
+# From elsewhere, within a sentence.
+_PATH = re.compile(r"(?<=\s)(?:/|~/|\.\./)\w[^\s,;:]*[^\s,;:.]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +66,17 @@ def portable_path(text: str) -> str:
     """
     is_elsewhere = text.startswith(("/", "~", "../"))
     return pathlib.PurePath(text).name if is_elsewhere else text
+
+
+def portable_text(text: str) -> str:
+    """Returns a path, or a sentence with paths, with only their last parts.
+
+    >>> portable_text("2.5 GB are free in /home/me/runs/pkd.")
+    '2.5 GB are free in pkd.'
+    """
+    return _PATH.sub(
+        lambda match: pathlib.PurePath(match[0]).name, portable_path(text)
+    )
 
 
 def portable_command(text: str) -> str:

@@ -1,5 +1,6 @@
 """Several runs beside each other: the table of methods, learning curves."""
 
+import dataclasses
 import re
 import statistics
 import xml.etree.ElementTree as ElementTree
@@ -14,6 +15,7 @@ from kdkit.reporting import markdown_results
 from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_run
+from kdkit.reporting import without_arms
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.comparison import run_name
 from kdkit.reporting.curves import training_curve
@@ -66,6 +68,16 @@ def test_overview_leaves_out_what_has_no_numbers(runs, make_run):
     assert markdown_overview(group_by_seed([*runs, *others])) == (
         markdown_overview(group_by_seed(runs))
     )
+
+
+def test_arms_of_an_ablation_can_be_left_out(runs):
+    *skip, last = runs
+    assert without_arms(group_by_seed(runs)) == group_by_seed(runs)
+    command = {"command": "kdkit ablate pkd --over layer_map --run-dir runs/a"}
+    arm = dataclasses.replace(
+        last, config={**last.config, "provenance": command}
+    )
+    assert without_arms(group_by_seed([*skip, arm])) == group_by_seed(skip)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
             "command": "kdkit distill pkd --teacher ~/own/teacher "
             "--data-dir=/mnt/x/glue --set corpus.column='my text'"
         },
-        "text": ["../beside/corpus.txt"],
+        "text": ["../beside/corpus.txt", "9 kB are free in /mnt/x/runs/a."],
     }
     run = make_run("run", settings)
     run.export("student", "fp32", file="/mnt/somewhere/exports/student.tflite")
@@ -56,7 +56,7 @@ def test_kept_records_do_not_say_where_things_lay(make_run, tmp_path):
             "command": "kdkit distill pkd --teacher teacher --data-dir=glue "
             "--set 'corpus.column=my text'"
         },
-        "text": ["corpus.txt"],
+        "text": ["corpus.txt", "9 kB are free in a."],
     }
     assert read_run(kept).events[0]["file"] == "student.tflite"
 
