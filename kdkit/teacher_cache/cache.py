@@ -93,7 +93,10 @@ class TeacherCache:
             )
 
     def outputs(
-        self, encoded: EncodedExamples, entries: Iterable[Entry]
+        self,
+        encoded: EncodedExamples,
+        entries: Iterable[Entry],
+        beside: Iterable[Entry] = (),
     ) -> CachedOutputs:
         """Returns what reads the outputs for batches of rows.
 
@@ -102,6 +105,9 @@ class TeacherCache:
         Args:
             encoded: `kdkit.data.EncodedExamples`.
             entries: iterable of `Entry`.
+            beside: iterable of `Entry`. What will be asked for later, of these
+                rows: where the teacher is run at all, it is written too, so
+                that the teacher is not run again for it. Defaults to nothing.
 
         Raises:
             UsageError: if an exported file is asked for more than logits.
@@ -111,7 +117,7 @@ class TeacherCache:
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
             self._take_parts()
-            self._fill(encoded, entries, keys)
+            self._fill(encoded, entries, keys, set(beside) - set(entries))
             if self._part is not None:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
             # One reading: another process may drop files it finds damaged.
@@ -178,19 +184,24 @@ class TeacherCache:
             if shards:
                 self._announce(f"{directory}: taken in.")
 
-    def _fill(self, encoded, entries, keys):
+    def _fill(self, encoded, entries, keys, beside):
         """Runs the teacher over the rows of which something is missing."""
         per_row = encoded.sequences_per_row
         missing = np.zeros(len(encoded), bool)
         incomplete = []
         known = [
-            _places(index, index.read()["shards"], entries, keys)
+            _places(index, index.read()["shards"], (*entries, *beside), keys)
             for index in self._known
         ]
-        for entry in entries:
+
+        def absent_rows(entry):
             absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
-            if not entry.is_of_rows:
-                absent = absent.reshape(-1, per_row).any(axis=1)
+            if entry.is_of_rows:
+                return absent
+            return absent.reshape(-1, per_row).any(axis=1)
+
+        for entry in entries:
+            absent = absent_rows(entry)
             missing |= absent
             if absent.any():
                 incomplete.append(entry)
@@ -207,6 +218,11 @@ class TeacherCache:
                 f"{len(encoded)} rows are there."
             )
             return
+        incomplete += [
+            entry
+            for entry in sorted(beside)
+            if absent_rows(entry)[numbers].any()
+        ]
         run = self._run(tuple(incomplete))
         shapes = output_shapes(run, encoded, incomplete)
         filling = Filling(run, encoded, numbers, shapes, self.precision)

@@ -55,10 +55,10 @@ def fill_cache(
         if part is None:  # a part's would be forgotten
             caches.measure_file(evaluator)
         material = rows.material(evaluator)
+        weights = settings.teacher_weights or None
+        caches.expect(stages, student, weights)
         for stage in stages:
-            features = caches.features(
-                stage, student, settings.teacher_weights or None
-            )
+            features = caches.features(stage, student, weights)
             material.training_batches(stage, settings.seed, 0, features)
             material.validation_batches(features)
     return caches

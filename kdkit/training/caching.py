@@ -45,6 +45,7 @@ class TeacherCaches:
         part: tuple[int, int] | None = None,
     ):
         self._read = [set() for _ in teachers]
+        self._expected = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
         self._first = teachers[0].model
         self._file = None
@@ -75,6 +76,23 @@ class TeacherCaches:
             )
         ]
 
+    def expect(self, stages, student, teacher_weights=None) -> None:
+        """Says which stages will ask, so that the teachers run once for all.
+
+        Args:
+            stages: iterable of `Stage`.
+            student, teacher_weights: as for `features`.
+        """
+        for stage in stages:
+            if not stage.objectives:
+                continue
+            for expected, entries in zip(
+                self._expected,
+                self._entries(stage, student, teacher_weights),
+                strict=True,
+            ):
+                expected.update(entries)
+
     def features(self, stage: Stage, student, teacher_weights=None):
         """Returns what adds the teachers' outputs to the batches of a stage.
 
@@ -88,6 +106,24 @@ class TeacherCaches:
             `kdkit.data.training_batches` takes it. It runs the teachers over
             the rows that are not there yet.
         """
+        entries_of = self._entries(stage, student, teacher_weights)
+        for read, entries in zip(self._read, entries_of, strict=True):
+            read.update(entry.name for entry in entries)
+
+        def features(encoded):
+            return OutputsOfTeachers(
+                [
+                    cache.outputs(encoded, entries, expected)
+                    for cache, entries, expected in zip(
+                        self._caches, entries_of, self._expected, strict=True
+                    )
+                ]
+            )
+
+        return features
+
+    def _entries(self, stage, student, teacher_weights):
+        """What a stage asks of each teacher."""
         terms = Terms(
             tuple(stage.build_objectives()),
             stage.label_weight,
@@ -95,23 +131,7 @@ class TeacherCaches:
             teacher_weights,
             describe(student),
         )
-
-        for read, entries in zip(
-            self._read, terms.teacher_entries, strict=True
-        ):
-            read.update(entry.name for entry in entries)
-
-        def features(encoded):
-            return OutputsOfTeachers(
-                [
-                    cache.outputs(encoded, entries)
-                    for cache, entries in zip(
-                        self._caches, terms.teacher_entries, strict=True
-                    )
-                ]
-            )
-
-        return features
+        return terms.teacher_entries
 
     def measure_file(self, evaluator: Evaluator) -> None:
         """Compares a teacher's exported file with the teacher, once.

@@ -77,6 +77,8 @@ class Arm:
             model ends, or `None` and the `averaged_epochs`; the `split` it was
             measured on, `metrics` and `agreement`.
         """
+        if self.caches is not None:
+            self.caches.expect(stages, self.model, self.teacher_weights)
         for stage in stages:
             StageRun(run, self, stage).run()
         epoch = StageRun(run, self, stages[-1]).final_epoch

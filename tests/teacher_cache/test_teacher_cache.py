@@ -119,6 +119,23 @@ def test_every_tap_is_as_the_teacher_says_it(tmp_path, teacher):
     assert count == 11
 
 
+def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
+    says = Says()
+    cache = make(tmp_path, teacher, says)
+    first, later = Entry("hidden_states", 1), Entry("logits")
+    cache.outputs(rows(9), [first], beside=[later, first])
+    assert says[-1].startswith(f"{tmp_path}: running the teacher over 9 rows")
+    cache.outputs(rows(9), [later], beside=[Entry("hidden_states", 2)])
+    # Nothing is run for what is beside alone.
+    assert says[-1].endswith("outputs for all 9 rows are there.")
+    # New rows: what is asked for and what is beside.
+    both = joined(rows(9), rows(5, seed=1))
+    cache.outputs(both, [later], beside=[first])
+    assert says[-1].startswith(f"{tmp_path}: running the teacher over 5 rows")
+    cache.outputs(both, [first, later])
+    assert says[-1].endswith("outputs for all 14 rows are there.")
+
+
 @pytest.mark.parametrize(
     ("precision", "largest"), [("fp32", 1e-7), ("bf16", 4e-3), ("int8", 1e-2)]
 )
