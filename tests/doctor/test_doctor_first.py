@@ -15,32 +15,29 @@ from kdkit.training import examination
 from kdkit.training import runner
 
 
+def counted(monkeypatch, name):
+    """The calls of a function of the examination, as they come."""
+    calls = []
+    function = getattr(examination, name)
+
+    def call(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    monkeypatch.setattr(examination, name, call)
+    return calls
+
+
 @pytest.fixture
 def examined(monkeypatch):
     """How often runs were examined."""
-    calls = []
-    examine = examination.examine
-
-    def count(*arguments):
-        calls.append(arguments)
-        return examine(*arguments)
-
-    monkeypatch.setattr(examination, "examine", count)
-    return calls
+    return counted(monkeypatch, "examine")
 
 
 @pytest.fixture
 def answered(monkeypatch):
     """How often teachers answered rows for it."""
-    calls = []
-    predict = examination.predict_logits
-
-    def count(*arguments):
-        calls.append(arguments)
-        return predict(*arguments)
-
-    monkeypatch.setattr(examination, "predict_logits", count)
-    return calls
+    return counted(monkeypatch, "predict_logits")
 
 
 @pytest.fixture

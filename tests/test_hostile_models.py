@@ -1,0 +1,195 @@
+"""Presets, archives and files of models from strangers."""
+
+import json
+import subprocess
+import zipfile
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from helpers import bert
+
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.models import load_classifier
+from kdkit.models import load_encoder
+from kdkit.models import load_tokenizer
+from kdkit.models.saving import save_preset
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    """A preset of a tiny classifier with its tokenizer."""
+    path = tmp_path_factory.mktemp("presets") / "preset"
+    tokenizer = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
+    save_preset(bert(num_layers=1), tokenizer, path, 6)
+    return path
+
+
+@pytest.fixture
+def copy(preset, tmp_path):
+    """A copy of it to do harm to."""
+    target = tmp_path / "preset"
+    subprocess.run(["cp", "-r", str(preset), str(target)], check=True)
+    return target
+
+
+def change(file, **fields):
+    config = json.loads(file.read_text())
+    config.update(fields)
+    file.write_text(json.dumps(config))
+
+
+def test_a_preset_as_it_was_saved_is_loaded(copy):
+    assert load_classifier(copy, 3).tokenizer is not None
+
+
+CODE = {"class_name": "__lambda__", "config": {"value": "4wEAAAA="}}
+LAYER = {"module": "os", "class_name": "system", "config": {"command": "ls"}}
+HOSTILE = {
+    "a class of another package": {
+        "module": "os", "class_name": "system", "registered_name": "system",
+    },
+    "a layer of another package": {"config": {"dtype": LAYER}},
+    "a lambda": {"config": {"activation": CODE}},
+    "a Lambda layer": {"module": "keras.layers", "class_name": "Lambda"},
+    "a SavedModel as a layer": {
+        "module": "keras.layers", "class_name": "TFSMLayer",
+        "config": {"filepath": "/tmp/evil"},
+    },
+    "a vocabulary elsewhere": {
+        "class_name": "BertTokenizer", "config": {"vocabulary": "/etc/passwd"},
+    },
+    "a billion layers": {"config": {"num_layers": 10**9}},
+    "a billion words": {
+        "config": {"vocabulary_size": 10**9, "hidden_dim": 1024}
+    },
+    "an endless width": {"config": {"hidden_dim": 10**12}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["config.json", "task.json", "tokenizer.json"])
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_config_is_refused_before_it_is_loaded(what, file, copy):
+    change(copy / file, **HOSTILE[what])
+    for load in (lambda path: load_classifier(path, 3), load_encoder):
+        with pytest.raises(UsageError, match=f"{file} is refused"):
+            load(copy)
+    with pytest.raises(UsageError, match=f"{file} is refused"):
+        load_tokenizer(copy)
+
+
+def test_files_outside_of_a_preset_are_refused(copy, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("\n".join(PIECES))
+    vocabulary = copy / "assets" / "tokenizer" / "vocabulary.txt"
+    vocabulary.unlink()
+    vocabulary.symlink_to(secret)
+    with pytest.raises(UsageError, match="link to .*outside"):
+        load_tokenizer(copy)
+    vocabulary.unlink()
+    vocabulary.write_text(secret.read_text())
+    (copy / "model.weights.h5").unlink()
+    for name in ("../secret.txt", "/etc/passwd", "..", "a\\b", 3):
+        index = {"metadata": {}, "weight_map": {"layers": name}}
+        (copy / "model.weights.json").write_text(json.dumps(index))
+        with pytest.raises(UsageError, match="no file of this directory"):
+            load_classifier(copy, 3)
+
+
+def test_a_download_of_links_to_its_own_blobs_is_loaded(copy):
+    blobs = copy.parent / "hub" / "blobs"
+    snapshot = copy.parent / "hub" / "snapshots" / "1"
+    snapshot.parent.mkdir(parents=True)
+    copy.rename(snapshot)
+    blobs.mkdir()
+    (snapshot / "model.weights.h5").rename(blobs / "0")
+    (snapshot / "model.weights.h5").symlink_to("../../blobs/0")
+    assert load_classifier(snapshot, 3).model is not None
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "task.weights.h5"])
+@pytest.mark.parametrize("damage", ["cut off", "other bytes", "empty"])
+def test_damaged_weights_are_one_line(name, damage, copy):
+    content = bytearray((copy / name).read_bytes())
+    if damage == "cut off":
+        content = content[: len(content) // 2]
+    elif damage == "empty":
+        content = b""
+    else:
+        content[:64] = b"\xff" * 64
+    (copy / name).write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be loaded") as told:
+        load_classifier(copy, 3)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container")
+def test_links_in_weights_are_refused(copy, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(copy / "model.weights.h5", "r+") as file:
+        found = []
+        file.visit(found.append)
+        place = next(one for one in found if one.endswith("vars/0"))
+        shape = file[place].shape
+        with h5py.File(tmp_path / "other.h5", "w") as other:
+            other["secret"] = np.zeros(shape)
+        del file[place]
+        file[place] = h5py.ExternalLink(str(tmp_path / "other.h5"), "secret")
+    with pytest.raises(UsageError, match="1 objects could not be loaded"):
+        load_classifier(copy, 3)
+
+
+def make_archive(path, members, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_archives_that_leave_their_place_or_grow_are_refused(tmp_path):
+    path = tmp_path / "model.keras"
+    cases = {
+        "lies outside": ({"config.json": "{}", "../../x": "y"}, 0),
+        "outside of it": ({"config.json": "{}", "/etc/x": "y"}, 0),
+        "grows from": ({"config.json": "{}", "assets/a": b"\0" * 10**8}, 8),
+        "no config.json": ({"a": "b"}, 0),
+        "expected a JSON object": ({"config.json": "["}, 0),
+        "code": ({"config.json": json.dumps(HOSTILE["a Lambda layer"])}, 0),
+    }
+    for problem, (members, compression) in cases.items():
+        make_archive(path, members, compression)
+        with pytest.raises(UsageError, match=problem):
+            load_classifier(path, 2)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UsageError, match="is damaged or no model of Keras"):
+        load_classifier(path, 2)
+
+
+def test_a_saved_lambda_is_refused_in_a_keras_file(tmp_path):
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Lambda(lambda x: 2 * x)(inputs))
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(UsageError, match="Lambda, which holds code"):
+        load_classifier(tmp_path / "model.keras", 2)
+
+
+def test_an_exported_file_that_was_changed_is_named(tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"TFL3" * 1000)
+    entry = metadata.Metadata("fp32", 1, None, "0")
+    metadata.attach(path, entry)
+    found = metadata.read(path)
+    assert (found.precision, found.size) == ("fp32", 4000)
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="another content than was written"):
+        metadata.read(path)
+    bomb = {metadata.ENTRY: b" " * 10**7}
+    make_archive(path, bomb, zipfile.ZIP_DEFLATED)
+    with pytest.raises(UsageError, match="an entry of 10000000 bytes"):
+        metadata.read(path)
