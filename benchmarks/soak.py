@@ -45,6 +45,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=STEPS)
     options = parser.parse_args()
+    kdkit.keep_freed_memory()  # as the command line does
     seen, traces = [], {"train_step": 0, "test_step": 0}
     watch(seen, traces)
     with tempfile.TemporaryDirectory() as folder:

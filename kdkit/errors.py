@@ -1,6 +1,7 @@
 """The two ways in which kdkit says no."""
 
 import contextlib
+import unicodedata
 
 
 class UsageError(ValueError):
@@ -54,14 +55,16 @@ def printable(text: str) -> str:
     r"""Returns a text that a terminal shows and does not obey.
 
     Names and texts of files may hold the signs that move its cursor or rename
-    its window. They are spelled out, but for line feeds and tabs.
+    its window. They are spelled out, but for line feeds, tabs and spaces.
 
     >>> print(printable("a name\x1b]0;another title\x07"))
     a name\x1b]0;another title\x07
     """
     return "".join(
         sign
-        if sign.isprintable() or sign in "\n\t"
+        if sign.isprintable()
+        or sign in "\n\t"
+        or unicodedata.category(sign) == "Zs"  # such as those without a break
         else sign.encode("unicode_escape").decode()
         for sign in text
     )

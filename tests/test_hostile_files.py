@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kdkit.cli.writing_texts import show
 from kdkit.data.copies import read_copies
 from kdkit.data.labels import label_parser
 from kdkit.data.problems import read_lines
@@ -151,6 +152,16 @@ def test_what_is_printed_of_strangers_does_not_move_the_cursor():
         printable(EVIL) == "<script>alert(1)</script>\\x1b]0;owned\\x07$\\frac{"
     )
     assert printable("größer\n\tals") == "größer\n\tals"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_a_model_wrote_is_shown_or_passed_on(
+    is_terminal, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    show("a\xa0title \x1b]0;owned\x07")
+    shown = "\\x1b]0;owned\\x07" if is_terminal else "\x1b]0;owned\x07"
+    assert capsys.readouterr().out == f"a\xa0title {shown}\n"
 
 
 def evil_run(folder):

@@ -10,6 +10,7 @@ from kdkit.cli.opening import file_tokenizer
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import is_writer
 from kdkit.cli.writing_texts import print_written
+from kdkit.cli.writing_texts import show
 from kdkit.errors import UsageError
 
 MAX_TOKENS = 64
@@ -68,7 +69,7 @@ def print_text(options) -> None:
         sampler,
         [end],
     )
-    print(tokenizer.detokenize([*given, *map(int, new)]))
+    show(tokenizer.detokenize([*given, *map(int, new)]))
 
 
 def _sampler(options):

@@ -14,6 +14,7 @@ from kdkit.cli.writers import open_writer
 from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
+from kdkit.errors import printable
 from kdkit.files import rename
 from kdkit.files import write_text
 from kdkit.files import writing
@@ -56,7 +57,7 @@ def print_written(options) -> None:
         opened.model, opened.tokenizer, languages, beams, max_tokens
     )
     if options.input is None:
-        print(writer(lines)[0])
+        show(writer(lines)[0])
     else:
         made_from = {
             "model": model_digest(str(place.path)),
@@ -72,6 +73,11 @@ def print_written(options) -> None:
             "tokens than are read.",
             file=sys.stderr,
         )
+
+
+def show(text: str) -> None:
+    """Prints what a model wrote: as it is, but to a terminal as `printable`."""
+    print(printable(text) if sys.stdout.isatty() else text)
 
 
 def _beams(options):
