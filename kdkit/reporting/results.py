@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.reporting.comparison import markdown_overview
+from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.language_models import markdown_language_models
@@ -189,7 +190,8 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
 def _section(runs, hashes):
     first = runs[0]
     model = model_description(first, first.trained_arm).get("name")
-    title = run_title(first) + (f": {model}" if model else "")
+    title = f"{run_name(first)}: {run_title(first)}"
+    title += f", {model}" if model else ""
     parts = [f"{hashes} {_plain(title)}"]
     if len(runs) == 1:
         parts.append(_plain(verdict(first)))

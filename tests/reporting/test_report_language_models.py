@@ -92,7 +92,8 @@ def test_the_trained_model_is_a_student_if_it_has_a_teacher(runs):
     assert (teacher.trained_arm, student.trained_arm) == ("teacher", "student")
     assert student.teacher_run.run_dir == teacher.run_dir
     text = markdown_results([student])
-    assert "### lightpaff on text" in text
+    name = student.run_dir.name.partition("_seed")[0]
+    assert f"### {name}: lightpaff on text" in text
     assert "| **teacher** | 30.0 | 60.0 | 14.00 |" in text
     assert "| **student** | 40.0 | 80.0 | 3.00 |" in text
     assert "control" not in text

@@ -149,7 +149,7 @@ def test_runs_that_differ_make_sections_of_their_own(make_distillation):
     ]
     assert group_by_seed(runs) == [runs[:1], runs[1:]]
     text = markdown_results(runs, heading_level=2)
-    assert "## tinybert on sst2: tinybert_4_layer_en_uncased" in text
+    assert "## a: tinybert on sst2, tinybert_4_layer_en_uncased" in text
     assert "## tinybert on mrpc: tinybert_4_layer_en_uncased" in text
 
 
@@ -200,7 +200,7 @@ def test_results_tell_whose_notes_differ(make_distillation):
 def test_results_hold_no_markup_of_names(make_run):
     run = make_run("run", {"recipe": "a|b", "data": {"task": "<script>"}})
     text = markdown_results([read_run(run.run_dir)])
-    assert "### a\\|b on &lt;script&gt;" in text
+    assert "### run: a\\|b on &lt;script&gt;" in text
 
 
 def test_replace_results_leaves_other_text_alone(tmp_path):
