@@ -150,7 +150,7 @@ def test_runs_that_differ_make_sections_of_their_own(make_distillation):
     assert group_by_seed(runs) == [runs[:1], runs[1:]]
     text = markdown_results(runs, heading_level=2)
     assert "## a: tinybert on sst2, tinybert_4_layer_en_uncased" in text
-    assert "## tinybert on mrpc: tinybert_4_layer_en_uncased" in text
+    assert "## b: tinybert on mrpc, tinybert_4_layer_en_uncased" in text
 
 
 def test_same_run_twice_is_refused(make_distillation):
