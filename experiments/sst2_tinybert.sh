@@ -67,6 +67,11 @@ if [[ $what =~ all|whole ]]; then
         --set stages.1.epochs=2 --set stages.1.batch_size=64 \
         --set stages.1.learning_rate=2e-4 --seed 0 \
         --run-dir runs/sst2_tinybert_whole
+    kdkit export $teacher --precision fp32 --sequence-length 64
+    kdkit export runs/sst2_tinybert_whole --precision fp32 int8 \
+        --sequence-length 64
+    kdkit benchmark $teacher/exports/*.tflite \
+        runs/sst2_tinybert_whole/exports/*.tflite
     # The same start and the same rows, on their labels alone.
     kdkit distill fine_tuning --task sst2 --data-dir "$data/glue" \
         --teacher $teacher --student runs/tinybert_general_small \

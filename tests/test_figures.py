@@ -31,6 +31,8 @@ COMMANDS = {
     "22.7 1.1 2.2 1.2 0.8 0.3": "parameters and standard errors",
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
     "0.009": "a difference of two rows",
+    "0.0001": "a learning rate",
+    "0.9": "million tokens, by kdkit pretrain",
 }
 
 
