@@ -73,11 +73,7 @@ def content(file, run):
 
 def values(folder):
     """The points in a folder by tag and step."""
-    from kdkit.backends import tf
-
     return {
-        place: tf.compat.v1.Event.FromString(record)
-        .summary.value[0]
-        .simple_value
-        for place, record in read_points(folder).items()
+        place: event.summary.value[0].simple_value
+        for place, event in read_points(folder).items()
     }

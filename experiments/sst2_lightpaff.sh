@@ -3,8 +3,7 @@
 #
 #     experiments/sst2_lightpaff.sh DATA ENCODER [SEED]
 #
-# The teachers are those of sst2_tinybert.sh (ENCODER with a head for masked
-# tokens, and fine-tuned), the student is 3×256.
+# The teachers are those of sst2_teachers.sh, the student is 3×256.
 set -euo pipefail
 data=$1 encoder=$2 seed=${3:-0}
 teacher=runs/sst2_teacher_1_epoch
@@ -26,14 +25,7 @@ sizes() {
     done
 }
 
-experiments/texts.sh "$data"
-kdkit pretrain --corpus runs/data/phrases.txt --model "$encoder" \
-    --set corpus.max_texts=40000 --set stages.0.epochs=1 \
-    --set stages.0.batch_size=16 --set stages.0.learning_rate=3e-4 \
-    --set jit_compile=update --run-dir runs/phrases_mlm
-kdkit train-teacher --task sst2 --data-dir "$data/glue" --model "$encoder" \
-    --set stages.0.epochs=1 --set stages.0.learning_rate=7e-5 \
-    --set stages.0.batch_size=64 --set jit_compile=update --run-dir $teacher
+experiments/sst2_teachers.sh "$data" "$encoder"
 
 # Arms are named pretraining_fine_tuning: kd, labels or none.
 # shellcheck disable=SC2046

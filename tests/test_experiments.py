@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 SCRIPTS = [
     path
     for path in sorted((ROOT / "experiments").glob("*.sh"))
-    if path.name != "texts.sh"
+    if path.name not in ("texts.sh", "sst2_teachers.sh")
 ]
 # Stands in for kdkit: notes what it is asked.
 NOTE = '#!/usr/bin/env bash\nprintf "%s\\0" "$@" "" >> "$NOTES"\n'

@@ -22,6 +22,12 @@ def add_arguments(parser):
         help="what the arms differ in",
     )
     parser.add_argument(
+        "--arms",
+        nargs="+",
+        metavar="ARM",
+        help="only these arms of the table; all of them unless set",
+    )
+    parser.add_argument(
         "--seeds",
         type=int,
         nargs="+",

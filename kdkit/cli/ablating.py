@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit.cli.resolving import distill_settings
+from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.settings import from_dict
 from kdkit.tasks import get_task
@@ -30,7 +31,7 @@ def run_ablation(options) -> None:
         UsageError: if the recipe has no such arms or a setting is wrong,
             before anything is run.
     """
-    ablation = get_ablation(options.recipe, options.over)
+    ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     check_one_process(settings)
     # All of them first, so that a mistake in one is told before the others run.
@@ -47,6 +48,11 @@ def run_ablation(options) -> None:
         seeds = dict.fromkeys(options.seeds)
         arms.append(
             (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
+        )
+    if not arms:
+        raise UsageError(
+            "Nothing is left to run: each of the arms does without what is "
+            "not given."
         )
     task = get_task(settings.data.task)
     rows = []

@@ -6,6 +6,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.recipes import tinybert
@@ -271,11 +272,19 @@ ABLATIONS = {
 }
 
 
-def get_ablation(recipe: str, over: str) -> Ablation:
+def get_ablation(
+    recipe: str, over: str, names: Sequence[str] | None = None
+) -> Ablation:
     """Returns the table of a recipe's arms over something.
 
+    Args:
+        recipe: string. Its name.
+        over: string. What the arms differ in.
+        names: sequence of strings. The arms to keep, in the table's order.
+            Defaults to all.
+
     Raises:
-        UsageError: if there is none.
+        UsageError: if there is no such table, or no such arm in it.
     """
     found = ABLATIONS.get(recipe, {})
     if over not in found:
@@ -288,4 +297,15 @@ def get_ablation(recipe: str, over: str) -> Ablation:
                 f"{sorted(ABLATIONS)}."
             )
         )
-    return found[over]
+    table = found[over]
+    if names is None:
+        return table
+    known = [arm.name for arm in table.arms]
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise UsageError(
+            f"Recipe {recipe!r} over {over!r} has no arms {unknown}. Expected "
+            f"some of {known}."
+        )
+    kept = tuple(arm for arm in table.arms if arm.name in names)
+    return dataclasses.replace(table, arms=kept)

@@ -80,8 +80,8 @@ class Curves(keras.callbacks.Callback):
         self._files[part].write(event.SerializeToString())
 
 
-def read_points(directory: pathlib.Path) -> dict[tuple[str, int], bytes]:
-    """Returns the points in a folder, by tag and step, as they were written.
+def read_points(directory: pathlib.Path) -> dict:
+    """Returns the points in a folder, `tf.compat.v1.Event` by tag and step.
 
     Args:
         directory: `pathlib.Path`, of files that may end in half a point.
@@ -93,7 +93,7 @@ def read_points(directory: pathlib.Path) -> dict[tuple[str, int], bytes]:
             for record in records:
                 event = tf.compat.v1.Event.FromString(record)
                 for value in event.summary.value:
-                    points[value.tag, event.step] = record
+                    points[value.tag, event.step] = event
         except tf.errors.DataLossError:
             continue  # its process was killed while it wrote
     return points
@@ -110,12 +110,12 @@ def _open(directory, first_step, first_epoch):
         wall_time=time.time(), file_version="brain.Event:2"
     )
     file.write(head.SerializeToString())
-    for (tag, step), record in points.items():
+    for (tag, step), event in points.items():
         is_done = (
             step < first_epoch if tag.startswith(EPOCH) else step <= first_step
         )
         if is_done:
-            file.write(record)
+            file.write(event.SerializeToString())
     file.flush()
     for earlier in old:
         earlier.unlink()

@@ -10,16 +10,18 @@ from kdkit import export
 VOCABULARY_SIZE = 100
 
 
-def _make_bert(num_classes=2, dtype=None, **arguments):
+def _make_bert(num_classes=2, dtype=None, sizes=None, **arguments):
     """A BERT classifier whose logits are far from each other."""
+    known = {
+        "vocabulary_size": VOCABULARY_SIZE,
+        "num_layers": 1,
+        "num_heads": 4,
+        "hidden_dim": 32,
+        "intermediate_dim": 64,
+        "max_sequence_length": 40,
+    }
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=VOCABULARY_SIZE,
-        num_layers=1,
-        num_heads=4,
-        hidden_dim=32,
-        intermediate_dim=64,
-        max_sequence_length=40,
-        dtype=dtype,
+        **known | (sizes or {}), dtype=dtype
     )
     model = keras_hub.models.BertTextClassifier(
         backbone, num_classes=num_classes, dropout=0.5, **arguments

@@ -23,31 +23,19 @@ def glue(data_dir):
 
 
 @pytest.fixture(scope="module")
-def bert_of_words(data_dir):
+def bert_of_words(data_dir, make_bert):
     tokenizer = models.load_tokenizer(
         data_dir / "vocab" / "bert-base-uncased-vocab.txt"
     )
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=tokenizer.vocabulary_size(),
-        num_layers=2,
-        num_heads=4,
-        hidden_dim=32,
-        intermediate_dim=64,
-        max_sequence_length=LENGTH,
-    )
-    model = keras_hub.models.BertTextClassifier(
-        backbone,
-        num_classes=2,
+    model = make_bert(
+        sizes={
+            "vocabulary_size": tokenizer.vocabulary_size(),
+            "num_layers": 2,
+            "max_sequence_length": LENGTH,
+        },
         preprocessor=keras_hub.models.BertTextClassifierPreprocessor(
             tokenizer, sequence_length=LENGTH
         ),
-    )
-    rng = np.random.default_rng(0)
-    model.set_weights(
-        [
-            weight + rng.normal(scale=0.2, size=weight.shape)
-            for weight in model.get_weights()
-        ]
     )
     return model, tokenizer
 

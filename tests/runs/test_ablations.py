@@ -94,6 +94,8 @@ def test_arms_that_do_not_exist_name_those_that_do():
         get_ablation("pkd", "stages")
     with pytest.raises(UsageError, match="nor over anything else.*tinybert"):
         get_ablation("vanilla_kd", "objectives")
+    with pytest.raises(UsageError, match=r"no arms \['bottom'\].*'skip'"):
+        get_ablation("pkd", "layer_map", ["skip", "bottom"])
 
 
 @pytest.fixture
@@ -167,6 +169,13 @@ def test_arms_do_without_what_comes_before_the_stages(
     assert "no_augment: left out" in output
     arms = {path.parent.name for path in ran}
     assert arms == {"full", "no_task", "no_intermediate_layer"}
+    ran.clear()
+    command[-1] = str(tmp_path / "some")
+    assert main([*command, "--arms", "no_task", "full"]) == 0
+    assert [path.parent.name for path in ran] == ["full", "no_task"]
+    capsys.readouterr()
+    assert main([*command, "--arms", "no_general"]) == 2
+    assert "Nothing is left" in capsys.readouterr().err
     ran.clear()
     command[-1] = str(tmp_path / "more")
     command += [

@@ -1,17 +1,13 @@
 """TensorBoard's points: each once, whenever a run was stopped."""
 
-import tensorflow as tf
-
 from kdkit.training.curves import Curves
 from kdkit.training.curves import read_points
 
 
 def values(folder):
     return {
-        place: tf.compat.v1.Event.FromString(record)
-        .summary.value[0]
-        .simple_value
-        for place, record in read_points(folder).items()
+        place: event.summary.value[0].simple_value
+        for place, event in read_points(folder).items()
     }
 
 

@@ -1,0 +1,63 @@
+"""Rows, and caches of what a teacher says of them."""
+
+import numpy as np
+from helpers import LENGTH
+from helpers import VOCABULARY_SIZE
+
+from kdkit import data
+from kdkit.data import EncodedExamples
+from kdkit.teacher_cache import TeacherCache
+
+LAYERS = 2
+
+
+def rows(count, seed=0, sequences_per_row=1):
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(2, LENGTH + 1, count * sequences_per_row)
+    token_ids = generator.integers(1, VOCABULARY_SIZE, lengths.sum())
+    return EncodedExamples(
+        token_ids=token_ids.astype("int32"),
+        segment_ids=np.zeros(lengths.sum(), "int32"),
+        lengths=lengths.astype("int32"),
+        labels=np.arange(count, dtype="int32"),
+        sequence_length=LENGTH,
+        num_truncated=0,
+        pad_token_id=0,
+        sequences_per_row=sequences_per_row,
+    )
+
+
+def joined(*parts):
+    return EncodedExamples(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("token_ids", "segment_ids", "lengths", "labels")
+        ),
+        sequence_length=LENGTH,
+        num_truncated=0,
+        pad_token_id=0,
+    )
+
+
+class Says(list):
+    """The lines that a cache announces."""
+
+    __call__ = list.append
+
+
+def make(directory, teacher, says=None, precision="fp32", name="a", part=None):
+    return TeacherCache(
+        directory,
+        teacher,
+        {"teacher": name},
+        precision,
+        says if says is not None else Says(),
+        part,
+    )
+
+
+def batches_with(encoded, cached, seed=3):
+    batches, steps = data.training_batches(
+        encoded, 4, seed=seed, num_buckets=2, features=lambda unused: cached
+    )
+    return batches.take(steps)

@@ -1,0 +1,177 @@
+"""A cache's files: damaged, of others, too large, written by several."""
+
+import collections
+import concurrent.futures
+import json
+import shutil
+
+import numpy as np
+import pytest
+from caches import Says
+from caches import batches_with
+from caches import joined
+from caches import make
+from caches import rows
+from helpers import LENGTH
+
+from kdkit import export
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.taps import Entry
+from kdkit.teacher_cache import TeacherCache
+
+
+def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
+    entries = [Entry("logits")]
+    cache = make(tmp_path, teacher)
+    expected = cache.outputs(rows(8), entries)(np.arange(8), LENGTH)
+    cache.outputs(rows(5, seed=1), entries)
+    shards = cache.describe()["shards"]
+    assert [shard["rows"] for shard in shards] == [8, 5]
+    path = tmp_path / shards[0]["file"]
+    path.write_bytes(path.read_bytes()[:-9])
+    says = Says()
+    again = make(tmp_path, teacher, says)
+    assert "1 damaged files left out" in says[0]
+    cached = again.outputs(joined(rows(8), rows(5, seed=1)), entries)
+    assert "running the teacher over 8 rows" in says[-1]
+    found = cached(np.arange(8), LENGTH)
+    np.testing.assert_array_equal(found["logits"], expected["logits"])
+
+
+def test_another_teacher_is_refused_by_name(tmp_path, teacher):
+    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
+    with pytest.raises(UsageError, match="teacher a there, b here"):
+        make(tmp_path, teacher, name="b")
+    with pytest.raises(UsageError, match="precision fp32 there, int8 here"):
+        make(tmp_path, teacher, precision="int8")
+    with pytest.raises(UsageError, match="one of .*bf16"):
+        make(tmp_path / "new", teacher, precision="fp8")
+
+
+@pytest.fixture(scope="module", params=["tflite", "saved_model"])
+def file(request, teacher, tmp_path_factory):
+    """The teacher, exported."""
+    folder = tmp_path_factory.mktemp("exported")
+    if request.param == "tflite":
+        path = folder / "teacher.tflite"
+        export.to_litert(teacher, path, precision="int8")
+    else:
+        path = folder / "teacher"
+        export.to_saved_model(teacher, path)
+    return export.open_file(path)
+
+
+def test_logits_of_an_exported_file_are_what_the_file_says(tmp_path, file):
+    encoded = rows(9)
+    cached = make(tmp_path, file).outputs(encoded, [Entry("logits")])
+    for x, _ in batches_with(encoded, cached):
+        expected = file({name: x[name] for name in file.input_names})
+        np.testing.assert_allclose(x["logits"], expected, atol=1e-5)
+
+
+def test_an_exported_file_has_nothing_but_logits(tmp_path, file):
+    entries = [Entry("logits"), Entry("hidden_states", 1)]
+    with pytest.raises(UsageError, match=r"alone. Received: hidden_states/1"):
+        make(tmp_path, file).outputs(rows(3), entries)
+
+
+def test_outputs_of_a_file_and_of_the_model_do_not_mix(tmp_path, teacher):
+    fingerprint = {"teacher": "a", "teacher_file": "b"}
+    cache = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
+    cache.outputs(rows(3), [Entry("logits")])
+    cache.keep_agreement({"same_top_class": 0.5})
+    again = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
+    assert again.agreement == {"same_top_class": 0.5}
+    assert len(again.describe()["shards"]) == 1
+    with pytest.raises(UsageError, match="teacher_file b there, None here"):
+        make(tmp_path, teacher)
+
+
+def test_too_little_room_is_told_before_the_first_byte(
+    tmp_path, teacher, monkeypatch
+):
+    usage = collections.namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100))
+    with pytest.raises(RunError, match=r"need \d+ kB .* 0 kB are free"):
+        make(tmp_path, teacher).outputs(rows(8), [Entry("hidden_states", 1)])
+    assert list(tmp_path.glob("*")) == [tmp_path / ".filling.lock"]
+
+
+def test_a_file_in_its_place_is_told(tmp_path, teacher):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="no cache in .*file: File exists"):
+        make(tmp_path / "file", teacher)
+
+
+def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, monkeypatch):
+    from kdkit.teacher_cache import filling
+
+    monkeypatch.setattr(filling, "SHARD_ROWS", 4)
+    monkeypatch.setattr(filling, "SHARD_BYTES", 1)
+    written = filling.write_shard
+
+    def until_the_second(directory, keys, columns):
+        if list(directory.glob("*.arrow")):
+            raise KeyboardInterrupt
+        return written(directory, keys, columns)
+
+    monkeypatch.setattr(filling, "write_shard", until_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, teacher).outputs(rows(8), [Entry("logits")])
+    monkeypatch.setattr(filling, "write_shard", written)
+    says = Says()
+    make(tmp_path, teacher, says).outputs(rows(8), [Entry("logits")])
+    assert "running the teacher over 4 rows" in says[-1]
+
+
+def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
+    def write(seed):
+        encoded = rows(6, seed=seed)
+        make(tmp_path, teacher).outputs(encoded, [Entry("logits")])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, (1, 2)))
+    says = Says()
+    both = joined(rows(6, seed=1), rows(6, seed=2))
+    make(tmp_path, teacher, says).outputs(both, [Entry("logits")])
+    assert "outputs for all 12 rows are there" in says[-1]
+    index = json.loads((tmp_path / "index.json").read_text())
+    assert len(index["shards"]) == 2
+
+
+def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
+    encoded, entries = rows(13), [Entry("hidden_states", 1), Entry("logits")]
+    whole = make(tmp_path / "one", teacher, precision="int8")
+    expected = whole.outputs(encoded, entries)(np.arange(13), LENGTH)
+    sizes = []
+    for which in range(3):
+        part = make(
+            tmp_path / "parts", teacher, precision="int8", part=(which, 3)
+        )
+        # Again: what is there is not run twice.
+        for _ in range(2):
+            assert not part.outputs(encoded, entries).signature
+        sizes.append(sum(shard["rows"] for shard in part.describe()["shards"]))
+    assert sum(sizes) == 13
+    assert max(sizes) < 13
+    says = Says()
+    joined = make(tmp_path / "parts", teacher, says, precision="int8")
+    found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
+    assert any("taken in" in line for line in says)
+    assert "are there" in says[-1]
+    assert not list((tmp_path / "parts").glob("part_*/*.arrow"))
+    # What one of them finds there is no work for it.
+    part = make(
+        tmp_path / "parts", teacher, says, precision="int8", part=(1, 3)
+    )
+    part.outputs(encoded, entries)
+    assert "are there" in says[-1]
+    assert not part.describe()["shards"]
+    for entry in entries:
+        np.testing.assert_allclose(
+            found[entry.name], expected[entry.name], atol=1e-6
+        )
+        assert joined.relative_error(entry.name) == pytest.approx(
+            whole.relative_error(entry.name), rel=1e-4
+        )
