@@ -1,6 +1,5 @@
 """Encoder-decoders by the verbs: pretrained, distilled, measured, used."""
 
-import dataclasses
 import json
 import shutil
 
@@ -9,6 +8,8 @@ import pytest
 from helpers import ENGLISH
 from helpers import GERMAN
 from helpers import read_events
+from parallel import of_sentences
+from parallel import write_parallel
 
 from kdkit.cli import writing_texts
 from kdkit.cli.main import main
@@ -18,45 +19,18 @@ from kdkit.models import load_language_model
 from kdkit.recipes import pretraining
 from kdkit.tasks import generation_metrics
 from kdkit.training import CorpusSettings
-from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
-from kdkit.training import SentenceSettings
 from kdkit.training import pretrain
-
-SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=32, dropout=0.0)
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A folder of parallel files."""
     folder = tmp_path_factory.mktemp("parallel")
-    for language, lines in (("en", ENGLISH), ("de", GERMAN)):
-        (folder / f"train.{language}").write_text("\n".join(4 * lines))
-        (folder / f"dev.{language}").write_text("\n".join(lines))
+    write_parallel(folder)
     return folder
-
-
-def of_sentences(text, **changes):
-    (stage,) = pretraining.FROM_SCRATCH
-    return PretrainSettings(
-        **{
-            "corpus": SentenceSettings(
-                (str(text / "train.en"), str(text / "train.de")),
-                languages=("en", "de"),
-                sequence_length=32,
-                held_out_every=8,
-            ),
-            "model": ModelSettings(mass=SIZES),
-            "stages": (
-                dataclasses.replace(stage, epochs=2, learning_rate=1e-2),
-            ),
-            "vocabulary_size": 300,
-            "jit_compile": False,
-            **changes,
-        }
-    )
 
 
 @pytest.fixture(scope="module")

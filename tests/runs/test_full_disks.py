@@ -1,23 +1,17 @@
 """Whole verbs on a disk that fills up: one line, and then they go on."""
 
-import dataclasses
-
 import faults
 import pytest
 from helpers import ENGLISH
-from helpers import GERMAN
 from helpers import decoder
 from helpers import eager_steps
 from helpers import small_dev_set
+from parallel import of_sentences
+from parallel import write_parallel
 
 from kdkit import models
 from kdkit.cli.main import FAILED
 from kdkit.cli.main import main
-from kdkit.recipes import pretraining
-from kdkit.training import MassSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import SentenceSettings
 from kdkit.training import pretrain
 
 pytestmark = pytest.mark.large
@@ -45,7 +39,10 @@ def inputs(finished_run, tmp_path_factory):
     pairs = models.train_byte_pairs(TEXT, 270)
     small = decoder(1, vocabulary_size=270, max_sequence_length=24)
     models.save_language_model(small, pairs, folder / "decoder", 24)
-    translator(folder)
+    # An encoder-decoder, and lines for it that fill some blocks.
+    write_parallel(folder)
+    pretrain(of_sentences(folder), folder / "translator")
+    (folder / "lines.en").write_text("\n".join(200 * ENGLISH))
     (folder / "run").symlink_to(finished_run)
     encoder = [
         "pretrain", "--corpus", str(folder / "corpus.txt"), *ONE_EPOCH,
@@ -55,32 +52,6 @@ def inputs(finished_run, tmp_path_factory):
     ]  # fmt: skip
     assert main(encoder) == 0
     return folder
-
-
-def translator(folder):
-    """A run of an encoder-decoder, and lines for it that fill some blocks."""
-    files = (folder / "train.en", folder / "train.de")
-    for path, lines in zip(files, (ENGLISH, GERMAN), strict=True):
-        path.write_text("\n".join(4 * lines))
-    (folder / "lines.en").write_text("\n".join(200 * ENGLISH))
-    (stage,) = pretraining.FROM_SCRATCH
-    pretrain(
-        PretrainSettings(
-            corpus=SentenceSettings(
-                tuple(map(str, files)),
-                languages=("en", "de"),
-                sequence_length=32,
-                held_out_every=8,
-            ),
-            model=ModelSettings(
-                mass=MassSettings(1, 1, 8, 2, 12, max_sequence_length=32)
-            ),
-            stages=(dataclasses.replace(stage, epochs=1),),
-            vocabulary_size=300,
-            jit_compile=False,
-        ),
-        folder / "translator",
-    )
 
 
 def commands(inputs, disk):
