@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# LightPAFF's studies of GPT-2 on Penn Treebank: latency, noise, λ.
+#
+#     experiments/ptb_lightpaff_studies.sh DATA
+#
+# After ptb_lightpaff.sh, whose models of seed 0 they compare.
+set -euo pipefail
+data=$1
+valid=(
+    --corpus "$data/ptb/ptb.valid.txt" --one-document --detokenizer ptb
+)
+
+# Table 4: a token with room for 512 of them.
+for model in ptb_teacher ptb_kd_kd_seed0; do
+    kdkit export runs/$model --precision fp32 int8 --sequence-length 512
+done
+kdkit benchmark runs/ptb_{teacher,kd_kd_seed0}/exports/*.tflite
+
+# Figure 2: noise on the weights of what was distilled and what was not.
+kdkit perturb runs/ptb_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
+    "${valid[@]}" --scale mean_magnitude --curves runs/ptb_noise.svg
+
+# Section 6.3: what λ in pretraining does to the text held out.
+kdkit sweep lightpaff --corpus runs/data/running.txt \
+    --teacher runs/gpt2_general --student lightpaff_gpt2_4_layer_en \
+    --set model.num_layers=3 --set model.hidden_dim=192 \
+    --set model.num_heads=3 --set model.intermediate_dim=768 \
+    --set jit_compile=update --set corpus.max_texts=1000 \
+    --set stages.0.batch_size=16 --set stages.0.epochs=1 \
+    --set stages.0.learning_rate=1e-3 \
+    --over soft_label_weight=0.0,0.4,0.7,1.0 --curves runs/ptb_lambda.svg \
+    --run-dir runs/ptb_lambda
