@@ -163,9 +163,7 @@ class BoundObjective:
         for student_index, teacher_index in self.pairs:
             teacher = Entry(tap, teacher_index).read(teacher_taps)
             student = Entry(tap, student_index).read(student_taps)
-            weights = combine_weights(
-                tap, len(student.shape), padding_mask, sample_weight
-            )
+            weights = combine_weights(tap, student, padding_mask, sample_weight)
             weights = pair_weights(tap, student, weights, key_padding_mask)
             projection = self.projections.get(student_index)
             if projection is not None:

@@ -58,19 +58,22 @@ def position_weights(states, sample_weight):
     return _of_positions(sample_weight, *ops.shape(states)[:2])
 
 
-def combine_weights(tap, rank, padding_mask, sample_weight):
+def combine_weights(tap, tensor, padding_mask, sample_weight):
     """Multiplies the padding mask of a tap with the data's sample weights.
 
-    Where there is one vector per example (`rank` 2: [CLS] states, the logits
-    of a classifier), a weight per position is that of [CLS]. Logits take no
-    mask but the sample weights.
+    Where there is one vector per example (a tensor of rank 2: [CLS] states,
+    the logits of a classifier), a weight per position is that of [CLS]. The
+    weight of a question is that of all its options. Logits take no mask but
+    the sample weights.
     """
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
         if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
             sample_weight = sample_weight[:, 0]
-        if len(sample_weight.shape) == 2 and rank == 2:
+        if len(sample_weight.shape) == 2 and len(tensor.shape) == 2:
             sample_weight = sample_weight[:, CLS_INDEX]
+        if len(sample_weight.shape) == 1:
+            sample_weight = _of_rows(sample_weight, ops.shape(tensor)[0])
     _, kind = split_tap(tap)
     if kind not in MASKED_TAPS or padding_mask is None:
         return sample_weight
@@ -115,6 +118,13 @@ def pair_weights(tap, attention, weights, key_padding_mask):
         # As in an encoder, what has no weight is no key either.
         seen = ops.logical_and(causal_mask(queries), key_mask(queries))
     return queries[:, None, :, None] * ops.cast(seen, "float32")
+
+
+def _of_rows(weights, num_rows):
+    """Weights of questions as those of their options, which are as many."""
+    num_weights = ops.shape(weights)[0]
+    shape = (num_weights, num_rows // num_weights)
+    return ops.reshape(ops.broadcast_to(weights[:, None], shape), (num_rows,))
 
 
 def _of_positions(weights, batch_size, length):

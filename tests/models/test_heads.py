@@ -261,6 +261,28 @@ def test_options_of_a_question_are_distilled_as_one_distribution():
     assert logs["patience_mse"] > 0
 
 
+def test_the_weight_of_a_question_is_that_of_its_options():
+    distiller = kdkit.Distiller(
+        model("multiple_choice", 2, 8, 2),
+        model("multiple_choice", 1, 8, 2, seed=1),
+        [
+            kdkit.Objective(kdkit.losses.SoftCrossEntropy()),
+            kdkit.Objective(kdkit.losses.HiddenStateMSE(), tap="hidden_states"),
+            kdkit.Objective(kdkit.losses.PatienceMSE(), tap="cls_states"),
+        ],
+    )
+    distiller.compile(optimizer="adam")
+    x = batch(6)
+    one = {name: array[2:4] for name, array in x.items()}
+    labels = np.array([0, 1, 1])
+    weighted = distiller.test_on_batch(
+        x, labels, np.array([0.0, 2.0, 0.0]), return_dict=True
+    )
+    alone = distiller.test_on_batch(one, labels[1:2], return_dict=True)
+    for name in ("soft_cross_entropy", "hidden_state_mse", "patience_mse"):
+        np.testing.assert_allclose(weighted[name], alone[name], 1e-5)
+
+
 def test_padding_changes_no_logits_of_tokens():
     tagger = model("tokens", num_classes=3)
     x = batch(4, length=4)
