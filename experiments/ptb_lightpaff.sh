@@ -3,8 +3,9 @@
 #
 #     experiments/ptb_lightpaff.sh DATA [SEED]
 #
-# A teacher of 6×384 and a student of 3×192, a fifth of its parameters, with
-# 8,000 byte pairs. The general text is runs/data/running.txt (texts.sh).
+# A teacher of 6×384 and a student of 3×192, a fifth of its parameters, for two
+# cores. The general text is runs/data/running.txt (texts.sh), of which the 8,000
+# byte pairs are, too.
 set -euo pipefail
 data=$1 seed=${2:-0}
 ptb=(
@@ -15,14 +16,18 @@ common=(--set jit_compile=update --set stages.0.batch_size=16)
 pretraining=(
     "${common[@]}" --set stages.0.epochs=1 --set stages.0.learning_rate=1e-3
 )
+# The recipe's warm-up for all arms, also those on labels alone.
 fine_tuning=(
     "${common[@]}" --set stages.0.epochs=2 --set stages.0.learning_rate=5e-4
+    --set stages.0.warmup_fraction=0.1
 )
 small=(
-    --student lightpaff_gpt2_4_layer_en --tokenizer runs/gpt2_general
+    --student lightpaff_gpt2_4_layer_en
     --set model.num_layers=3 --set model.hidden_dim=192
     --set model.num_heads=3 --set model.intermediate_dim=768
 )
+# Where there is no teacher to take it from.
+tokenizer=(--tokenizer runs/gpt2_general)
 
 experiments/texts.sh "$data"
 
@@ -40,24 +45,27 @@ kdkit pretrain --recipe lightpaff --corpus runs/data/running.txt \
     --set stages.0.soft_label_weight=0.4 --seed "$seed" \
     --run-dir "runs/ptb_general_kd_seed$seed"
 kdkit pretrain --corpus runs/data/running.txt "${small[@]}" \
-    "${pretraining[@]}" --seed "$seed" \
+    "${tokenizer[@]}" "${pretraining[@]}" --seed "$seed" \
     --run-dir "runs/ptb_general_labels_seed$seed"
 
 for before in kd labels none; do
+    start=(--model "runs/ptb_general_${before}_seed$seed")
+    own=()
     if [ $before = none ]; then
         start=("${small[@]}")
-    else
-        start=(--model "runs/ptb_general_${before}_seed$seed")
+        own=("${tokenizer[@]}")
     fi
     kdkit pretrain --recipe lightpaff --stage fine_tuning "${ptb[@]}" \
         --teacher runs/ptb_teacher "${start[@]}" "${fine_tuning[@]}" \
         --seed "$seed" --run-dir "runs/ptb_${before}_kd_seed$seed"
-    kdkit pretrain "${ptb[@]}" "${start[@]}" "${fine_tuning[@]}" \
+    kdkit pretrain "${ptb[@]}" "${start[@]}" "${own[@]}" "${fine_tuning[@]}" \
         --seed "$seed" --run-dir "runs/ptb_${before}_labels_seed$seed"
 done
 
-for model in gpt2_general ptb_teacher ptb_{kd,labels,none}_{kd,labels}_seed"$seed"
+# Without fine-tuning and with it.
+for model in gpt2_general ptb_general_{kd,labels}_seed"$seed" ptb_teacher \
+    ptb_{kd,labels,none}_{kd,labels}_seed"$seed"
 do
     kdkit evaluate "runs/$model" --corpus "$data/ptb/ptb.test.txt" \
-        --one-document --detokenizer ptb
+        --one-document --detokenizer ptb --stride 64
 done

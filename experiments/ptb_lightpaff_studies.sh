@@ -12,16 +12,23 @@ valid=(
 
 # Table 4: a token with room for 512 of them.
 for model in ptb_teacher ptb_kd_kd_seed0; do
-    kdkit export runs/$model --precision fp32 int8 --sequence-length 512
+    kdkit export runs/$model --precision fp32 int8 --sequence-length 512 \
+        --overwrite
 done
 kdkit benchmark runs/ptb_{teacher,kd_kd_seed0}/exports/*.tflite
 
 # Figure 2: noise on the weights of what was distilled and what was not.
-kdkit perturb runs/ptb_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
-    "${valid[@]}" --scale mean_magnitude --curves runs/ptb_noise.svg
+for scale in mean mean_magnitude; do
+    noise=(--scale $scale --metric word_perplexity "${valid[@]}")
+    kdkit perturb runs/ptb_general_{kd,labels}_seed0 "${noise[@]}" \
+        --curves runs/ptb_general_noise_$scale.svg
+    kdkit perturb runs/ptb_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
+        "${noise[@]}" --curves runs/ptb_noise_$scale.svg
+done
 
 # Section 6.3: what λ in pretraining does to the text held out.
 kdkit sweep lightpaff --corpus runs/data/running.txt \
+    --held-out runs/data/held_out.txt \
     --teacher runs/gpt2_general --student lightpaff_gpt2_4_layer_en \
     --set model.num_layers=3 --set model.hidden_dim=192 \
     --set model.num_heads=3 --set model.intermediate_dim=768 \

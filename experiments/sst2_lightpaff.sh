@@ -14,7 +14,7 @@ pretraining=(
 )
 task=(
     --task sst2 --data-dir "$data/glue" --teacher $teacher
-    --cache runs/caches/sst2_logits --set jit_compile=update
+    --set jit_compile=update
     --set stages.0.epochs=2 --set stages.0.batch_size=64
     --set stages.0.learning_rate=2e-4 --seed "$seed"
 )
@@ -44,6 +44,7 @@ for before in kd labels none; do
         start=(--student "runs/sst2_general_${before}_seed$seed")
     fi
     kdkit distill lightpaff --stages fine_tuning "${start[@]}" "${task[@]}" \
+        --cache runs/caches/sst2_logits \
         --run-dir "runs/sst2_lightpaff_${before}_kd_seed$seed"
     kdkit distill fine_tuning "${start[@]}" "${task[@]}" \
         --run-dir "runs/sst2_lightpaff_${before}_labels_seed$seed"

@@ -25,6 +25,7 @@ experiments/sst2_teachers.sh "$data" "$encoder"
 
 # Section 6.3: what λ in pretraining does to the text held out.
 kdkit sweep lightpaff --corpus runs/data/general.txt \
+    --held-out runs/data/held_out.txt \
     --teacher runs/phrases_mlm --student $preset "${small[@]}" \
     "${pretraining[@]}" --set corpus.max_texts=20000 \
     --set stages.0.epochs=1 --over soft_label_weight=0.0,0.4,0.7,1.0 \
@@ -47,10 +48,11 @@ for size in tiny wide; do
         --set stages.0.learning_rate=2e-4 --run-dir runs/sst2_lightpaff_$size
 done
 students=(runs/sst2_lightpaff_{tiny,kd_kd_seed0,wide})
-for run in "${students[@]}"; do
-    kdkit export "$run" --precision fp32 int8 --sequence-length 64
+for run in "${students[@]}" $teacher; do
+    kdkit export "$run" --precision fp32 int8 --sequence-length 128 \
+        --overwrite
 done
-kdkit export $teacher --precision fp32 --sequence-length 64
+# Table 2, and table 10's latencies.
 for run in "${students[@]}"; do
     kdkit benchmark $teacher/exports/*.tflite "$run"/exports/*.tflite
 done
@@ -72,5 +74,10 @@ kdkit distill lightpaff --stages fine_tuning --student "$encoder" \
     --run-dir runs/sst2_teacher_of_itself
 
 # Figure 2: noise on the weights of what was distilled and what was not.
-kdkit perturb runs/sst2_lightpaff_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
-    --scale mean_magnitude --curves runs/sst2_noise.svg
+for scale in mean mean_magnitude; do
+    kdkit perturb runs/sst2_general_{kd,labels}_seed0 --scale $scale \
+        --curves runs/sst2_general_noise_$scale.svg
+    kdkit perturb \
+        runs/sst2_lightpaff_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
+        --scale $scale --curves runs/sst2_noise_$scale.svg
+done

@@ -69,9 +69,9 @@ if [[ $what =~ all|whole ]]; then
         --set stages.1.epochs=2 --set stages.1.batch_size=64 \
         --set stages.1.learning_rate=2e-4 --seed 0 \
         --run-dir runs/sst2_tinybert_whole
-    kdkit export $teacher --precision fp32 --sequence-length 64
+    kdkit export $teacher --precision fp32 --sequence-length 64 --overwrite
     kdkit export runs/sst2_tinybert_whole --precision fp32 int8 \
-        --sequence-length 64
+        --sequence-length 64 --overwrite
     kdkit benchmark $teacher/exports/*.tflite \
         runs/sst2_tinybert_whole/exports/*.tflite
     # The same start on the labels of the same rows, without copies.

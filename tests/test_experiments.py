@@ -6,7 +6,12 @@ import subprocess
 
 import pytest
 
+from kdkit.cli import choosing
+from kdkit.cli import resolving
+from kdkit.cli import sweeping
 from kdkit.cli.main import make_verb_parser
+from kdkit.recipes.ablations import get_ablation
+from kdkit.training.sweep import check_axes
 
 ROOT = pathlib.Path(__file__).parent.parent
 SCRIPTS = [
@@ -56,13 +61,45 @@ def commands(script, folder):
         yield command.split("\0")
 
 
+def family(place):
+    """What a run that is not there would be."""
+    for part, found in (
+        ("multi30k", ("MASS", "mass")),
+        ("gpt2", ("GPT-2", "gpt2")),
+        ("ptb", ("GPT-2", "gpt2")),
+    ):
+        if part in place:
+            return found
+    return "BERT", None
+
+
+def check(verb, options):
+    """Resolves a command to settings, which are refused where they clash."""
+    if verb == "pretrain":
+        resolving.pretrain_settings(options)
+    elif verb == "train-teacher":
+        resolving.teacher_settings(options)
+    elif verb == "sweep":
+        (step,) = sweeping._steps(options)
+        check_axes(*sweeping._resolved(options, step, {}))
+    elif verb in ("distill", "ablate"):
+        resolving.distill_settings(options)
+    if verb == "ablate":
+        get_ablation(options.recipe, options.over, options.arms)
+    if verb == "export":
+        assert options.overwrite  # so that the script can be given again
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_runs_and_its_commands_are_read(script, tmp_path):
+def test_a_script_asks_for_what_can_be_done(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choosing, "_family_of_teacher", family)
     asked = list(commands(script, tmp_path))
     assert len(asked) > 4
     directories = []
     for verb, *words in asked:
         options = make_verb_parser(verb).parse_args(words)
+        check(verb, options)
         if verb != "ablate":
             directories.append(getattr(options, "run_dir", None))
     named = [name for name in directories if name]

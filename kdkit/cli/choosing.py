@@ -141,8 +141,10 @@ def recipe_on_text(recipe, options):
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)
     names = [stage.name for stage in stages]
-    # Pairs are what an encoder-decoder is fine-tuned on, by the last of them.
-    name = options.stage or names[-1 if options.pairs else 0]
+    # Pairs are what an encoder-decoder is fine-tuned on, by the last of them,
+    # and what kdkit sweep --paper looks for is of that one, too.
+    is_last = options.pairs or getattr(options, "paper", False)
+    name = options.stage or names[-1 if is_last else 0]
     if name not in names:
         raise UsageError(
             f"--stage: recipe {recipe.name!r} has {', '.join(names)}. "

@@ -6,8 +6,9 @@ is named as --set does, or by the end of its path. tensorboard --logdir
 DIR/tensorboard shows the choices in its hparams view. The last line is a JSON
 object. Nothing is ever chosen on a test split.
 
-With --corpus and without --task the runs are those of kdkit pretrain: the
-recipe's stages on running text, compared by the perplexity of what is held out.
+With --corpus or --pairs and without --task the runs are those of kdkit
+pretrain: a recipe's stages on running text, compared by the perplexity of what
+is held out.
 
 example:
   kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
@@ -17,6 +18,9 @@ example:
   kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \\
       --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \\
       --curves lambda.svg --run-dir runs/lambda
+  kdkit sweep lightpaff --paper --corpus ptb.train.txt \\
+      --held-out ptb.valid.txt --one-document --detokenizer ptb \\
+      --teacher runs/gpt2_ptb --student runs/general --run-dir runs/ptb_lambda
 """
 
 from kdkit.cli import distill as distill_verb
@@ -41,6 +45,12 @@ def add_arguments(parser):
         type=int,
         metavar="N",
         help="try N choices drawn at random, not all of them",
+    )
+    parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help="on running text alone, as kdkit pretrain --stage; with --paper "
+        "the last unless set",
     )
     shared.add_benchmark_text(parser)
     shared.add_sentences(parser)

@@ -109,11 +109,11 @@ def _resolved(options, step, fixed):
 
 
 def _settings_on_task(options):
-    given = given_flags(options, ("one_document", "detokenizer"))
+    given = given_flags(options, ("one_document", "detokenizer", "stage"))
     if given:
         raise UsageError(
-            f"{' and '.join(given)} is for decoders on running text. Received: "
-            "--task. Leave one of them out."
+            f"{' and '.join(given)} is for models on running text alone. "
+            "Received: --task. Leave one of them out."
         )
     return distill_settings(options)
 
@@ -141,7 +141,6 @@ def _settings_on_text(options):
                 "teacher": teachers[0],
                 "student": student if is_preset else None,
                 "model": None if is_preset else student,
-                "stage": None,
                 "tokenizer": None,
                 "vocabulary_size": None,
                 "separate_vocabularies": None,
