@@ -16,14 +16,19 @@ class Beams:
 
     A text's score is its log probability over its number of tokens to the
     power of `length_penalty`, its end counted: 0 prefers short texts, 1 has the
-    mean of its tokens. The search is over when no open text could still be
-    better than a finished one.
+    mean of its tokens. A text is finished when its end is among the
+    `beam_size` likeliest next tokens of all open texts. The search is over when
+    no open text could still be better than a finished one, or with
+    `early_stopping` as soon as `beam_size` texts are finished.
 
     Args:
         beam_size: int. Texts that are kept open at a time; 1 is greedy
             decoding, which takes the likeliest token each time and ends with
             the text's end. Defaults to `4`.
         length_penalty: float. At least 0. Defaults to `1.0`.
+        early_stopping: bool. `False` looks on as long as a longer text could
+            have a better score: with a penalty of 1 a model that begins to
+            repeat itself is followed to `max_length`. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if there is no beam or the penalty is
@@ -32,6 +37,7 @@ class Beams:
 
     beam_size: int = 4
     length_penalty: float = 1.0
+    early_stopping: bool = True
 
     def __post_init__(self):
         if self.beam_size < 1:
@@ -96,6 +102,7 @@ class _Search:
         self._model = model
         self._size = beams.beam_size
         self._penalty = beams.length_penalty
+        self._stops_early = beams.early_stopping
         self._max_length = max_length
         self._end = end_token_id
 
@@ -190,12 +197,18 @@ class _Search:
         tokens = tf.where(here, token[..., None], tokens)
         # What has no room for more is finished as it is.
         ended = (token == self._end) | (length + 1 >= self._max_length)
+        counts = (
+            ended
+            & (tf.range(wanted) < self._size)
+            & (scores > IMPOSSIBLE / 2)
+            & ~self._is_over(state)[:, None]
+        )
         normalized = scores / self._divisor(length)
         finished_scores, which = tf.nn.top_k(
             tf.concat(
                 [
                     state["finished_scores"],
-                    tf.where(ended, normalized, IMPOSSIBLE),
+                    tf.where(counts, normalized, IMPOSSIBLE),
                 ],
                 axis=1,
             ),
@@ -219,11 +232,19 @@ class _Search:
         }
 
     def _goes_on(self, state):
-        """Whether an open text could still be better than a finished one."""
+        """Whether the search of some source is not over."""
+        return (state["length"] < self._max_length) & ~tf.reduce_all(
+            self._is_over(state)
+        )
+
+    def _is_over(self, state):
+        """Of each source, whether what is finished stays as it is."""
         # A log probability only falls, and the longest text divides it most.
         hoped = state["scores"][:, 0] / self._divisor(self._max_length - 1)
-        is_better = hoped > state["finished_scores"][:, 0]
-        return tf.reduce_any(is_better) & (state["length"] < self._max_length)
+        is_over = hoped <= state["finished_scores"][:, 0]
+        if self._stops_early:
+            is_over |= state["finished_scores"][:, -1] > IMPOSSIBLE / 2
+        return is_over
 
     def _divisor(self, length):
         return tf.cast(length, "float32") ** self._penalty

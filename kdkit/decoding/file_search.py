@@ -56,7 +56,7 @@ def search_file(
     texts = [_Open(0.0, [first_token_id], file.state())]
     # Twice as many, since at most one for each beam is an end.
     wanted = 2 * beams.beam_size if beams.beam_size > 1 else 1
-    best, best_score = None, -np.inf
+    best, best_score, num_finished = None, -np.inf, 0
     while texts:
         scores, states = [], []
         for text in texts:
@@ -67,13 +67,16 @@ def search_file(
         scores = np.stack(scores)
         length = len(texts[0].tokens)
         found, goes_on = np.argsort(-scores, axis=None, kind="stable"), []
-        for place in found[:wanted]:
+        for rank, place in enumerate(found[:wanted]):
             beam, token = np.unravel_index(place, scores.shape)
             score = float(scores[beam, token])
             tokens = [*texts[beam].tokens, int(token)]
             if token != end_token_id and length + 1 < max_length:
                 goes_on.append(_Open(score, tokens, states[beam]))
                 continue
+            if rank >= beams.beam_size:
+                continue
+            num_finished += 1
             normalized = score / length**beams.length_penalty
             if normalized > best_score:
                 best, best_score = tokens, normalized
@@ -81,5 +84,7 @@ def search_file(
         # A log probability only falls, and the longest text divides it most.
         longest = (max_length - 1) ** beams.length_penalty
         if texts and texts[0].score / longest <= best_score:
+            break
+        if beams.early_stopping and num_finished >= beams.beam_size:
             break
     return best, best_score

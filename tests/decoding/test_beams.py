@@ -111,6 +111,56 @@ def test_a_beam_of_everything_finds_the_best_text(
     np.testing.assert_allclose(scores, [score for score, _ in best], rtol=1e-4)
 
 
+def by_hand(chances, row, beams):
+    """The best text of a source, by lists."""
+    open_texts, finished = [((), 0.0)], []
+    for length in range(1, LENGTH):
+        divisor = length**beams.length_penalty
+        longer = [
+            ((*words, word), score + chances[words][row, word])
+            for words, score in open_texts
+            for word in range(VOCABULARY_SIZE)
+        ]
+        longer.sort(key=lambda text: -text[1])
+        ends = [
+            words[-1] == END or length == LENGTH - 1
+            for words, _ in longer[: 2 * beams.beam_size]
+        ]
+        finished += [
+            (score / divisor, words)
+            for is_end, (words, score) in zip(
+                ends[: beams.beam_size], longer, strict=False
+            )
+            if is_end
+        ]
+        open_texts = [
+            text
+            for is_end, text in zip(ends, longer, strict=False)
+            if not is_end
+        ][: beams.beam_size]
+        if beams.early_stopping and len(finished) >= beams.beam_size:
+            break
+    return max(finished)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_search_is_over_when_it_says(
+    model, source, chances, size, length_penalty, early_stopping
+):
+    beams = Beams(size, length_penalty, early_stopping)
+    search = make_beam_search(model, beams, LENGTH, END)
+    # Together, so that a source that is done waits for the others.
+    tokens, scores = search(*source, np.full(len(source[0]), FIRST, "int32"))
+    for row, (found, score) in enumerate(zip(tokens, scores, strict=True)):
+        expected, words = by_hand(chances, row, beams)
+        assert float(score) == pytest.approx(expected, rel=1e-4)
+        np.testing.assert_array_equal(
+            found, [FIRST, *words, *[END] * (LENGTH - 1 - len(words))]
+        )
+
+
 def test_a_wider_beam_is_never_worse(model, source):
     first = np.full(len(source[0]), FIRST, "int32")
     scores = [

@@ -166,7 +166,10 @@ def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
         export.LiteRTSeq2Seq(path)
 
 
-@pytest.mark.parametrize("beams", [decoding.Beams(1), decoding.Beams(3, 0.6)])
+@pytest.mark.parametrize(
+    "beams",
+    [decoding.Beams(1), decoding.Beams(3, 0.6), decoding.Beams(3, 1.0, False)],
+)
 def test_a_beam_search_in_the_file_is_that_of_keras(model, reports, beams):
     file = export.LiteRTSeq2Seq(reports["fp32"].file)
     end = 7
