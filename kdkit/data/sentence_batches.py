@@ -11,6 +11,8 @@ from kdkit.data.packed_batches import step_seed
 from kdkit.data.sentences import EncodedSentences
 from kdkit.errors import UsageError
 
+REAL_SHARE = 0.8  # of a batch's tokens at least; the others are padding
+
 
 def token_batches(
     lengths: Sequence[np.ndarray], max_tokens: int, seed: int, epoch: int
@@ -18,8 +20,9 @@ def token_batches(
     """Puts rows of similar lengths into batches of about as many tokens.
 
     Rows are ordered by their lengths, those of the same length at random, cut
-    where a batch would have more than `max_tokens` tokens with its padding, and
-    the batches are shuffled. Every epoch has as many batches, of as many rows.
+    where a batch would have more than `max_tokens` tokens with its padding, or
+    more than a fifth of padding, and the batches are shuffled. Every epoch has
+    as many batches, of as many rows.
 
     Args:
         lengths: sequence of int arrays of shape `(num_rows,)`. The tokens of
@@ -42,11 +45,14 @@ def token_batches(
     order = order[np.lexsort(keys)]
     batches, begin = [], 0
     longest = np.zeros(len(lengths), "int64")
-    for end, row in enumerate(order):
-        with_row = np.maximum(longest, [side[row] for side in lengths])
-        if end > begin and with_row.sum() * (end - begin + 1) > max_tokens:
+    real = 0
+    for end, sides in enumerate(np.stack(lengths, axis=1)[order]):
+        with_row = np.maximum(longest, sides)
+        padded = with_row.sum() * (end - begin + 1)
+        real += sides.sum()
+        if end > begin and (padded > max_tokens or real < REAL_SHARE * padded):
             batches.append(order[begin:end])
-            begin, with_row = end, np.array([side[row] for side in lengths])
+            begin, with_row, real = end, sides, sides.sum()
         longest = with_row
     batches.append(order[begin:])
     return [batches[number] for number in rng.permutation(len(batches))]
@@ -174,7 +180,7 @@ def span_batches(
     Args:
         sentences: `EncodedSentences`, of several languages maybe.
         masker: `kdkit.data.SpanMasker`.
-        max_tokens: int. As in `token_batches`, of the encoder alone.
+        max_tokens: int. As in `token_batches`.
         seed: int. Seed of order and spans.
         first_epoch: int. Epoch to begin with, from 0. Defaults to `0`.
         first_step: int. How many batches of it to leave out. Defaults to `0`.
@@ -183,7 +189,7 @@ def span_batches(
         Tuple of a `tf.data.Dataset` as the masker makes it, and the number of
         batches in an epoch.
     """
-    lengths = [sentences.lengths]
+    lengths = [sentences.lengths, masker.span_lengths(sentences.lengths)]
 
     def batches():
         for epoch in itertools.count(first_epoch):
@@ -204,7 +210,8 @@ def span_evaluation_batches(
     Args:
         sentences, masker, max_tokens: as in `span_batches`.
     """
-    rows_of = token_batches([sentences.lengths], max_tokens, seed=0, epoch=0)
+    lengths = [sentences.lengths, masker.span_lengths(sentences.lengths)]
+    rows_of = token_batches(lengths, max_tokens, seed=0, epoch=0)
 
     def batches():
         for step, rows in enumerate(rows_of):

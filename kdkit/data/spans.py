@@ -99,6 +99,17 @@ class SpanMasker:
         y = tf.where(counts, targets, self._pad_token_id)
         return x, y, tf.cast(counts, "float32")
 
+    def span_lengths(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns how many tokens of rows are hidden.
+
+        Args:
+            lengths: int array of shape `(num_rows,)`. Tokens of rows as
+                `__call__` takes them, without padding.
+        """
+        share = np.float32(self._masking.share)
+        sizes = np.round(share * (lengths - 2).astype("float32"))
+        return np.maximum(sizes, 1).astype("int64")
+
     def _spans(self, sentence, seed):
         """Sizes of the spans and their first places, the language's being 0."""
         share = self._masking.share * tf.cast(sentence, "float32")

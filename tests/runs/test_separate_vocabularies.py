@@ -148,7 +148,7 @@ def test_labels_are_smoothed_in_training_alone(text, run, tmp_path):
         [
             "stages.0.epochs=1",
             "stages.0.learning_rate=1e-12",
-            "stages.0.batch_tokens=100000",  # all pairs at once
+            "stages.0.batch_tokens=100000",  # as in measuring
             f"stages.0.label_smoothing={share}",
             "model.mass.dropout=0.0",
         ],
@@ -159,27 +159,31 @@ def test_labels_are_smoothed_in_training_alone(text, run, tmp_path):
         settings.corpus, held_out=settings.corpus.files
     )
     (epoch,) = read_events(tmp_path / "run", "epoch")
-    of_label, of_any = losses(loaded, on_training)
+    # An epoch's loss is the mean over its batches, weighed by their rows.
+    *found, _, rows = losses(loaded, on_training).T
+    of_label, of_any = np.average(found, axis=1, weights=rows)
     assert epoch["logs"]["loss"] == pytest.approx(
         (1 - share) * of_label + share * of_any, rel=1e-5
     )
     (evaluation,) = read_events(tmp_path / "run", "evaluation")
-    of_label, _ = losses(loaded, settings.corpus)
+    of_label, _, tokens, _ = losses(loaded, settings.corpus).T
     assert evaluation["metrics"]["perplexity"] == pytest.approx(
-        np.exp(of_label), rel=1e-5
+        np.exp(np.average(of_label, weights=tokens)), rel=1e-5
     )
 
 
 def losses(loaded, text: PairSettings):
-    """Means of −log p over the tokens to measure on: of them, of any token."""
-    sums, total = np.zeros(2), 0.0
+    """Of each batch: means of −log p of its and of any tokens, tokens, rows."""
+    found = []
     for x, y, weights in load_held_out(text, loaded.tokenizer).batches():
-        found = log_softmax(np.array(loaded.model(x), "float64"))
-        of_label = np.take_along_axis(found, np.array(y)[..., None], -1)[..., 0]
+        log_p = log_softmax(np.array(loaded.model(x), "float64"))
+        of_label = np.take_along_axis(log_p, np.array(y)[..., None], -1)[..., 0]
         counts = np.array(weights) > 0
-        sums -= [of_label[counts].sum(), found.mean(-1)[counts].sum()]
-        total += counts.sum()
-    return sums / total
+        means = (
+            -values[counts].mean() for values in (of_label, log_p.mean(-1))
+        )
+        found.append((*means, counts.sum(), len(counts)))
+    return np.array(found)
 
 
 NEW = ("--student", "lightpaff_mass_6_4_layer", "--run-dir", "NEW")
