@@ -63,14 +63,17 @@ def perturb_models(options, sigmas) -> None:
     if metric is None:
         raise RunError("No measurement was finite. Begin with --sigmas 0.")
     curves = _curves(points, names, sigmas, metric)
-    Console().print(_table(curves, sigmas, metric, options))
+    about = opened[0].about
+    table = _table(curves, sigmas, metric, options)
+    table.caption = about.get("signatures", {}).get(metric)
+    Console().print(table)
     if options.curves:
         write_text(
             pathlib.Path(options.curves),
             plot_noise(curves, metric, options.scale),
         )
         print(f"Written: {options.curves}")
-    print(json.dumps({"scale": options.scale, "points": points}))
+    print(json.dumps({**about, "scale": options.scale, "points": points}))
 
 
 def _check_same_data(models, opened):

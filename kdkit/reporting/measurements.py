@@ -22,7 +22,10 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
             arm = records.trained_arm
         if arm is not None:  # or it is another model that lies in the run
             metrics = finite_numbers(event.get("metrics"))
-            found.setdefault(_where(event, records), {})[arm] = metrics
+            where = _where(event, records)
+            if event.get("file"):
+                where += f", {event['file']}"
+            found.setdefault(where, {})[arm] = metrics
     return found
 
 

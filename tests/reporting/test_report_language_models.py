@@ -184,21 +184,24 @@ def test_what_was_written_stands_with_its_signature(make_text_run):
         make_text_run(name, 60.0, model={"checkpoint": f"runs/{name}_begun"})
         for name in ("first", "second")
     ]
-    runs[0].log(
-        "measurement",
-        corpus=None,
-        pairs=["/data/test.en", "/data/test.de"],
-        languages=["en", "de"],
-        sequence_length=64,
-        beam_size=4,
-        length_penalty=1.0,
-        signatures={"bleu": "nrefs:1|tok:13a"},
-        arm="decoder",
-        metrics={"bleu": 31.25, "perplexity": 5.0},
-    )
+    for bleu, of_file in (31.25, {}), (30.75, {"file": "mass-int8.tflite"}):
+        runs[0].log(
+            "measurement",
+            corpus=None,
+            pairs=["/data/test.en", "/data/test.de"],
+            languages=["en", "de"],
+            sequence_length=64,
+            beam_size=4,
+            length_penalty=1.0,
+            signatures={"bleu": "nrefs:1|tok:13a"},
+            arm="decoder",
+            metrics={"bleu": bleu, "perplexity": 5.0},
+            **of_file,
+        )
     table = markdown_results([read_run(run.run_dir) for run in runs])
     assert (
         "test.en and test.de (en to de, 64 tokens at most, 4 beams, length "
         "penalty 1.0; BLEU "
-        "nrefs:1\\|tok:13a): 31.2 BLEU |"
+        "nrefs:1\\|tok:13a): 31.2 BLEU; "
     ) in table
+    assert "tok:13a), mass-int8.tflite: 30.8 BLEU |" in table

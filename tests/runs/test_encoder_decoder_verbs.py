@@ -99,13 +99,16 @@ def test_evaluate_measures_what_is_written(text, translator, capsys):
         *("--num-beams", "1"),
     ]
     assert main(arguments) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    *lines, last = capsys.readouterr().out.splitlines()
+    result = json.loads(last)
     *_, evaluation = read_events(translator, "evaluation")
     assert result["metrics"]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"]
     )
     assert result["languages"] == ["en", "de"]
-    assert "tok:13a" in result["signatures"]["bleu"]
+    signature = result["signatures"]["bleu"]
+    assert "tok:13a" in signature
+    assert f"bleu: {result['metrics']['bleu']:.4f} ({signature})" in lines
     assert (result["beam_size"], result["examples"]) == (1, 4)
     (noted,) = read_events(translator, "measurement")
     assert noted["metrics"] == result["metrics"]

@@ -97,6 +97,8 @@ def test_what_is_written_is_the_same_from_the_file(text, run, capsys):
         last = capsys.readouterr().out.splitlines()[-1]
         measured.append(json.loads(last)["metrics"])
     assert measured[1].items() <= measured[0].items()
+    noted = read_events(run, "measurement")
+    assert [one.get("file") for one in noted] == [None, file.name]
     *_, evaluation = read_events(run, "evaluation")
     assert measured[0]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"]
