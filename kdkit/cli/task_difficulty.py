@@ -53,6 +53,7 @@ class Row:
     seen: float
 
 
+EVENT = "tokens_seen"
 SOURCE = "LightPAFF, https://arxiv.org/abs/2004.12817, table 8"
 ROWS = {
     "bert": Row("BERT", "masked_accuracy", 0.73, 0.85),
@@ -171,12 +172,15 @@ def _measured(name, settings, path):
     (finished,) = run.events("run_finished")
     (model,) = run.events("model")
     (best,) = finished["best"].values()
+    if not run.events(EVENT):
+        run.log(EVENT, share=_share_seen(name, settings, path))
+    (seen,) = run.events(EVENT)
     return {
         "model": model["name"],
         "parameters": model["parameters"],
         "run": str(path),
         "accuracy": best["metrics"][row.metric],
-        "seen": _share_seen(name, settings, path),
+        "seen": seen["share"],
         "paper": {
             "model": row.title,
             "accuracy": row.accuracy,

@@ -52,6 +52,13 @@ def _notes_on_the_run(records):
                 "Begun by --force, although the checks before it said that it "
                 f"would be ruined: {', '.join(ruinous)}."
             )
+    for event in records.events_of("tokens_seen"):
+        share = finite_numbers(event).get("share")
+        if share is not None:
+            found.append(
+                f"Sees {100 * share:.0f} % of a text's tokens when it predicts "
+                "one (kdkit difficulty)."
+            )
     finished = records.events_of("run_finished")
     best = (finished[-1].get("best") or {}) if finished else {}
     for arm, result in best.items():

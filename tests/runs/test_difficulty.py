@@ -12,6 +12,8 @@ from helpers import read_events
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.reporting import read_run
+from kdkit.reporting.notes import run_notes
 from kdkit.training.seen_tokens import masked_share
 from kdkit.training.seen_tokens import next_token_share
 from kdkit.training.seen_tokens import span_share
@@ -141,6 +143,17 @@ def test_shares_are_those_of_the_text_that_is_held_out(command, said):
     # Two of at most 14 tokens of a row are hidden, less where texts end in it.
     assert 1 - 2 / 8 < bert["seen"] < 1 - 2 / 14
     assert gpt2["seen"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_share_stands_in_the_runs_report(command, said):
+    _, runs = command
+    for row in json.loads(said.splitlines()[-1])["models"]:
+        (note,) = [
+            note
+            for note in run_notes(read_run(row["run"]))
+            if "difficulty" in note
+        ]
+        assert f"Sees {100 * row['seen']:.0f} %" in note
 
 
 def test_the_runs_leave_presets_that_read_the_same_tokens(command, said):
