@@ -75,14 +75,15 @@ class SpanMasker:
         Returns:
             `x`, the inputs of a `kdkit.models.MassBackbone`, the encoder's of
             the shape of `token_ids` and the decoder's of shape `(batch_size,
-            longest)`, where `longest` is the longest span of a batch; `y`, the
-            span's tokens; and weights of the same shape, 0 for padding.
+            longest)`, where `longest` is the longest span of a batch, or 2; `y`,
+            the span's tokens; and weights of the same shape, 0 for padding.
         """
         seeds = tf.random.split(seed, 3)
         real = tf.cast(token_ids != self._pad_token_id, "int32")
         sentence = tf.reduce_sum(real, axis=1) - 2  # without first and last
         size, start = self._spans(sentence, seeds[0])
-        places = tf.range(tf.reduce_max(size))[tf.newaxis]
+        # Attention over a single place is no choice, of which Keras warns.
+        places = tf.range(tf.maximum(tf.reduce_max(size), 2))[tf.newaxis]
         counts = places < size[:, tf.newaxis]
         where = tf.where(counts, start[:, tf.newaxis] + places, 0)
         targets = tf.gather(token_ids, where, batch_dims=1)
