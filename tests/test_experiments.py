@@ -30,6 +30,7 @@ def data(folder):
         "glue/SST-2/train.tsv",
         "glue/SST-2/dev.tsv",
         "wikitext2/wiki.valid.raw",
+        "multi30k/train.en",
     ):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +46,9 @@ def commands(script, folder):
     stand_in.write_text(NOTE)
     stand_in.chmod(0o755)
     notes = folder / "notes"
+    written = folder / "runs" / "data" / "multi30k_en_de.written"
+    written.parent.mkdir(parents=True)
+    written.write_text("ein Satz\n")
     subprocess.run(
         ["bash", script, data(folder / "data"), folder / "encoder"]
         if "sst2" in script.name

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# LightPAFF's studies of MASS on Multi30k: latency, difficulty, λ, sequences.
+#
+#     experiments/multi30k_mass_studies.sh DATA
+#
+# After multi30k_mass.sh with seed 0 and English to German, whose models they
+# start from or compare.
+set -euo pipefail
+folder=$1/multi30k
+name=multi30k_en_de
+sides=(--languages en de)
+pairs=(
+    --pairs "$folder/train.en" "$folder/train.de" "${sides[@]}"
+    --held-out "$folder/val.en" "$folder/val.de"
+)
+common=(
+    --set jit_compile=false --set stages.0.batch_tokens=1024
+    --set stages.0.learning_rate=1e-3
+)
+small=(
+    --student lightpaff_mass_6_4_layer
+    --set model.mass.encoder_num_layers=3 --set model.mass.decoder_num_layers=2
+    --set model.mass.hidden_dim=144 --set model.mass.num_heads=4
+    --set model.mass.intermediate_dim=576
+)
+measured=(
+    --pairs "$folder/test_2016_flickr.en" "$folder/test_2016_flickr.de"
+    --num-beams 5 --sequence-length 64
+)
+
+# Table 6: a sentence of 25 tokens, read and written, with room for 64.
+for model in teacher kd_kd_seed0; do
+    kdkit export runs/${name}_$model --precision fp32 int8 \
+        --sequence-length 64 --overwrite
+done
+kdkit benchmark runs/${name}_{teacher,kd_kd_seed0}/exports/*.tflite
+kdkit evaluate runs/${name}_kd_kd_seed0/exports/encoder_decoder-int8.tflite \
+    "${measured[@]}"
+
+# Table 8: as many tokens an update for each of the three.
+kdkit difficulty --corpus "$folder/train.en" --held-out "$folder/val.en" \
+    --vocabulary-size 4000 --num-layers 4 --hidden-dim 192 --num-heads 4 \
+    --set jit_compile=update --set corpus.sequence_length=64 \
+    --set stages.0.epochs=5 --set stages.0.learning_rate=1e-3 \
+    --set stages.0.batch_size=16 --set stages.0.batch_tokens=1024 \
+    --run-dir runs/multi30k_difficulty
+
+# Section 6.3: what λ in pretraining does to the text held out, and λ in
+# fine-tuning to the pairs that it is chosen on.
+kdkit sweep lightpaff --corpus "$folder/train.en" "$folder/train.de" \
+    --held-out "$folder/val.en" "$folder/val.de" "${sides[@]}" \
+    --teacher runs/${name}_general "${small[@]}" "${common[@]}" \
+    --set corpus.max_texts=10000 --set stages.0.epochs=1 \
+    --over soft_label_weight=0.0,0.4,0.7,1.0 \
+    --curves runs/${name}_lambda.svg --run-dir runs/${name}_lambda
+kdkit sweep lightpaff "${pairs[@]}" --teacher runs/${name}_teacher \
+    --student runs/${name}_general_kd_seed0 "${common[@]}" \
+    --set stages.0.epochs=2 --over soft_label_weight=0.3,0.5,0.7,0.9 \
+    --run-dir runs/${name}_lambda_fine_tuning
+
+# Sequence-level distillation: pairs with what the teacher writes.
+written=runs/data/$name.written
+[ -e $written ] || kdkit generate runs/${name}_teacher --sampler beam \
+    --num-beams 4 --max-tokens 64 --input "$folder/train.en" --output $written
+# Nothing is no target.
+paste "$folder/train.en" $written | awk -F'\t' '$2 != ""' > $written.both
+cut -f1 $written.both > $written.en
+cut -f2 $written.both > $written.de
+kdkit pretrain --pairs $written.en $written.de "${sides[@]}" \
+    --held-out "$folder/val.en" "$folder/val.de" \
+    --model runs/${name}_general_kd_seed0 "${common[@]}" \
+    --set stages.0.epochs=10 --run-dir runs/${name}_sequences
+
+# Averaged weights of the last epochs, and smoothed labels.
+averaged=(
+    "${common[@]}" --set stages.0.epochs=10 --set stages.0.keep_best=false
+    --set stages.0.average_last=3
+)
+kdkit pretrain --recipe lightpaff --teacher runs/${name}_teacher \
+    "${pairs[@]}" --model runs/${name}_general_kd_seed0 "${averaged[@]}" \
+    --run-dir runs/${name}_averaged
+kdkit pretrain "${pairs[@]}" --model runs/${name}_general_labels_seed0 \
+    "${averaged[@]}" --set stages.0.label_smoothing=0.1 \
+    --run-dir runs/${name}_smoothed
+
+for model in sequences averaged smoothed; do
+    kdkit evaluate runs/${name}_$model "${measured[@]}"
+done
