@@ -42,8 +42,9 @@ def override(settings, assignments: Sequence[str]):
     """Returns settings with `dotted.field=value` texts applied.
 
     Tuples are indexed by number, or by the `name` of their entries, as in
-    `stages.prediction_layer.epochs=3`. Values are JSON; what is not JSON is
-    taken as a string.
+    `stages.prediction_layer.epochs=3`. A dict takes keys that it has not yet,
+    as in `objectives.soft_cross_entropy.loss_settings.temperature=2`. Values
+    are JSON; what is not JSON is taken as a string.
 
     Raises:
         UsageError: with every assignment that names an unknown field or has a
@@ -58,7 +59,9 @@ def override(settings, assignments: Sequence[str]):
                 f"Expected dotted.field=value. Received: {assignment!r}."
             )
             continue
-        _assign(values, path, path.split("."), _parse(text), problems)
+        keys = path.split(".")
+        is_free = isinstance(_entry(settings, keys[:-1]), dict)
+        _assign(values, path, keys, _parse(text), problems, is_free)
     result = _convert(type(settings), values, "", problems)
     if problems:
         raise UsageError("\n".join(problems))
@@ -77,14 +80,32 @@ def _parse(text):
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
-def _assign(values, path, keys, value, problems):
+def _entry(settings, keys):
+    """What stands under some keys of settings; `None` for nothing."""
+    for key in keys:
+        if isinstance(settings, tuple):
+            names = [getattr(entry, "name", None) for entry in settings]
+            by_key = {
+                str(number): entry for number, entry in enumerate(settings)
+            }
+            by_key |= dict(zip(names, settings, strict=True))
+            settings = by_key.get(key)
+        elif isinstance(settings, dict):
+            settings = settings.get(key)
+        else:
+            settings = getattr(settings, key, None)
+    return settings
+
+
+def _assign(values, path, keys, value, problems, is_free):
     """Sets a value in nested dicts and lists, or says why it cannot."""
     *parents, last = keys
     for key in parents:
         values = _descend(values, path, key, problems)
         if values is None:
             return
-    if _descend(values, path, last, problems, leaf=True) is None:
+    is_new = is_free and isinstance(values, dict) and last not in values
+    if not is_new and _descend(values, path, last, problems, leaf=True) is None:
         return
     if isinstance(values, list):
         values[_index(values, last)] = value

@@ -46,6 +46,7 @@ def test_settings_survive_json():
         ('pairs={"1": 3}', lambda s: s.pairs, {"1": 3}),
         ("pairs=uniform", lambda s: s.pairs, "uniform"),
         ("layers=[1, 2]", lambda s: s.layers, (1, 2)),
+        ("parts.first.options.k=64", lambda s: s.parts[0].options["k"], 64),
         ("parts.second.options.t=4.0", lambda s: s.parts[1].options["t"], 4.0),
     ],
 )

@@ -72,7 +72,7 @@ def pack(
         `PackedCorpus`.
 
     Raises:
-        UsageError: if the texts do not fill one row.
+        UsageError: if the texts have no token or do not fill one row.
     """
     if sequence_length < 3:
         raise UsageError(
@@ -248,9 +248,15 @@ def _tokenised(texts, tokenizer):
     """Yields the token ids of some texts at a time, and their lengths."""
     tokenize = traced_tokenizer(tokenizer)
     texts = iter(texts)
+    num_texts = num_tokens = 0
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
         tokens = tokenize(tf.constant(some))
-        yield (
-            tokens.flat_values.numpy().astype("int32"),
-            tokens.row_lengths().numpy(),
+        token_ids = tokens.flat_values.numpy().astype("int32")
+        num_texts += len(some)
+        num_tokens += len(token_ids)
+        yield token_ids, tokens.row_lengths().numpy()
+    if not num_tokens:
+        raise UsageError(
+            f"The corpus is empty: none of its {num_texts} texts has a token. "
+            "Name files with text."
         )

@@ -129,8 +129,14 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
 
 
 def test_no_text_and_impossible_strides_are_told(tokenizer, tmp_path):
-    with pytest.raises(UsageError, match="too little text"):
+    with pytest.raises(UsageError, match="corpus is empty"):
         data.pack_stream([], tokenizer, 4, tmp_path)
+    # A file that is one document has an end of it, and nothing before.
+    file = tmp_path / "empty.txt"
+    file.write_text("")
+    lines = data.Corpus((file,), one_document=True).texts()
+    with pytest.raises(UsageError, match="none of its 1 texts has a token"):
+        data.pack_stream(lines, tokenizer, 4, tmp_path, one_document=True)
     for stride in (0, 5):
         with pytest.raises(UsageError, match=f"stride={stride}"):
             data.pack_stream(["a"], tokenizer, 4, tmp_path, stride)

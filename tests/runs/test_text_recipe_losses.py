@@ -116,7 +116,7 @@ def trained(trainer, student, x, y, weights):
 
 
 # A table that is read on both sides sums its gradients in another order.
-@pytest.mark.parametrize(("family", "tolerance"), [("gpt2", 0), ("mass", 1e-7)])
+@pytest.mark.parametrize(("family", "tolerance"), [("gpt2", 0), ("mass", 1e-6)])
 def test_without_soft_labels_it_is_plain_training(family, tolerance):
     data = batch_of(family)
     stage = stage_of(
