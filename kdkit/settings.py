@@ -84,12 +84,12 @@ def _entry(settings, keys):
     """What stands under some keys of settings; `None` for nothing."""
     for key in keys:
         if isinstance(settings, tuple):
-            names = [getattr(entry, "name", None) for entry in settings]
-            by_key = {
-                str(number): entry for number, entry in enumerate(settings)
-            }
-            by_key |= dict(zip(names, settings, strict=True))
-            settings = by_key.get(key)
+            found = (
+                entry
+                for number, entry in enumerate(settings)
+                if key in (str(number), getattr(entry, "name", None))
+            )
+            settings = next(found, None)
         elif isinstance(settings, dict):
             settings = settings.get(key)
         else:

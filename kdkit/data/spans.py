@@ -75,7 +75,7 @@ class SpanMasker:
         Returns:
             `x`, the inputs of a `kdkit.models.MassBackbone`, the encoder's of
             the shape of `token_ids` and the decoder's of shape `(batch_size,
-            longest)`, where `longest` is the longest span of a batch, or 2; `y`,
+            longest)`, where `longest` is that of the longest span, or 2; `y`,
             the span's tokens; and weights of the same shape, 0 for padding.
         """
         seeds = tf.random.split(seed, 3)
