@@ -30,7 +30,7 @@ def run_notes(records: RunRecords) -> list[str]:
         *_notes_on_other_splits(records),
         *_notes_on_measurements(records),
         *_notes_on_files(records),
-        *_notes_on_latency(rows),
+        *_notes_on_latency(records, rows),
     ]
 
 
@@ -177,13 +177,25 @@ def _notes_on_files(records):
     return found
 
 
-def _notes_on_latency(rows):
+def _notes_on_latency(records, rows):
     settings = latency_settings(rows)
     if not settings:
         return []
     same = common_setting(settings)
     measured = f"Latency: {same}. " if same else ""
     condition = "." if len(settings) == 1 else " in the same setting."
-    return [
+    found = [
         f"{measured}Speed-up is over the teacher's fp32 LiteRT file{condition}"
     ]
+    timed = records.events_of("latency")
+    if any(event.get("reads_tokens") for event in timed):
+        found.append(
+            "A latency is that of one token, which costs the same at every "
+            "place of a text; the length is how many there is room for."
+        )
+    if any(event.get("reads_sources") for event in timed):
+        found.append(
+            "A latency is that of one sentence, read and written token by "
+            "token; the length is how many tokens each has."
+        )
+    return found

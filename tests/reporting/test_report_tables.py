@@ -152,6 +152,22 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
     assert "Latency: batch 1, length 128." in " ".join(run_notes(records))
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ({"reads_tokens": True}, "that of one token"),
+        ({"reads_sources": True}, "that of one sentence"),
+    ],
+)
+def test_a_latency_says_what_it_is_of(make_run, kind, said):
+    run = make_run("run", {"teacher": "x"})
+    file = run.export("student", "int8")
+    run.latency(file, 6.13)
+    assert said not in " ".join(run_notes(read_run(run.run_dir)))
+    run.latency(file, 6.13, **kind)
+    assert said in " ".join(run_notes(read_run(run.run_dir)))
+
+
 def test_files_of_one_precision_are_told_apart(make_run):
     run = make_run("run", {"teacher": "x"})
     run.export("student", "fp32", file="a.tflite", sequence_length=64)
