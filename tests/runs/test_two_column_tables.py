@@ -1,0 +1,75 @@
+"""Tasks that are pairs of texts by their data alone, from tables."""
+
+import json
+
+import pytest
+from helpers import eager_steps
+from helpers import read_events
+from parallel import SIZES
+
+from kdkit.cli.main import main
+from kdkit.tasks import generation_metrics
+
+WRONG = ["a dog run", "two cat sleeps", "the man eat", "two mans walk"]
+RIGHT = ["a dog runs", "two cats sleep", "the man eats", "two men walk"]
+LONG = [f"{right} , and then it rains and {right}" for right in RIGHT]
+TASKS = {
+    "error_correction": (("wrong", "right"), WRONG, RIGHT),
+    "summarisation": (("document", "summary"), LONG, RIGHT),
+}
+
+
+def sets(*fields):
+    return [word for field in fields for word in ("--set", field)]
+
+
+@pytest.fixture(params=TASKS)
+def table(request, tmp_path):
+    """A table with a column that does not count, and the flags to read it."""
+    columns, sources, targets = TASKS[request.param]
+    file = tmp_path / f"{request.param}.tsv"
+    lines = ["\t".join(("id", *columns))]
+    for number, pair in enumerate(zip(sources, targets, strict=True)):
+        lines.append("\t".join((str(number), *pair)))
+    file.write_text("\n".join(lines) + "\n")
+    return ["--pairs", str(file), "--pair-columns", *columns], targets
+
+
+def test_the_verbs_take_tables_of_pairs(table, tmp_path, capsys):
+    flags, targets = table
+    run = tmp_path / "run"
+    with eager_steps():
+        arguments = [
+            *("pretrain", *flags, "--held-out", flags[1]),
+            *("--student", "lightpaff_mass_6_4_layer"),
+            *("--vocabulary-size", "290", "--run-dir", str(run)),
+            *sets(
+                *(
+                    f"model.mass.{name}={getattr(SIZES, name)}"
+                    for name in (
+                        *("encoder_num_layers", "decoder_num_layers"),
+                        *("hidden_dim", "num_heads", "intermediate_dim"),
+                    )
+                ),
+                *("stages.0.epochs=1", "corpus.sequence_length=64"),
+                "jit_compile=false",
+            ),
+        ]
+        assert main(arguments) == 0
+    (evaluation,) = read_events(run, "evaluation")
+    assert evaluation["examples"] == len(targets)
+    assert main(["evaluate", str(run), *flags, "--num-beams", "1"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    measured = json.loads(last)
+    assert measured["examples"] == len(targets)
+    assert measured["metrics"]["perplexity"] == pytest.approx(
+        evaluation["metrics"]["perplexity"], rel=1e-5
+    )
+    assert main(["export", str(run), "--precision", "fp32"]) == 0
+    (file,) = (run / "exports").iterdir()
+    capsys.readouterr()
+    assert main(["evaluate", str(file), *flags, "--num-beams", "1"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    of_file = json.loads(last)["metrics"]
+    assert of_file["bleu"] == pytest.approx(measured["metrics"]["bleu"])
+    assert of_file.keys() <= generation_metrics(["a"], ["a"]).keys()
