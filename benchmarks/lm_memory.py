@@ -4,8 +4,10 @@
 
 One update of LightPAFF's GPT-2 student (4 blocks of 768) from a teacher of 12
 blocks, soft labels and labels, on 8 rows of 512 random tokens, with GPT-2's
-vocabulary of 50,257: once with all logits there, once with `chunk_size`. Each
-way is a process of its own. What is counted is the most memory of the process
+vocabulary of 50,257: once with all logits there, once with `chunk_size`, and
+with a vocabulary of 1,000 in chunks, which shows what the blocks take without
+it: less than that is not to be had from logits. Each way is a process of its
+own. What is counted is the most memory of the process
 during the step less what it had before, when weights and the optimiser's slots
 were there.
 
@@ -42,9 +44,14 @@ def main():
         print(json.dumps(measure_step(options)))
         return 0
     found = {}
-    for way in ("whole", "chunks"):
+    for way, *more in (
+        ("whole",),
+        ("chunks",),
+        ("blocks", "--vocabulary-size", "1000"),
+    ):
+        of_way = "whole" if way == "whole" else "chunks"
         output = subprocess.run(
-            [sys.executable, *sys.argv, "--one-way", way],
+            [sys.executable, *sys.argv, *more, "--one-way", of_way],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -72,6 +79,9 @@ def main():
                     for way, values in found.items()
                 },
                 "share": round(share, 3),
+                "share_of_blocks": round(
+                    found["blocks"]["megabytes"] / whole["megabytes"], 3
+                ),
                 "goal": round(GOAL, 3),
                 "relative_difference_of_losses": float(f"{difference:.1e}"),
                 "tolerance": LOSS_TOLERANCE,

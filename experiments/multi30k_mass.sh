@@ -1,66 +1,56 @@
 #!/usr/bin/env bash
 # LightPAFF for MASS on Multi30k: table 7's six arms.
 #
-#     experiments/multi30k_mass.sh DATA [SEED] [TARGET_LANGUAGE]
+#     experiments/multi30k_mass.sh DATA [TARGET_LANGUAGE [SEED...]]
 #
 # A teacher of 3+3 blocks of 320 and a student of 3+2 of 144, a fifth of its
 # parameters, with a joint vocabulary of 4,000, for two cores. The sides of the
-# pairs are the text that both are pretrained on. TARGET_LANGUAGE is de or fr.
+# pairs are the text that both are pretrained on. TARGET_LANGUAGE is de, unless
+# given, or fr.
 set -euo pipefail
-folder=$1/multi30k seed=${2:-0} target=${3:-de}
-name=multi30k_en_$target
-sides=(--languages en "$target")
-corpus=(--corpus "$folder/train.en" "$folder/train.$target" "${sides[@]}")
-pairs=(
-    --pairs "$folder/train.en" "$folder/train.$target" "${sides[@]}"
-    --held-out "$folder/val.en" "$folder/val.$target"
-)
-common=(
-    --set jit_compile=false --set stages.0.batch_tokens=1024
-    --set stages.0.learning_rate=1e-3
-)
-pretraining=("${common[@]}" --set stages.0.epochs=4)
-fine_tuning=("${common[@]}" --set stages.0.epochs=10)
+folder=$1/multi30k target=${2:-de}
+shift $(($# > 2 ? 2 : $#))
+seeds=("${@:-0}")
+runs=runs/multi30k_en_$target
+
+sets=(--set jit_compile=false)
 sizes() {
-    for size in encoder_num_layers="$1" decoder_num_layers="$2" \
-        hidden_dim="$3" num_heads=4 intermediate_dim="$4"; do
-        echo --set "model.mass.$size"
+    for size in encoder_num_layers="$2" decoder_num_layers="$3" \
+        hidden_dim="$4" num_heads=4 intermediate_dim=$((4 * $4)); do
+        sets+=(--set "$1.model.mass.$size")
     done
 }
-# shellcheck disable=SC2207
-small=(--student lightpaff_mass_6_4_layer $(sizes 3 2 144 576))
-# Where there is no teacher to take it from.
-tokenizer=(--tokenizer runs/${name}_general)
-
-# shellcheck disable=SC2046
-kdkit pretrain "${corpus[@]}" --student mass_6_layer --vocabulary-size 4000 \
-    $(sizes 3 3 320 1280) "${pretraining[@]}" --run-dir runs/${name}_general
-kdkit pretrain "${pairs[@]}" --model runs/${name}_general \
-    "${fine_tuning[@]}" --run-dir runs/${name}_teacher
-
-# Arms are named pretraining_fine_tuning: kd, labels or none.
-kdkit pretrain --recipe lightpaff --teacher runs/${name}_general \
-    "${corpus[@]}" "${small[@]}" "${pretraining[@]}" --seed "$seed" \
-    --run-dir "runs/${name}_general_kd_seed$seed"
-kdkit pretrain "${corpus[@]}" "${small[@]}" "${tokenizer[@]}" \
-    "${pretraining[@]}" --seed "$seed" --run-dir "runs/${name}_general_labels_seed$seed"
-
-for before in kd labels none; do
-    start=(--model "runs/${name}_general_${before}_seed$seed")
-    own=()
-    if [ $before = none ]; then
-        start=("${small[@]}")
-        own=("${tokenizer[@]}")
-    fi
-    kdkit pretrain --recipe lightpaff --teacher runs/${name}_teacher \
-        "${pairs[@]}" "${start[@]}" "${fine_tuning[@]}" --seed "$seed" \
-        --run-dir "runs/${name}_${before}_kd_seed$seed"
-    kdkit pretrain "${pairs[@]}" "${start[@]}" "${own[@]}" "${fine_tuning[@]}" \
-        --seed "$seed" --run-dir "runs/${name}_${before}_labels_seed$seed"
+sizes pretrained 3 3 320
+sizes general 3 2 144
+for step in pretrained. general. teacher. ""; do
+    sets+=(
+        --set "${step}stages.0.batch_tokens=1024"
+        --set "${step}stages.0.learning_rate=1e-3"
+    )
+done
+for step in pretrained. general.; do
+    sets+=(--set "${step}stages.0.epochs=4")
+done
+for step in teacher. ""; do
+    sets+=(--set "${step}stages.0.epochs=10")
 done
 
-for model in teacher {kd,labels,none}_{kd,labels}_seed"$seed"; do
-    kdkit evaluate "runs/${name}_$model" --pairs \
-        "$folder/test_2016_flickr.en" "$folder/test_2016_flickr.$target" \
-        --num-beams 5 --sequence-length 64
+kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \
+    --decoder mass_6_layer --vocabulary-size 4000 --languages en "$target" \
+    --corpus "$folder/train.en" "$folder/train.$target" \
+    --held-out "$folder/val.en" "$folder/val.$target" \
+    --pairs "$folder/train.en" "$folder/train.$target" \
+    --task-held-out "$folder/val.en" "$folder/val.$target" \
+    "${sets[@]}" --run-dir "$runs"
+
+models=("$runs/teacher_run")
+for seed in "${seeds[@]}"; do
+    for arm in full no_kd_in_{pretraining,fine_tuning} no_kd no_pretraining \
+        no_pretraining_no_kd; do
+        models+=("$runs/$arm/seed_$seed")
+    done
+done
+for model in "${models[@]}"; do
+    kdkit evaluate "$model" --pairs "$folder/test_2016_flickr.en" \
+        "$folder/test_2016_flickr.$target" --num-beams 5 --sequence-length 64
 done

@@ -29,12 +29,12 @@ measured=(
 )
 
 # Table 6: a sentence of 25 tokens, read and written, with room for 64.
-for model in teacher kd_kd_seed0; do
-    kdkit export runs/${name}_$model --precision fp32 int8 \
+for model in teacher_run full/seed_0; do
+    kdkit export runs/$name/$model --precision fp32 int8 \
         --sequence-length 64 --overwrite
 done
-kdkit benchmark runs/${name}_{teacher,kd_kd_seed0}/exports/*.tflite
-kdkit evaluate runs/${name}_kd_kd_seed0/exports/encoder_decoder-int8.tflite \
+kdkit benchmark runs/$name/{teacher_run,full/seed_0}/exports/*.tflite
+kdkit evaluate runs/$name/full/seed_0/exports/encoder_decoder-int8.tflite \
     "${measured[@]}"
 
 # Table 8: as many tokens an update for each of the three.
@@ -49,18 +49,18 @@ kdkit difficulty --corpus "$folder/train.en" --held-out "$folder/val.en" \
 # fine-tuning to the pairs that it is chosen on.
 kdkit sweep lightpaff --corpus "$folder/train.en" "$folder/train.de" \
     --held-out "$folder/val.en" "$folder/val.de" "${sides[@]}" \
-    --teacher runs/${name}_general "${small[@]}" "${common[@]}" \
+    --teacher runs/$name/pretrained_run "${small[@]}" "${common[@]}" \
     --set corpus.max_texts=10000 --set stages.0.epochs=1 \
     --over soft_label_weight=0.0,0.4,0.7,1.0 \
     --curves runs/${name}_lambda.svg --run-dir runs/${name}_lambda
-kdkit sweep lightpaff "${pairs[@]}" --teacher runs/${name}_teacher \
-    --student runs/${name}_general_kd_seed0 "${common[@]}" \
+kdkit sweep lightpaff "${pairs[@]}" --teacher runs/$name/teacher_run \
+    --student runs/$name/general_kd/seed_0 "${common[@]}" \
     --set stages.0.epochs=2 --over soft_label_weight=0.3,0.5,0.7,0.9 \
     --run-dir runs/${name}_lambda_fine_tuning
 
 # Sequence-level distillation: pairs with what the teacher writes.
 written=runs/data/$name.written
-[ -e $written ] || kdkit generate runs/${name}_teacher --sampler beam \
+[ -e $written ] || kdkit generate runs/$name/teacher_run --sampler beam \
     --num-beams 4 --max-tokens 64 --input "$folder/train.en" --output $written
 # Nothing is no target.
 paste "$folder/train.en" $written | awk -F'\t' '$2 != ""' > $written.both
@@ -68,7 +68,7 @@ cut -f1 $written.both > $written.en
 cut -f2 $written.both > $written.de
 kdkit pretrain --pairs $written.en $written.de "${sides[@]}" \
     --held-out "$folder/val.en" "$folder/val.de" \
-    --model runs/${name}_general_kd_seed0 "${common[@]}" \
+    --model runs/$name/general_kd/seed_0 "${common[@]}" \
     --set stages.0.epochs=10 --run-dir runs/${name}_sequences
 
 # Averaged weights of the last epochs, and smoothed labels.
@@ -76,10 +76,10 @@ averaged=(
     "${common[@]}" --set stages.0.epochs=10 --set stages.0.keep_best=false
     --set stages.0.average_last=3
 )
-kdkit pretrain --recipe lightpaff --teacher runs/${name}_teacher \
-    "${pairs[@]}" --model runs/${name}_general_kd_seed0 "${averaged[@]}" \
+kdkit pretrain --recipe lightpaff --teacher runs/$name/teacher_run \
+    "${pairs[@]}" --model runs/$name/general_kd/seed_0 "${averaged[@]}" \
     --run-dir runs/${name}_averaged
-kdkit pretrain "${pairs[@]}" --model runs/${name}_general_labels_seed0 \
+kdkit pretrain "${pairs[@]}" --model runs/$name/general_labels/seed_0 \
     "${averaged[@]}" --set stages.0.label_smoothing=0.1 \
     --run-dir runs/${name}_smoothed
 

@@ -1,71 +1,56 @@
 #!/usr/bin/env bash
 # LightPAFF for GPT-2 on Penn Treebank: table 7's six arms.
 #
-#     experiments/ptb_lightpaff.sh DATA [SEED]
+#     experiments/ptb_lightpaff.sh DATA [SEED...]
 #
 # A teacher of 6×384 and a student of 3×192, a fifth of its parameters, for two
 # cores. The general text is runs/data/running.txt (texts.sh), of which the 8,000
-# byte pairs are, too.
+# byte pairs are, too. The teachers are made with seed 0.
 set -euo pipefail
-data=$1 seed=${2:-0}
-ptb=(
-    --corpus "$data/ptb/ptb.train.txt" --held-out "$data/ptb/ptb.valid.txt"
-    --one-document --detokenizer ptb
-)
-common=(--set jit_compile=update --set stages.0.batch_size=16)
-pretraining=(
-    "${common[@]}" --set stages.0.epochs=1 --set stages.0.learning_rate=1e-3
-)
-# The recipe's warm-up for all arms, also those on labels alone.
-fine_tuning=(
-    "${common[@]}" --set stages.0.epochs=2 --set stages.0.learning_rate=5e-4
-    --set stages.0.warmup_fraction=0.1
-)
-small=(
-    --student lightpaff_gpt2_4_layer_en
-    --set model.num_layers=3 --set model.hidden_dim=192
-    --set model.num_heads=3 --set model.intermediate_dim=768
-)
-# Where there is no teacher to take it from.
-tokenizer=(--tokenizer runs/gpt2_general)
+data=$1
+shift
+seeds=("${@:-0}")
 
 experiments/texts.sh "$data"
 
-kdkit pretrain --corpus runs/data/running.txt \
-    --student lightpaff_gpt2_4_layer_en --vocabulary-size 8000 \
-    --set model.num_layers=6 --set model.hidden_dim=384 \
-    --set model.num_heads=6 --set model.intermediate_dim=1536 \
-    "${pretraining[@]}" --run-dir runs/gpt2_general
-kdkit pretrain "${ptb[@]}" --model runs/gpt2_general "${fine_tuning[@]}" \
-    --run-dir runs/ptb_teacher
-
-# Arms are named pretraining_fine_tuning: kd, labels or none.
-kdkit pretrain --recipe lightpaff --corpus runs/data/running.txt \
-    --teacher runs/gpt2_general "${small[@]}" "${pretraining[@]}" \
-    --set stages.0.soft_label_weight=0.4 --seed "$seed" \
-    --run-dir "runs/ptb_general_kd_seed$seed"
-kdkit pretrain --corpus runs/data/running.txt "${small[@]}" \
-    "${tokenizer[@]}" "${pretraining[@]}" --seed "$seed" \
-    --run-dir "runs/ptb_general_labels_seed$seed"
-
-for before in kd labels none; do
-    start=(--model "runs/ptb_general_${before}_seed$seed")
-    own=()
-    if [ $before = none ]; then
-        start=("${small[@]}")
-        own=("${tokenizer[@]}")
-    fi
-    kdkit pretrain --recipe lightpaff --stage fine_tuning "${ptb[@]}" \
-        --teacher runs/ptb_teacher "${start[@]}" "${fine_tuning[@]}" \
-        --seed "$seed" --run-dir "runs/ptb_${before}_kd_seed$seed"
-    kdkit pretrain "${ptb[@]}" "${start[@]}" "${own[@]}" "${fine_tuning[@]}" \
-        --seed "$seed" --run-dir "runs/ptb_${before}_labels_seed$seed"
+sets=(--set jit_compile=update)
+for size in num_layers=6 hidden_dim=384 num_heads=6 intermediate_dim=1536; do
+    sets+=(--set "pretrained.model.$size")
+done
+for size in num_layers=3 hidden_dim=192 num_heads=3 intermediate_dim=768; do
+    sets+=(--set "general.model.$size")
+done
+for step in pretrained. general. teacher. ""; do
+    sets+=(--set "${step}stages.0.batch_size=16")
+done
+for step in pretrained. general.; do
+    sets+=(
+        --set "${step}stages.0.epochs=1"
+        --set "${step}stages.0.learning_rate=1e-3"
+    )
+done
+for step in teacher. ""; do
+    sets+=(
+        --set "${step}stages.0.epochs=2"
+        --set "${step}stages.0.learning_rate=5e-4"
+    )
 done
 
+kdkit ablate lightpaff --model gpt2 --over stages --seeds "${seeds[@]}" \
+    --decoder gpt2_medium_en --vocabulary-size 8000 \
+    --corpus runs/data/running.txt --task-text "$data/ptb/ptb.train.txt" \
+    --task-held-out "$data/ptb/ptb.valid.txt" --one-document \
+    --detokenizer ptb "${sets[@]}" --run-dir runs/ptb
+
 # Without fine-tuning and with it.
-for model in gpt2_general ptb_general_{kd,labels}_seed"$seed" ptb_teacher \
-    ptb_{kd,labels,none}_{kd,labels}_seed"$seed"
-do
-    kdkit evaluate "runs/$model" --corpus "$data/ptb/ptb.test.txt" \
+models=(runs/ptb/{pretrained,teacher}_run)
+for seed in "${seeds[@]}"; do
+    for arm in general_{kd,labels} full no_kd_in_{pretraining,fine_tuning} \
+        no_kd no_pretraining no_pretraining_no_kd; do
+        models+=("runs/ptb/$arm/seed_$seed")
+    done
+done
+for model in "${models[@]}"; do
+    kdkit evaluate "$model" --corpus "$data/ptb/ptb.test.txt" \
         --one-document --detokenizer ptb --stride 64
 done

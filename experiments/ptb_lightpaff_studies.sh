@@ -11,25 +11,26 @@ valid=(
 )
 
 # Table 4: a token with room for 512 of them.
-for model in ptb_teacher ptb_kd_kd_seed0; do
-    kdkit export runs/$model --precision fp32 int8 --sequence-length 512 \
+for model in teacher_run full/seed_0; do
+    kdkit export runs/ptb/$model --precision fp32 int8 --sequence-length 512 \
         --overwrite
 done
-kdkit benchmark runs/ptb_{teacher,kd_kd_seed0}/exports/*.tflite
+kdkit benchmark runs/ptb/{teacher_run,full/seed_0}/exports/*.tflite
 
 # Figure 2: noise on the weights of what was distilled and what was not.
 for scale in mean mean_magnitude; do
     noise=(--scale $scale --metric word_perplexity "${valid[@]}")
-    kdkit perturb runs/ptb_general_{kd,labels}_seed0 "${noise[@]}" \
+    kdkit perturb runs/ptb/general_{kd,labels}/seed_0 "${noise[@]}" \
         --curves runs/ptb_general_noise_$scale.svg
-    kdkit perturb runs/ptb_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
+    kdkit perturb \
+        runs/ptb/{full,no_kd_in_pretraining,no_kd_in_fine_tuning,no_kd}/seed_0 \
         "${noise[@]}" --curves runs/ptb_noise_$scale.svg
 done
 
 # Section 6.3: what λ in pretraining does to the text held out.
 kdkit sweep lightpaff --corpus runs/data/running.txt \
     --held-out runs/data/held_out.txt \
-    --teacher runs/gpt2_general --student lightpaff_gpt2_4_layer_en \
+    --teacher runs/ptb/pretrained_run --student lightpaff_gpt2_4_layer_en \
     --set model.num_layers=3 --set model.hidden_dim=192 \
     --set model.num_heads=3 --set model.intermediate_dim=768 \
     --set jit_compile=update --set corpus.max_texts=1000 \
@@ -37,3 +38,12 @@ kdkit sweep lightpaff --corpus runs/data/running.txt \
     --set stages.0.learning_rate=1e-3 \
     --over soft_label_weight=0.0,0.4,0.7,1.0 --curves runs/ptb_lambda.svg \
     --run-dir runs/ptb_lambda
+
+# λ in fine-tuning, as the paper chooses it.
+kdkit sweep lightpaff --stage fine_tuning --corpus "$data/ptb/ptb.train.txt" \
+    --held-out "$data/ptb/ptb.valid.txt" --one-document --detokenizer ptb \
+    --teacher runs/ptb/teacher_run --student runs/ptb/general_kd/seed_0 \
+    --set jit_compile=update --set stages.0.batch_size=16 \
+    --set stages.0.epochs=1 --set stages.0.learning_rate=5e-4 \
+    --over soft_label_weight=0.3,0.5,0.7,0.9 \
+    --run-dir runs/ptb_lambda_fine_tuning

@@ -6,9 +6,11 @@ import subprocess
 
 import pytest
 
+from kdkit.cli import ablating_text
 from kdkit.cli import choosing
 from kdkit.cli import resolving
 from kdkit.cli import sweeping
+from kdkit.cli.decoder_steps import decoder_steps
 from kdkit.cli.main import make_verb_parser
 from kdkit.recipes.ablations import get_ablation
 from kdkit.training.sweep import check_axes
@@ -86,6 +88,11 @@ def check(verb, options):
     elif verb == "sweep":
         (step,) = sweeping._steps(options)
         check_axes(*sweeping._resolved(options, step, {}))
+    elif verb == "ablate" and options.model != "bert":
+        options.seed = options.seeds[0]
+        steps = decoder_steps(resolving.get_recipe(options.recipe), options)
+        for arm in get_ablation(options.recipe, options.over).arms:
+            ablating_text.chain(arm, steps, options)
     elif verb in ("distill", "ablate"):
         resolving.distill_settings(options)
     if verb == "ablate":

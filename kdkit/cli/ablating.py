@@ -1,13 +1,12 @@
-"""The work of `kdkit ablate`: arms, seeds, one table."""
+"""The work of `kdkit ablate` on a task: arms and seeds, a run each."""
 
 import dataclasses
-import json
 import pathlib
-import statistics
 
-from rich.console import Console
-from rich.table import Table
-
+from kdkit.cli.ablation_tables import best_metrics
+from kdkit.cli.ablation_tables import place_of_arm
+from kdkit.cli.ablation_tables import row_of_arm
+from kdkit.cli.ablation_tables import show_arms
 from kdkit.cli.resolving import distill_settings
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
@@ -16,7 +15,6 @@ from kdkit.tasks import get_task
 from kdkit.training import ModelSettings
 from kdkit.training import distill
 from kdkit.training.run_directory import CONFIG
-from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 from kdkit.training.strategies import check_one_process
 
@@ -59,35 +57,11 @@ def run_ablation(options) -> None:
     for arm, seeds in arms:
         values = []
         for seeded in seeds:
-            path = pathlib.Path(
-                options.run_dir, arm.name, f"seed_{seeded.seed}"
-            )
-            print(f"\n{arm.name}, seed {seeded.seed}: {path}", flush=True)
+            path = place_of_arm(options, arm.name, seeded.seed)
             distill(seeded, path, options.force)
-            values.append(_best(path, task.primary_metric))
-        rows.append(
-            {
-                "arm": arm.name,
-                "values": values,
-                "mean": statistics.fmean(values),
-                "standard_deviation": (
-                    statistics.stdev(values) if len(values) > 1 else None
-                ),
-                "paper": arm.paper.get(task.name),
-            }
-        )
-    _print_table(options, ablation, task, rows)
-    print(
-        json.dumps(
-            {
-                "recipe": options.recipe,
-                "over": options.over,
-                "task": task.name,
-                "metric": task.primary_metric,
-                "arms": rows,
-            }
-        )
-    )
+            values.append(best_metrics(path)[task.primary_metric])
+        rows.append(row_of_arm(arm, values, task.name))
+    show_arms(options, ablation, {"task": task.name}, task.primary_metric, rows)
 
 
 def _settings_of(arm, settings):
@@ -126,33 +100,3 @@ def _general_model(settings):
     if config.get("verb") != "pretrain" or config.get("teacher") is None:
         return None
     return from_dict(ModelSettings, config["model"])
-
-
-def _best(path, metric):
-    """The student's metric on dev, of a finished run."""
-    (finished,) = RunDirectory(path).events("run_finished")
-    return finished["best"]["student"]["metrics"][metric]
-
-
-def _print_table(options, ablation, task, rows):
-    table = Table(
-        "arm",
-        f"{task.primary_metric} on dev, %",
-        "seeds",
-        "paper, %",
-        title=f"{options.recipe} over {options.over} on {task.name}",
-        caption=f"Paper: {ablation.source}.",
-    )
-    for row in rows:
-        spread = row["standard_deviation"]
-        measured = f"{100 * row['mean']:.1f}"
-        if spread is not None:
-            measured += f" ± {100 * spread:.1f}"
-        paper = row["paper"]
-        table.add_row(
-            row["arm"],
-            measured,
-            str(len(row["values"])),
-            "not printed" if paper is None else f"{paper:.1f}",
-        )
-    Console().print(table)

@@ -26,6 +26,7 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
 
+_STEP = re.compile("(pretrained|teacher|general)_run")
 _SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 _AXES_WIDTH, _HEIGHT = 320, 310
 
@@ -34,21 +35,29 @@ def run_name(records: RunRecords) -> str:
     """Returns what a run's directory is called, without its seed.
 
     Runs of several seeds stand in `NAME_seed0`, `NAME_seed1` or in
-    `NAME/seed_0`, `NAME/seed_1`.
+    `NAME/seed_0`, `NAME/seed_1`; those of the arms of an ablation in
+    `DIR/ARM/seed_0`, whose name is `DIR_ARM`, and what a command made before
+    its own run in `NAME/teacher_run`, whose name is `NAME_teacher`.
     """
     path = records.run_dir.resolve()
-    return _SEED.sub("", path.name) or path.parent.name
+    name = _SEED.sub("", path.name)
+    if not name:
+        name = path.parent.name
+        if _command(records).startswith("kdkit ablate "):
+            name = f"{path.parent.parent.name}_{name}"
+    step = _STEP.fullmatch(name)
+    return f"{path.parent.name}_{step.group(1)}" if step else name
 
 
 def run_label(records: RunRecords) -> str:
-    """Returns the name of a run's directory, in which its seed stands.
+    """Returns the name of a run, in which its seed stands.
 
     That of `NAME/seed_0` is `NAME_seed0`.
     """
-    path = records.run_dir.resolve()
-    if _SEED.sub("", path.name):
-        return path.name
-    return f"{path.parent.name}_seed{_SEED.search(path.name).group(1)}"
+    name = records.run_dir.resolve().name
+    if _SEED.fullmatch(name):
+        return f"{run_name(records)}_seed{_SEED.search(name).group(1)}"
+    return run_name(records) if _STEP.fullmatch(name) else name
 
 
 def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
@@ -102,13 +111,12 @@ def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
     return [
         group
         for group in groups
-        if not any(
-            (run.config.get("provenance") or {})
-            .get("command", "")
-            .startswith("kdkit ablate ")
-            for run in group
-        )
+        if not any(_command(run).startswith("kdkit ablate ") for run in group)
     ]
+
+
+def _command(records):
+    return str((records.config.get("provenance") or {}).get("command", ""))
 
 
 def plot_learning_curves(runs: Sequence[RunRecords]) -> str:

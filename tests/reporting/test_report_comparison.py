@@ -17,6 +17,7 @@ from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_run
 from kdkit.reporting import without_arms
 from kdkit.reporting.canvas import RUN_COLORS
+from kdkit.reporting.comparison import run_label
 from kdkit.reporting.comparison import run_name
 from kdkit.reporting.curves import training_curve
 
@@ -85,6 +86,25 @@ def test_arms_of_an_ablation_can_be_left_out(runs):
 )
 def test_names_of_runs_leave_out_the_seed(name, make_run):
     assert run_name(read_run(make_run(name, {}).run_dir)) == "skip"
+
+
+def test_runs_of_one_command_are_named_after_it(make_run):
+    arm = {"provenance": {"command": "kdkit ablate pkd --seeds 0"}}
+    found = {
+        name: read_run(make_run(name, config).run_dir)
+        for name, config in {
+            "ptb/full/seed_3": arm,
+            "ptb/general_kd/seed_3": arm,
+            "ptb/teacher_run": arm,
+            "en_de/general_run": {},
+        }.items()
+    }
+    assert [(run_name(run), run_label(run)) for run in found.values()] == [
+        ("ptb_full", "ptb_full_seed3"),
+        ("ptb_general_kd", "ptb_general_kd_seed3"),
+        ("ptb_teacher", "ptb_teacher"),
+        ("en_de_general", "en_de_general"),
+    ]
 
 
 @pytest.fixture

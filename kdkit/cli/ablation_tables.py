@@ -1,0 +1,92 @@
+"""Where the arms of an ablation are, what they found, and their table."""
+
+import json
+import pathlib
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from kdkit.reporting.formatting import metric_format
+from kdkit.training.run_directory import RunDirectory
+
+
+def place_of_arm(options, name: str, seed: int) -> pathlib.Path:
+    """Returns the run directory of an arm, and prints it."""
+    path = pathlib.Path(options.run_dir, name, f"seed_{seed}")
+    print(f"\n{name}, seed {seed}: {path}", flush=True)
+    return path
+
+
+def best_metrics(path: pathlib.Path) -> dict:
+    """Returns the metrics on dev, or on what is held out, of a finished run.
+
+    Args:
+        path: path of a run with one trained model, or a student.
+    """
+    (finished,) = RunDirectory(path).events("run_finished")
+    best = finished["best"]
+    (only,) = [best["student"]] if "student" in best else best.values()
+    return only["metrics"]
+
+
+def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
+    """Returns a row of the table, as JSON data.
+
+    Args:
+        arm: `AblationArm`.
+        values: list of floats, one a seed.
+        of_paper: string. Which of the paper's figures is the arm's.
+    """
+    return {
+        "arm": arm.name,
+        "values": values,
+        "mean": statistics.fmean(values),
+        "standard_deviation": (
+            statistics.stdev(values) if len(values) > 1 else None
+        ),
+        "paper": arm.paper.get(of_paper),
+    }
+
+
+def show_arms(options, ablation, about: dict, metric: str, rows) -> None:
+    """Prints the table and, last, one line of JSON.
+
+    Args:
+        options: the parsed options of `kdkit ablate`.
+        ablation: `Ablation`.
+        about: dict with one entry, what the arms were run on.
+        metric: string. What is compared.
+        rows: list of dicts as `row_of_arm` returns them.
+    """
+    shown = metric_format(metric)
+    where = "dev" if "task" in about else "what is held out"
+    (subject,) = about.values()
+    table = Table(
+        "arm",
+        f"{shown.title} on {where}",
+        "seeds",
+        "paper",
+        title=f"{options.recipe} over {options.over} on {subject}",
+        caption=f"Paper: {ablation.source}.",
+    )
+    for row in rows:
+        paper = row["paper"]
+        table.add_row(
+            row["arm"],
+            shown.mean(row["values"]),
+            str(len(row["values"])),
+            "not printed" if paper is None else f"{paper:.1f}",
+        )
+    Console().print(table)
+    print(
+        json.dumps(
+            {
+                "recipe": options.recipe,
+                "over": options.over,
+                **about,
+                "metric": metric,
+                "arms": rows,
+            }
+        )
+    )

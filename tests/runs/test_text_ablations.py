@@ -1,0 +1,133 @@
+"""LightPAFF's table 7 on text alone: which runs an arm has, and shares."""
+
+import json
+import pathlib
+
+import pytest
+
+from kdkit.cli import ablating_text
+from kdkit.cli.main import main
+from kdkit.training.run_directory import RunDirectory
+
+LINES = [f"black monday {day} hit the new york exchange" for day in range(20)]
+TEXT = "".join(f"{line}\n" for line in LINES)
+TEXT_OF = {
+    "gpt2": [
+        *("--decoder", "gpt2_medium_en", "--corpus", "general.txt"),
+        *("--task-text", "task.txt", "--task-held-out", "held_out.txt"),
+    ],
+    "mass": [
+        *("--decoder", "mass_6_layer", "--languages", "en", "de"),
+        *("--corpus", "general.txt", "task.txt"),
+        *("--pairs", "general.txt", "task.txt"),
+    ],
+}
+# From where, and with which teacher, the student goes on with the task.
+EXPECTED = {
+    "full": ("general_kd", True),
+    "no_kd_in_pretraining": ("general_labels", True),
+    "no_kd_in_fine_tuning": ("general_kd", False),
+    "no_kd": ("general_labels", False),
+    "no_pretraining": (None, True),
+    "no_pretraining_no_kd": (None, False),
+}
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Settings by place; a run that is noted and not run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("general", "task", "held_out"):
+        text = TEXT.replace("new york", name)
+        (tmp_path / f"{name}.txt").write_text(text)
+    found = {}
+
+    def note(settings, place, findings):
+        assert findings is not None
+        place = pathlib.Path(place).absolute()
+        if place not in found:
+            metrics = {"perplexity": 40.0 - len(found), "word_perplexity": 9.5}
+            place.mkdir(parents=True)
+            best = {"decoder": {"metrics": metrics}}
+            RunDirectory(place).log("run_finished", seconds=1.0, best=best)
+        found[place] = settings
+
+    monkeypatch.setattr(ablating_text, "pretrain", note)
+    return found
+
+
+def ablate(family, *arguments):
+    return main(
+        ["ablate", "lightpaff", "--model", family, "--over", "stages"]
+        + [*TEXT_OF[family], "--vocabulary-size", "300", "--run-dir", "arms"]
+        + list(arguments)
+    )
+
+
+@pytest.mark.parametrize("family", TEXT_OF)
+def test_arms_share_their_teachers_and_what_is_pretrained(
+    family, runs, tmp_path, capsys
+):
+    assert ablate(family, "--seeds", "0", "3") == 0
+    folder = tmp_path / "arms"
+    places = {str(place.relative_to(folder)) for place in runs}
+    assert places == {
+        "pretrained_run", "teacher_run",
+        *(
+            f"{name}/seed_{seed}"
+            for name in ("general_kd", "general_labels", *EXPECTED)
+            for seed in (0, 3)
+        ),
+    }  # fmt: skip
+    pretrained = str(folder / "pretrained_run")
+    for name, (begun, learns) in EXPECTED.items():
+        for seed in (0, 3):
+            student = runs[folder / name / f"seed_{seed}"]
+            assert student.seed == seed
+            if begun is None:
+                assert student.model.has_random_weights
+            else:
+                assert student.model.checkpoint == str(
+                    folder / begun / f"seed_{seed}"
+                )
+            (stage,) = student.stages
+            assert stage.name == "fine_tuning"
+            assert bool(stage.objectives) == learns
+            teacher = str(folder / "teacher_run") if learns else None
+            assert student.teacher == teacher
+            needs = begun is None and not learns
+            assert student.tokenizer == (pretrained if needs else None)
+    with_teacher = runs[folder / "general_kd" / "seed_3"]
+    without = runs[folder / "general_labels" / "seed_3"]
+    assert (with_teacher.teacher, without.teacher) == (pretrained, None)
+    assert (with_teacher.tokenizer, without.tokenizer) == (None, pretrained)
+    assert with_teacher.model == without.model
+    assert with_teacher.corpus == without.corpus
+    assert with_teacher.seed == without.seed == 3
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (result["model"], result["metric"]) == (family, "word_perplexity")
+    papers = {row["arm"]: row["paper"] for row in result["arms"]}
+    assert papers["full"] == {"gpt2": 18.8, "mass": 32.2}[family]
+
+
+def test_some_arms_run_only_what_they_need(runs, tmp_path):
+    assert ablate("gpt2", "--arms", "no_kd", "no_pretraining") == 0
+    names = {place.relative_to(tmp_path / "arms").parts[0] for place in runs}
+    assert names == {
+        "pretrained_run", "teacher_run",
+        "general_labels", "no_kd", "no_pretraining",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--general", "somewhere"], "--general somewhere"),
+        (["--task", "sst2"], "--task"),
+        (["--arms", "no_task"], r"no arms \['no_task'\]"),
+    ],
+)
+def test_mistakes_are_told_before_any_run(runs, arguments, message, capsys):
+    assert ablate("gpt2", *arguments) == 2
+    assert message.replace("\\", "") in capsys.readouterr().err
+    assert not runs
