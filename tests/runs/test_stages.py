@@ -150,13 +150,14 @@ def test_settings_that_contradict_are_refused(settings, message):
         Stage(**{**defaults, **settings})
 
 
-def test_control_has_as_many_epochs_and_the_batch_size():
+def test_control_has_as_many_updates_at_the_last_stages_rate():
     stages = (
         Stage("a", 3, 5e-5, hard_label_weight=1.0, batch_size=8),
         Stage("b", 2, 3e-5, hard_label_weight=1.0, batch_size=8),
     )
     (control,) = same_number_of_updates(stages)
     assert (control.epochs, control.batch_size) == (5, 8)
+    assert control.learning_rate == 3e-5
     assert control.hard_label_weight == 1.0
     assert not control.objectives
 
