@@ -33,6 +33,8 @@ END_MARKER = "<!-- kdkit:results:end -->"
 
 # Where and when a run took place, not what it was.
 _NOT_COMPARED = ("seed", "provenance", "teacher")
+# How often a run was saved, at any depth: `kdkit.training.saving.FREE`.
+SAVING = ("checkpoint_minutes", "keep_checkpoints")
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # The seed of a run in the name of its directory, as a value of JSON has it.
 _SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
@@ -259,7 +261,7 @@ def _as_text(config, leave_out):
     kept = {
         key: _set(value)
         for key, value in config.items()
-        if key not in leave_out
+        if key not in leave_out + SAVING
         and _is_set(value)
         and not (key == "cache" and value.get("precision") == "fp32")
         and (key, value) != ("dtype_policy", "float32")
@@ -275,7 +277,11 @@ def _is_set(value):
 def _set(value):
     """What is set in a value, at any depth."""
     if isinstance(value, dict):
-        return {key: _set(one) for key, one in value.items() if _is_set(one)}
+        return {
+            key: _set(one)
+            for key, one in value.items()
+            if _is_set(one) and key not in SAVING
+        }
     if isinstance(value, list):
         return [_set(one) for one in value]
     return value

@@ -9,6 +9,7 @@ from kdkit.reporting.results import group_by_seed
 from kdkit.reporting.results import markdown_results
 from kdkit.reporting.results import markdown_table
 from kdkit.reporting.results import replace_results
+from kdkit.training.saving import FREE
 
 
 def cells(table, name):
@@ -151,6 +152,17 @@ def test_runs_that_differ_make_sections_of_their_own(make_distillation):
     text = markdown_results(runs, heading_level=2)
     assert "## a: tinybert on sst2, tinybert_4_layer_en_uncased" in text
     assert "## b: tinybert on mrpc, tinybert_4_layer_en_uncased" in text
+
+
+def test_how_often_a_run_was_saved_does_not_part_it(make_run):
+    saved = {"checkpoint_minutes": 10.0, "keep_checkpoints": 1}
+    assert set(saved) == set(FREE)
+    runs = [
+        make_run(f"run_seed{seed}", {"seed": seed, "general": more, **more})
+        for seed, more in enumerate(({}, saved))
+    ]
+    records = [read_run(run.run_dir) for run in runs]
+    assert group_by_seed(records) == [records]
 
 
 def test_same_run_twice_is_refused(make_distillation):
