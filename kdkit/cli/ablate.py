@@ -4,8 +4,8 @@ Each arm is a run of its own in DIR/ARM/seed_N, which kdkit report reads; an arm
 that is finished is not run again. The table has the paper's row beside the
 measured one; the last line is a JSON object.
 
-With --model gpt2 or mass, where all is text, the teachers are made once, as
-kdkit distill makes them, and arms share what they have in common.
+With --model gpt2 or mass, where all is text, the teachers are made once, with
+the options of kdkit distill, and arms share what they have in common.
 
 example:
   kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\
