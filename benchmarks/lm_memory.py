@@ -7,9 +7,8 @@ blocks, soft labels and labels, on 8 rows of 512 random tokens, with GPT-2's
 vocabulary of 50,257: once with all logits there, once with `chunk_size`, and
 with a vocabulary of 1,000 in chunks, which shows what the blocks take without
 it: less than that is not to be had from logits. Each way is a process of its
-own. What is counted is the most memory of the process
-during the step less what it had before, when weights and the optimiser's slots
-were there.
+own. What is counted is the most memory of the process during the step less what
+it had before, when weights and the optimiser's slots were there.
 
 The last line is a JSON object. The exit status is 1 where the share of memory
 is above the goal or the losses differ.

@@ -59,9 +59,7 @@ def override(settings, assignments: Sequence[str]):
                 f"Expected dotted.field=value. Received: {assignment!r}."
             )
             continue
-        keys = path.split(".")
-        is_free = isinstance(_entry(settings, keys[:-1]), dict)
-        _assign(values, path, keys, _parse(text), problems, is_free)
+        _assign(values, path, _parse(text), problems)
     result = _convert(type(settings), values, "", problems)
     if problems:
         raise UsageError("\n".join(problems))
@@ -80,65 +78,37 @@ def _parse(text):
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
-def _entry(settings, keys):
-    """What stands under some keys of settings; `None` for nothing."""
-    for key in keys:
-        if isinstance(settings, tuple):
-            found = (
-                entry
-                for number, entry in enumerate(settings)
-                if key in (str(number), getattr(entry, "name", None))
-            )
-            settings = next(found, None)
-        elif isinstance(settings, dict):
-            settings = settings.get(key)
-        else:
-            settings = getattr(settings, key, None)
-    return settings
+def _assign(values, path, value, problems):
+    """Sets a value in nested dicts and lists, or says why it cannot.
 
-
-def _assign(values, path, keys, value, problems, is_free):
-    """Sets a value in nested dicts and lists, or says why it cannot."""
-    *parents, last = keys
-    for key in parents:
-        values = _descend(values, path, key, problems)
-        if values is None:
-            return
-    is_new = is_free and isinstance(values, dict) and last not in values
-    if not is_new and _descend(values, path, last, problems, leaf=True) is None:
-        return
-    if isinstance(values, list):
-        values[_index(values, last)] = value
-    else:
-        values[last] = value
-
-
-def _descend(values, path, key, problems, leaf=False):
-    """Returns what stands under a key; `None` with a problem noted if nothing.
-
-    For the last key of a path it returns `True` where the key exists.
+    The last key may be new in a dict: whether it is a setting, its type tells.
     """
-    if isinstance(values, list):
-        index = _index(values, key)
-        if index is not None:
-            return True if leaf else values[index]
-        valid = [
-            entry.get("name", str(position))
-            if isinstance(entry, dict)
-            else str(position)
-            for position, entry in enumerate(values)
-        ]
-    elif isinstance(values, dict):
-        if key in values:
-            return True if leaf else values[key]
-        valid = sorted(values)
+    *parents, last = path.split(".")
+    for key in parents:
+        place = _place(values, key)
+        if place is None or (isinstance(values, dict) and key not in values):
+            problems.append(_unknown(values, path, key))
+            return
+        values = values[place]
+    place = _place(values, last)
+    if place is None:
+        problems.append(_unknown(values, path, last))
     else:
-        valid = []
-    problems.append(
-        f"Unknown setting {path!r}: there is no {key!r}. "
-        f"Valid here: {', '.join(valid) or 'nothing'}."
+        values[place] = value
+
+
+def _place(values, key):
+    """What stands for a key in a dict or list; `None` for nothing."""
+    if isinstance(values, list):
+        return _index(values, key)
+    return key if isinstance(values, dict) else None
+
+
+def _unknown(values, path, key):
+    valid = ", ".join(_parts(values) or ["nothing"])
+    return (
+        f"Unknown setting {path!r}: there is no {key!r}. Valid here: {valid}."
     )
-    return None
 
 
 def _index(entries, key):
@@ -194,8 +164,8 @@ def _convert_dataclass(kind, value, path, problems):
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     prefix = f"{path}." if path else ""
-    unknown = sorted(set(value) - set(fields))
-    for name in unknown:
+    known_problems = len(problems)
+    for name in sorted(set(value) - set(fields)):
         problems.append(
             f"Unknown setting {prefix + name!r}. Valid here: "
             f"{', '.join(fields)}."
@@ -209,12 +179,10 @@ def _convert_dataclass(kind, value, path, problems):
     ]
     for name in missing:
         problems.append(f"Setting {prefix + name!r} is missing.")
-    if unknown or missing:
-        return None
-    known_problems = len(problems)
     converted = {
         name: _convert(hints[name], entry, prefix + name, problems)
         for name, entry in value.items()
+        if name in fields
     }
     if len(problems) > known_problems:
         return None

@@ -67,8 +67,8 @@ def test_override_reports_all_problems_together():
     assert "Wrong type for 'parts.0.size'. Expected int. Received: 'x'" in (
         message
     )
-    assert "there is no 'plaice'" in message
-    assert "layers, pairs, parts, place" in message
+    assert "Unknown setting 'plaice'. Valid here: " in message
+    assert "parts, place, pairs, layers" in message
     assert "Expected dotted.field=value. Received: 'layers'" in message
 
 

@@ -15,6 +15,7 @@ from kdkit.cli.step_checks import given_models
 from kdkit.cli.text_steps import made
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
+from kdkit.reporting.language_models import TEXT_METRICS
 from kdkit.training import pretrain
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
@@ -22,8 +23,6 @@ from kdkit.training.text_examination import TextSteps
 from kdkit.training.text_examination import examine_first
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
-# Perplexity over words is the one that is comparable across vocabularies.
-METRICS = ("word_perplexity", "perplexity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +90,7 @@ def run_text_ablation(options) -> None:
             best_metrics(_run(arm, seed, of_seed, options, findings))
             for seed, of_seed in chains.items()
         ]
-        metric = next(name for name in METRICS if name in found[0])
+        metric = next(name for name in TEXT_METRICS if name in found[0])
         values = [metrics[metric] for metrics in found]
         rows.append(row_of_arm(arm, values, options.model))
     show_arms(options, ablation, {"model": options.model}, metric, rows)

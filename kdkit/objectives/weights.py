@@ -122,9 +122,9 @@ def pair_weights(tap, attention, weights, key_padding_mask):
 
 def _of_rows(weights, num_rows):
     """Weights of questions as those of their options, which are as many."""
-    num_weights = ops.shape(weights)[0]
-    shape = (num_weights, num_rows // num_weights)
-    return ops.reshape(ops.broadcast_to(weights[:, None], shape), (num_rows,))
+    # A replica may have no rows at all.
+    questions = ops.arange(num_rows) * ops.shape(weights)[0]
+    return ops.take(weights, questions // ops.maximum(num_rows, 1))
 
 
 def _of_positions(weights, batch_size, length):

@@ -15,7 +15,7 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.tables import metric_names
 
 # Perplexity over words is the one that is comparable across vocabularies.
-_PREFERRED = "word_perplexity"
+TEXT_METRICS = ("word_perplexity", "perplexity")
 
 
 def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
@@ -46,7 +46,7 @@ def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
     for group in groups:
         first = group[0]
         names = metric_names(first)
-        metric = _PREFERRED if _PREFERRED in names else names[0]
+        metric = next((one for one in TEXT_METRICS if one in names), names[0])
         count = model_description(first, first.trained_arm).get("parameters")
         cells = [
             run_name(first),

@@ -26,6 +26,18 @@ def quick_runs():
         yield
 
 
+@pytest.fixture
+def text_files(tmp_path, monkeypatch):
+    """The working directory: general.txt, task.txt and held_out.txt in it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("general", "task", "held_out"):
+        lines = (
+            f"black monday {day} hit the {name} exchange" for day in range(20)
+        )
+        (tmp_path / f"{name}.txt").write_text("\n".join([*lines, ""]))
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def smoke_settings():
     settings = smoke.distillation(RECIPES["tinybert"])

@@ -12,18 +12,6 @@ from kdkit.cli.main import main
 from kdkit.settings import to_dict
 from kdkit.training.saving import without_free
 
-LINES = [f"black monday {day} hit the new york exchange" for day in range(20)]
-TEXT = "".join(f"{line}\n" for line in LINES)
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("general", "task", "held_out"):
-        text = TEXT.replace("new york", name)
-        (tmp_path / f"{name}.txt").write_text(text)
-    return tmp_path
-
 
 @pytest.fixture
 def runs(monkeypatch):
@@ -54,19 +42,20 @@ ALL = (
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved(text_files):
     """A decoder with a tokenizer of its own."""
 
-    def save(name, text=TEXT):
+    def save(name, text=None):
+        text = text or (text_files / "general.txt").read_text()
         tokenizer = models.train_byte_pairs([text], 262)
         model = decoder(1, vocabulary_size=262)
-        models.save_language_model(model, tokenizer, tmp_path / name, 12)
-        return tmp_path / name
+        models.save_language_model(model, tokenizer, text_files / name, 12)
+        return text_files / name
 
     return save
 
 
-def test_four_runs_follow_each_other(files, runs):
+def test_four_runs_follow_each_other(text_files, runs):
     assert distill(*ALL, "--one-document") == 0
     places = [place.relative_to(place.parents[0]) for place, _ in runs]
     assert list(map(str, places)) == [
@@ -93,7 +82,7 @@ def test_four_runs_follow_each_other(files, runs):
     assert not teacher.stages[0].objectives
 
 
-def test_settings_are_of_the_step_that_they_name(files, runs):
+def test_settings_are_of_the_step_that_they_name(text_files, runs):
     sets = {
         "stages.0.epochs": 7,
         "general.stages.0.epochs": 2,
@@ -119,7 +108,7 @@ def test_settings_are_of_the_step_that_they_name(files, runs):
     assert not any(s.jit_compile for _, s in runs)
 
 
-def test_a_checkpoint_stands_for_a_step(files, runs, saved):
+def test_a_checkpoint_stands_for_a_step(text_files, runs, saved):
     pretrained, teacher = saved("pretrained"), saved("teacher")
     arguments = ["--task-text", "task.txt", "--set"]
     arguments += ["corpus.sequence_length=12"]
@@ -141,7 +130,7 @@ def test_a_checkpoint_stands_for_a_step(files, runs, saved):
     ]  # fmt: skip
 
 
-def test_a_tokenizer_is_the_first_teachers(files, runs, saved):
+def test_a_tokenizer_is_the_first_teachers(text_files, runs, saved):
     place = saved("pretrained")
     words = [*ALL[:2], *ALL[4:], "--tokenizer", place]
     assert distill(*words) == 0
@@ -151,23 +140,27 @@ def test_a_tokenizer_is_the_first_teachers(files, runs, saved):
 
 
 def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
-    files, runs, saved, capsys
+    text_files, runs, saved, capsys
 ):
-    pieces = models.train_sentence_pieces([TEXT], 290)
+    text = (text_files / "general.txt").read_text()
+    pieces = models.train_sentence_pieces([text], 290)
     models.save_tokenizer(
-        models.TokenizerPair(pieces, pieces), files / "two" / "tokenizer"
+        models.TokenizerPair(pieces, pieces), text_files / "two" / "tokenizer"
     )
     words = [*ALL[:2], *ALL[4:], "--tokenizer"]
     for place, said in (
         ("nowhere", "nowhere is not a directory"),
-        (files / "two", "GPT-2 does not read the tokens of a TokenizerPair"),
+        (
+            text_files / "two",
+            "GPT-2 does not read the tokens of a TokenizerPair",
+        ),
     ):
         assert distill(*words, place) == 2
         assert said in capsys.readouterr().err
     words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
     for place, said in (
         (saved("decoder"), "reads the tokens of a MassTokenizer"),
-        (files / "two", "The words of a hidden span stand on both sides"),
+        (text_files / "two", "The words of a hidden span stand on both sides"),
     ):
         assert distill(*words, place) == 2
         assert said in capsys.readouterr().err
@@ -175,7 +168,7 @@ def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
 
 
 def test_models_of_other_tokens_are_told_before_anything_is_run(
-    files, runs, saved, capsys
+    text_files, runs, saved, capsys
 ):
     teacher = saved("teacher")
     other = saved("other", "zzyzx " * 50 + "\n")
@@ -206,14 +199,14 @@ def test_models_of_other_tokens_are_told_before_anything_is_run(
     ],
 )
 def test_mistakes_are_told_before_anything_is_run(
-    arguments, said, files, runs, capsys
+    arguments, said, text_files, runs, capsys
 ):
     assert distill(*arguments) == 2
     assert said in capsys.readouterr().err
     assert not runs
 
 
-def test_recipes_and_options_of_encoders_are_refused(files, runs, capsys):
+def test_recipes_and_options_of_encoders_are_refused(text_files, runs, capsys):
     words = ["distill", "pkd", "--model", "gpt2", "--run-dir", "run"]
     assert main(words) == 2
     assert "is for encoders" in capsys.readouterr().err
@@ -229,7 +222,7 @@ TRANSLATE = (
 )  # fmt: skip
 
 
-def test_an_encoder_decoder_learns_sentences_and_then_pairs(files, runs):
+def test_an_encoder_decoder_learns_sentences_and_then_pairs(text_files, runs):
     held_out = ["--task-held-out", "held_out.txt", "task.txt"]
     assert distill(*TRANSLATE, *held_out) == 0
     pretrained, teacher, general, student = (settings for _, settings in runs)
@@ -266,14 +259,14 @@ def test_an_encoder_decoder_learns_sentences_and_then_pairs(files, runs):
     ],
 )
 def test_mistakes_about_pairs_are_told_before_anything_is_run(
-    arguments, said, files, runs, capsys
+    arguments, said, text_files, runs, capsys
 ):
     assert distill(*arguments) == 2
     assert said in capsys.readouterr().err
     assert not runs
 
 
-def test_a_language_may_have_several_files(files, runs):
+def test_a_language_may_have_several_files(text_files, runs):
     words = [*TRANSLATE[:7], "general.txt", "task.txt", "held_out.txt"]
     words += ["--languages", "en", "de", "de", *TRANSLATE[-3:]]
     assert distill(*words) == 0
@@ -282,18 +275,20 @@ def test_a_language_may_have_several_files(files, runs):
     assert teacher.corpus.languages == ("en", "de")
 
 
-def test_the_file_of_the_last_step_alone_makes_all_of_them_again(files, runs):
+def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
+    text_files, runs
+):
     assert distill(*ALL, "--set", "general.seed=7") == 0
     first = dict(runs)
     last = first[pathlib.Path("run")]
-    (files / "config.json").write_text(json.dumps(to_dict(last)))
+    (text_files / "config.json").write_text(json.dumps(to_dict(last)))
     runs.clear()
     assert main(["distill", "--config", "config.json", "--run-dir", "new"]) == 0
     again = dict(runs)
     assert [place.name for place in again] == [
         "pretrained_run", "teacher_run", "general_run", "new"
     ]  # fmt: skip
-    old, new = (str(files / name) for name in ("run", "new"))
+    old, new = (str(text_files / name) for name in ("run", "new"))
     for (_, before), (_, after) in zip(
         first.items(), again.items(), strict=True
     ):
@@ -303,9 +298,9 @@ def test_the_file_of_the_last_step_alone_makes_all_of_them_again(files, runs):
         assert without_free(moved) == without_free(to_dict(after))
 
 
-def test_a_file_of_settings_overrules_options(files, runs, capsys):
+def test_a_file_of_settings_overrules_options(text_files, runs, capsys):
     assert distill(*ALL) == 0
-    config = files / "config.json"
+    config = text_files / "config.json"
     config.write_text(json.dumps(to_dict(runs[-1][1])))
     assert distill("--config", config, "--corpus", "general.txt") == 2
     assert "--corpus cannot stand beside --config" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import h5py
 import keras_hub
 import numpy as np
 import pytest
-import tensorflow as tf
 from helpers import DEV_ROWS
 from helpers import stopped_after_save
 
@@ -34,9 +33,9 @@ def read_events(run, kind=None):
 def read_values(folder):
     """TensorBoard's points below a folder, by part, tag and step."""
     return {
-        (part, *place): tf.compat.v1.Event.FromString(record).summary.value[0]
+        (part, *place): event.summary.value[0]
         for part in ("train", "validation")
-        for place, record in read_points(folder / part).items()
+        for place, event in read_points(folder / part).items()
     }
 
 

@@ -9,8 +9,6 @@ from kdkit.cli import ablating_text
 from kdkit.cli.main import main
 from kdkit.training.run_directory import RunDirectory
 
-LINES = [f"black monday {day} hit the new york exchange" for day in range(20)]
-TEXT = "".join(f"{line}\n" for line in LINES)
 TEXT_OF = {
     "gpt2": [
         *("--decoder", "gpt2_medium_en", "--corpus", "general.txt"),
@@ -34,12 +32,8 @@ EXPECTED = {
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
+def runs(text_files, monkeypatch):
     """Settings by place; a run that is noted and not run."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("general", "task", "held_out"):
-        text = TEXT.replace("new york", name)
-        (tmp_path / f"{name}.txt").write_text(text)
     found = {}
 
     def note(settings, place, findings):
