@@ -45,9 +45,9 @@ class Chain:
 def run_text_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table.
 
-    The teachers are made once, in DIR/pretrained_run and DIR/teacher_run, and
-    what an arm's student learns from general text in DIR/general_kd/seed_N or
-    DIR/general_labels/seed_N.
+    The teachers are made once, in DIR/pretrained_run and, where an arm learns
+    from it, DIR/teacher_run, and what an arm's student learns from general
+    text in DIR/general_kd/seed_N or DIR/general_labels/seed_N.
 
     Args:
         options: the parsed options of `kdkit ablate` with `--model`.
@@ -81,7 +81,12 @@ def run_text_ablation(options) -> None:
         TextSteps(first, given_models(options), pathlib.Path(options.run_dir)),
         options.force,
     )
-    for name in ("pretrained", "teacher"):
+    teaches_task = any(
+        of_seed.student.teacher is not None
+        for _, chains in arms
+        for of_seed in chains.values()
+    )
+    for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
         if name in first:
             pretrain(first[name], made(options.run_dir, name), findings)
     rows = []

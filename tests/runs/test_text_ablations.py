@@ -104,13 +104,17 @@ def test_arms_share_their_teachers_and_what_is_pretrained(
     assert papers["full"] == {"gpt2": 18.8, "mass": 32.2}[family]
 
 
-def test_some_arms_run_only_what_they_need(runs, tmp_path):
-    assert ablate("gpt2", "--arms", "no_kd", "no_pretraining") == 0
+@pytest.mark.parametrize(
+    ("arms", "made"),
+    [
+        (["no_kd", "no_pretraining"], {"teacher_run", "general_labels"}),
+        (["no_kd_in_fine_tuning"], {"general_kd"}),
+    ],
+)
+def test_some_arms_run_only_what_they_need(arms, made, runs, tmp_path):
+    assert ablate("gpt2", "--arms", *arms) == 0
     names = {place.relative_to(tmp_path / "arms").parts[0] for place in runs}
-    assert names == {
-        "pretrained_run", "teacher_run",
-        "general_labels", "no_kd", "no_pretraining",
-    }  # fmt: skip
+    assert names == {"pretrained_run", *made, *arms}
 
 
 @pytest.mark.parametrize(
