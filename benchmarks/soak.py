@@ -11,8 +11,8 @@ traced. Of each stage, what the first fifth of its epochs had is compared with
 what the last fifth has, by medians.
 
 The last line is a JSON object. The exit status is 1 where memory grew by more
-than the goal for 10,000 steps, files were left open, or a step was traced
-again.
+than the goal for 10,000 steps, files were left open, a step was traced again,
+or fewer steps were seen than were asked for.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from kdkit.recipes import smoke
 from kdkit.training import CacheSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
+from kdkit.training.loops import KerasLoop
 
 STEPS = 20_000
 STEPS_PER_EPOCH, BATCH_SIZE = 100, 8
@@ -47,9 +48,9 @@ def main():
     options = parser.parse_args()
     kdkit.keep_freed_memory()  # as the command line does
     seen, traces = [], {"train_step": 0, "test_step": 0}
-    watch(seen, traces)
     with tempfile.TemporaryDirectory() as folder:
         train_teacher(smoke.TEACHER, f"{folder}/teacher")
+        watch(seen, traces)
         distill(settings(options.steps, folder), f"{folder}/run")
     stages = {}
     for name in dict.fromkeys(entry["stage"] for entry in seen):
@@ -67,7 +68,8 @@ def main():
         )
     )
     return int(
-        any(
+        len(seen) * STEPS_PER_EPOCH < options.steps
+        or any(
             stage["megabytes_per_10000_steps"] > GOAL
             or stage["files"][1] > stage["files"][0]
             or stage["traced_again"]
@@ -96,7 +98,7 @@ def settings(steps, folder):
 
 
 def watch(seen, traces):
-    """Notes what the process has after each epoch of a `Distiller`.
+    """Notes what the process has after each epoch of a stage.
 
     Args:
         seen: list, which gets a dict for each epoch.
@@ -104,9 +106,9 @@ def watch(seen, traces):
     """
     for name in traces:
         count_calls(name, traces)
-    fit = kdkit.Distiller.fit
+    fit = KerasLoop.fit
 
-    def watched(self, *arguments, callbacks=(), **named):
+    def watched(self, *arguments, callbacks, **named):
         stage = f"stage {len({entry['stage'] for entry in seen}) + 1}"
         note = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: seen.append(
@@ -115,7 +117,7 @@ def watch(seen, traces):
         )
         return fit(self, *arguments, callbacks=[*callbacks, note], **named)
 
-    kdkit.Distiller.fit = watched
+    KerasLoop.fit = watched
 
 
 def count_calls(name, traces):

@@ -109,7 +109,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
                         _sides(settings.corpus),
                     )
                 else:
-                    models.save_encoder(loaded.model, loaded.tokenizer, partial)
+                    models.save_encoder(model, loaded.tokenizer, partial)
         finish(run, {name: best})
 
 

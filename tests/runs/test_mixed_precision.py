@@ -75,7 +75,8 @@ def test_losses_are_near_those_in_float32(run, finished_run):
     assert first == pytest.approx(expected, rel=0.3)
 
 
-def test_pretraining_in_mixed_precision_leaves_float32(tmp_path):
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
     (stage,) = smoke.PRETRAINING.stages
     settings = override(
         dataclasses.replace(
@@ -85,9 +86,36 @@ def test_pretraining_in_mixed_precision_leaves_float32(tmp_path):
         ),
         ["corpus.max_texts=200"],
     )
-    pretrain(settings, tmp_path / "run")
-    loaded = models.load_masked_lm(tmp_path / "run")
+    path = tmp_path_factory.mktemp("pretrained") / "run"
+    pretrain(settings, path)
+    return path
+
+
+def test_pretraining_in_mixed_precision_leaves_float32(pretrained):
+    loaded = models.load_masked_lm(pretrained)
     assert loaded.model.dtype_policy.name == "float32"
+
+
+def test_general_distillation_keeps_what_it_trained(pretrained, tmp_path):
+    (stage,) = RECIPES["tinybert"].stages_on_text()
+    settings = override(
+        dataclasses.replace(
+            smoke.PRETRAINING,
+            teacher=str(pretrained),
+            stages=(dataclasses.replace(stage, epochs=1, batch_size=64),),
+            dtype_policy="mixed_bfloat16",
+        ),
+        ["corpus.max_texts=200"],
+    )
+    path = tmp_path / "run"
+    pretrain(settings, path)
+    encoder, _ = models.load_encoder(path)
+    assert encoder.dtype_policy.name == "float32"
+    kept = encoder.get_weights()
+    (final,) = path.glob(f"checkpoints/encoder/{stage.name}/final*")
+    encoder.load_weights(final)
+    for found, expected in zip(kept, encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["sequence", "tokens", "multiple_choice"])
