@@ -67,6 +67,11 @@ HOSTILE = {
     "a billion words": {
         "config": {"vocabulary_size": 10**9, "hidden_dim": 1024}
     },
+    "layers that no memory holds": {
+        "config": {
+            "num_layers": 1000, "hidden_dim": 8000, "intermediate_dim": 8000
+        }
+    },
     "an endless width": {"config": {"hidden_dim": 10**12}},
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+from kdkit.files import locked
 from kdkit.files import rename
 from kdkit.files import write_text
 from kdkit.files import writing
@@ -105,6 +106,19 @@ def _write(writer, lines, output, made_from):
 
     What was written before a stop is kept, where it was made from the same.
     """
+    busy = (
+        f"Another process writes {output}. Wait for it, or name another "
+        "--output."
+    )
+    lock = output.with_name(f".{output.name}.lock")
+    with locked(lock, busy):
+        _check_is_new(output)  # another may just have finished it
+        _write_locked(writer, lines, output, made_from)
+        lock.unlink()
+
+
+def _write_locked(writer, lines, output, made_from):
+    """Writes the lines while no other process does."""
     partial = output.with_name(f"{output.name}.partial")
     note = output.with_name(f"{output.name}.partial.json")
     written = _written_before(partial, note, made_from)
@@ -153,6 +167,11 @@ def _text(lines):
     return "".join(f"{line}\n" for line in lines)
 
 
+def _check_is_new(output):
+    if output.exists():
+        raise UsageError(f"{output} is there already. Name another --output.")
+
+
 def _read(options):
     """The lines to write of, once it is sure that what is written has a place.
 
@@ -165,8 +184,7 @@ def _read(options):
             "--prompt and --input are both what is read. Leave one of them out."
         )
     output = pathlib.Path(options.output)
-    if output.exists():
-        raise UsageError(f"{output} is there already. Name another --output.")
+    _check_is_new(output)
     path = pathlib.Path(options.input)
     lines = []
     for number, line in numbered_lines(path):

@@ -53,6 +53,7 @@ OF_ARCHIVES = (
     EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
+GROUPS = ("num_groups", "num_hidden_groups")  # of layers that share weights
 
 
 def check_directory(path: pathlib.Path) -> None:
@@ -273,6 +274,17 @@ def _of_sizes(entry, num_bytes):
             )
     if width > num_bytes + SLACK:
         yield f"a width of {width}"
+    inner = numbers.get("intermediate_dim", numbers.get("intermediate_size", 0))
     for name in DEPTHS:
-        if numbers.get(name, 0) > MAX_LAYERS:
-            yield f"{name} {numbers[name]}, above {MAX_LAYERS}"
+        depth = numbers.get(name, 0)
+        if depth > MAX_LAYERS:
+            yield f"{name} {depth}, above {MAX_LAYERS}"
+        depth = min(
+            [depth, *(numbers[one] for one in GROUPS if one in numbers)]
+        )
+        # Queries, keys, values, what attention puts out, and two of the MLP.
+        if depth * width * (4 * width + 2 * inner) > num_bytes + SLACK:
+            yield (
+                f"{depth} layers of width {width} and {inner}, more numbers "
+                f"than its {num_bytes} bytes of weights hold"
+            )

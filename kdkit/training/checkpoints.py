@@ -1,11 +1,13 @@
 """Checkpoints of a stage: where it stands, its best and its last weights."""
 
 import dataclasses
+import math
 import pathlib
 
 import keras
 
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import flush
 from kdkit.files import rename
@@ -139,15 +141,15 @@ class StageCheckpoints:
         """
         before = self.state.newest
         sign = 1 if larger_is_better else -1
-        # NaN (an undefined correlation, say) never counts as better.
         is_best = before.best_value is None or (
             sign * value > sign * before.best_value
         )
-        position = Position(
-            epoch,
-            best_epoch=epoch if is_best else before.best_epoch,
-            best_value=value if is_best else before.best_value,
-        )
+        best = before.best_epoch, before.best_value
+        if is_best:
+            # What is not a number (an undefined correlation, say) is no best
+            # value: the next epoch is the better one, whatever it has.
+            best = epoch, value if math.isfinite(value) else None
+        position = Position(epoch, best_epoch=best[0], best_value=best[1])
         digests = {}
         if is_best:
             digests |= self._save(_weights_only(student), f"best-{epoch}")
@@ -298,13 +300,17 @@ class StageCheckpoints:
 
 
 def _read_state(file):
-    """Reads `state.json`, also of a run begun before positions were kept."""
-    values = read_json(file, "the state of a stage")
-    if "epoch" in values:
-        is_finished = values.pop("is_finished")
-        kept = (Position(**values),) if values["epoch"] else ()
-        return StageState(kept, is_finished=is_finished)
+    values = read_json(file, "the state of a stage", _of_state)
     return from_dict(StageState, values)
+
+
+def _of_state(values):
+    """What is wrong with the state of a stage, or `None`."""
+    try:
+        from_dict(StageState, values)
+    except UsageError as error:
+        return str(error).removesuffix(".")
+    return None
 
 
 def _weights_only(model):

@@ -24,6 +24,22 @@ from kdkit.training.transfer_settings import UnlabeledSettings
 PRETRAINED = "pretrained"
 
 
+def _check_run(settings, *arms):
+    """Checks what settings of all runs have, and the stages of each arm."""
+    check_policy(settings.dtype_policy)
+    check_jit_compile(settings.jit_compile)
+    check_strategy(settings)
+    check_parts(settings)
+    Saving.of(settings)
+    for stages in arms:
+        names = [stage.name for stage in stages]
+        if len(set(names)) < len(names):
+            raise UsageError(
+                "Stages keep their checkpoints by their names, so each needs "
+                f"one of its own. Received: {names}."
+            )
+
+
 @dataclasses.dataclass(frozen=True)
 class TeacherSettings:
     """A run of `kdkit train-teacher`.
@@ -59,11 +75,7 @@ class TeacherSettings:
     verb: str = "train-teacher"
 
     def __post_init__(self):
-        check_policy(self.dtype_policy)
-        check_jit_compile(self.jit_compile)
-        check_strategy(self)
-        check_parts(self)
-        Saving.of(self)
+        _check_run(self, self.stages)
         if any(stage.objectives for stage in self.stages):
             raise UsageError("A teacher's stages take no objectives.")
 
@@ -126,11 +138,7 @@ class PretrainSettings:
     verb: str = "pretrain"
 
     def __post_init__(self):
-        check_policy(self.dtype_policy)
-        check_jit_compile(self.jit_compile)
-        check_strategy(self)
-        check_parts(self)
-        Saving.of(self)
+        _check_run(self, self.stages)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -272,11 +280,7 @@ class DistillSettings:
     verb: str = "distill"
 
     def __post_init__(self):
-        check_policy(self.dtype_policy)
-        check_jit_compile(self.jit_compile)
-        check_strategy(self)
-        check_parts(self)
-        Saving.of(self)
+        _check_run(self, *self.arms.values())
         on_corpus = [
             stage
             for stages in self.arms.values()

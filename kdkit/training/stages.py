@@ -1,6 +1,7 @@
 """Stages: what a recipe is made of, as data."""
 
 import dataclasses
+import re
 
 import keras
 
@@ -14,6 +15,8 @@ from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
 DATA = ("task", "corpus")
+# Of folders, of tags in TensorBoard and of `--set stages.NAME.field=value`.
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 LOSSES = {
     "attention_mse": losses.AttentionMSE,
     "embedding_mse": losses.EmbeddingMSE,
@@ -170,6 +173,11 @@ class Stage:
             )
             if not getattr(self, name) > 0
         ]
+        if not NAME.fullmatch(self.name):
+            problems.append(
+                "name must be letters, digits, _ and -, with a letter first, "
+                f"received {self.name!r}"
+            )
         if self.batch_size % max(self.gradient_accumulation_steps, 1):
             problems.append(
                 "gradient_accumulation_steps must divide batch_size, received "

@@ -1,6 +1,7 @@
 """Checkpoints of a stage: what is kept, what is in it, damaged ones."""
 
 import json
+import math
 
 import h5py
 import keras
@@ -10,6 +11,7 @@ from helpers import bert
 from helpers import distiller
 
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.training.checkpoints import Position
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.running_state import RunningState
@@ -105,15 +107,25 @@ def test_final_weights_are_checked_too(model, tmp_path):
         StageCheckpoints(tmp_path).restore_final(model)
 
 
-def test_a_stage_of_an_earlier_version_goes_on(model, tmp_path):
-    StageCheckpoints(tmp_path).save_epoch(model, model, 2, 0.5)
-    state = {
-        "epoch": 2, "best_epoch": 2, "best_value": 0.5, "is_finished": False
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    "state",
+    [{"epoch": 1}, {"kept": [{"best_value": float("nan")}]}, {"kept": 1}],
+)
+def test_a_state_that_is_none_is_named(state, tmp_path):
     (tmp_path / "state.json").write_text(json.dumps(state))
-    opened = StageCheckpoints(tmp_path)
-    assert opened.begin() == Position(2, best_epoch=2, best_value=0.5)
-    assert opened.restore(model) is None
+    with pytest.raises(UsageError, match=r"state\.json is damaged"):
+        StageCheckpoints(tmp_path)
+
+
+def test_an_undefined_metric_is_the_best_only_of_its_kind(model, tmp_path):
+    values = [math.nan, math.nan, 0.1, math.nan, 0.2]
+    checkpoints = StageCheckpoints(tmp_path)
+    best = []
+    for epoch, value in enumerate(values, 1):
+        checkpoints.save_epoch(model, model, epoch, value)
+        assert StageCheckpoints(tmp_path).state == checkpoints.state
+        best.append(checkpoints.state.newest.best_epoch)
+    assert best == [1, 2, 3, 3, 5]
 
 
 def test_a_step_of_a_distiller_holds_nothing_of_its_teacher(tmp_path):

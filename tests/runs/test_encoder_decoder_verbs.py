@@ -15,6 +15,7 @@ from kdkit.cli import writing_texts
 from kdkit.cli.main import main
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
+from kdkit.files import locked
 from kdkit.models import load_language_model
 from kdkit.recipes import pretraining
 from kdkit.tasks import generation_metrics
@@ -172,6 +173,9 @@ def test_writing_goes_on_where_it_was_stopped(
     capsys.readouterr()
     assert write(output, "--max-tokens", "8") == 2
     assert "was begun with another" in capsys.readouterr().err
+    with locked(tmp_path / ".stopped.de.lock"):
+        assert write(output) == 2
+    assert "Another process writes" in capsys.readouterr().err
     assert write(output) == 0
     assert "Going on after 3 texts." in capsys.readouterr().out
     assert output.read_text() == (tmp_path / "whole.de").read_text()

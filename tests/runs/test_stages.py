@@ -1,5 +1,7 @@
 """Stages and schedules as data."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ from kinds import write_polyphone
 
 from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
 from kdkit.tasks import TASKS
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
@@ -32,6 +36,30 @@ def test_schedule_survives_its_config():
     schedule = LinearWarmupDecay(1.0, num_steps=4)
     copy = LinearWarmupDecay.from_config(schedule.get_config())
     assert float(copy(2)) == float(schedule(2))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../outside", "/home/me/teacher", "", ".", "1", "a.b", "ä", "a\n"],
+)
+def test_a_stage_is_no_path(name):
+    with pytest.raises(UsageError, match="name must be letters"):
+        Stage(name, 1, 5e-5, hard_label_weight=1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (smoke.TEACHER, "stages"),
+        (smoke.PRETRAINING, "stages"),
+        (smoke.distillation(RECIPES["tinybert"]), "stages"),
+        (smoke.distillation(RECIPES["tinybert"]), "control"),
+    ],
+)
+def test_stages_of_an_arm_have_names_of_their_own(settings, field):
+    stage = (getattr(settings, field) or smoke.TEACHER.stages)[0]
+    with pytest.raises(UsageError, match="each needs one of its own"):
+        dataclasses.replace(settings, **{field: (stage, stage)})
 
 
 def test_constant_stage_has_a_constant_rate():
