@@ -6,22 +6,21 @@
     KERAS_BACKEND=jax python benchmarks/gpu.py --bundle sst2.npz
 
 Needs keras, keras-hub, NumPy, sentencepiece, tokenizers and a backend, on a GPU
-or without one; where
-`KERAS_BACKEND` is not set, the first of TensorFlow, JAX and PyTorch that is
-installed. It measures, in turn and round by round, one update of TinyBERT's
-intermediate step against its floor (the teacher's forward pass and an update of
-the student alone on labels), and the same update with the teacher's outputs
-read from memory against that of the student alone. All run as Keras' `fit` and
-`predict` run them, over one batch that comes again and again. Then it trains a
-student by TinyBERT's two stages on arrays.
+or without one; where `KERAS_BACKEND` is not set, the first of TensorFlow, JAX
+and PyTorch that is installed. It measures, in turn and round by round, one
+update of TinyBERT's intermediate step against its floor (an update of the
+student on labels, with the teacher's forward pass in the same step), and the
+same update with the teacher's outputs read from memory against that of the
+student alone. All run as Keras' `fit` runs them, over one batch that comes
+again and again. Then it trains a student by TinyBERT's two stages on arrays.
 
 Without arguments rows are generated and the models tiny, so that the ratios
 show what the machinery costs and not what a GPU can do. A bundle holds the rows
 of SST-2, the teacher in half precision and the student's sizes, in one file of
 at most 60 MB for a teacher as large as MiniLM; making one needs all of kdkit.
 
-The last line is a JSON object. With a bundle the exit status is 1 where the
-ratio of the step to its floor is above the goal.
+The last line is a JSON object. With a bundle the exit status is 1 where a ratio
+is above its goal.
 """
 
 import argparse
@@ -55,7 +54,8 @@ from kdkit.taps import describe
 from kdkit.taps import select_inputs
 from kdkit.taps import tapped
 
-GOAL = 1.10
+GOALS = {"step_over_floor": 1.05, "cached_over_plain": 1.15}
+MAX_MEGABYTES = 60
 STUDENT = "tinybert_4_layer_en_uncased"
 TINY = {"family": "bert", "vocabulary_size": 64, "max_sequence_length": 32}
 TINY_TEACHER = {
@@ -123,10 +123,12 @@ def main():
         "sequence_length": options.sequence_length,
         **steps(teacher, student_sizes, batch, options),
         "recipe": recipe(teacher, student_sizes, rows, options),
-        "goal": GOAL if options.bundle else None,
+        "goals": GOALS if options.bundle else {},
     }
     print(json.dumps(report))
-    return int(bool(options.bundle) and report["step_over_floor"] > GOAL)
+    return int(
+        any(report[name] > goal for name, goal in report["goals"].items())
+    )
 
 
 def steps(teacher, student_sizes, batch, options):
@@ -139,8 +141,8 @@ def steps(teacher, student_sizes, batch, options):
     alone = plain(build(student_sizes))
     labelled = (select_inputs(alone, x), y)
     work = {
-        "teacher forward": predicting(
-            teacher, select_inputs(teacher, x), options
+        "floor": fitting(
+            beside(teacher, build(student_sizes)), labelled, options
         ),
         "student step": fitting(alone, labelled, options),
         "distillation step": fitting(distiller, batch, options),
@@ -154,12 +156,13 @@ def steps(teacher, student_sizes, batch, options):
     }
     for name, median in medians.items():
         print(f"{name:<18} {1000 * median:9.2f} ms", flush=True)
-    floor = medians["teacher forward"] + medians["student step"]
     return {
         "median_ms": {
             name: round(1000 * median, 3) for name, median in medians.items()
         },
-        "step_over_floor": round(medians["distillation step"] / floor, 3),
+        "step_over_floor": round(
+            medians["distillation step"] / medians["floor"], 3
+        ),
         "cached_over_plain": round(
             medians["cached step"] / medians["student step"], 3
         ),
@@ -192,11 +195,14 @@ def fitting(model, batch, options):
     return lambda: model.fit(data, verbose=0, shuffle=False)
 
 
-def predicting(model, x, options):
-    model = plain(model)
-    model.compile(jit_compile=compiles())
-    data = Again((x,), options.steps)
-    return lambda: model.predict(data, verbose=0)
+def beside(teacher, student):
+    """The student, whose step has the teacher's forward pass in it."""
+    heard = teacher(select_inputs(teacher, student.input), training=False)
+    heard = keras.ops.stop_gradient(heard)
+    # So little that the student's loss is its own, but not nothing.
+    model = keras.Model(student.input, student.output + 1e-30 * heard)
+    teacher.trainable = False
+    return model
 
 
 def compiles():
@@ -338,6 +344,11 @@ def make_bundle(options):
         options.make_bundle, config=np.array(json.dumps(config)), **arrays
     )
     size = os.path.getsize(options.make_bundle) / 1e6
+    if size > MAX_MEGABYTES:
+        sys.exit(
+            f"{options.make_bundle} has {size:.0f} MB, more than "
+            f"{MAX_MEGABYTES}. Use a smaller teacher."
+        )
     print(
         json.dumps({"bundle": options.make_bundle, "megabytes": round(size, 1)})
     )
@@ -358,6 +369,11 @@ def read_bundle(options):
     rows = {}
     for split in SPLITS:
         lengths = arrays[f"{split}_lengths"].astype("int32")
+        if lengths.max() > options.sequence_length:
+            sys.exit(
+                f"{options.bundle} has rows of {lengths.max()} tokens. Use "
+                f"--sequence-length {lengths.max()} or more."
+            )
         places = np.arange(options.sequence_length) < lengths[:, np.newaxis]
         token_ids = np.zeros(places.shape, "int32")
         token_ids[places] = arrays[f"{split}_token_ids"]

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -12,12 +14,12 @@ import numpy as np
 from kdkit import data
 from kdkit import models
 from kdkit.recipes import RECIPES
+from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training import CacheSettings
 from kdkit.training import DataSettings
 from kdkit.training import DistillSettings
 from kdkit.training import ModelSettings
-from kdkit.training import distill
 from kdkit.training.making import make_model
 from kdkit.training.task_data import load_data
 
@@ -98,16 +100,22 @@ def recipe_settings(options):
 
 
 def in_kdkit(options):
-    """A run of kdkit from nothing but its inputs."""
+    """`kdkit distill` from nothing but its inputs, as a process of its own."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
+        config, run = pathlib.Path(folder, "config.json"), f"{folder}/run"
         settings = dataclasses.replace(
-            recipe_settings(options),
-            cache=CacheSettings(str(pathlib.Path(folder, "cache"))),
+            recipe_settings(options), cache=CacheSettings(f"{folder}/cache")
         )
-        distill(settings, pathlib.Path(folder, "run"))
+        config.write_text(json.dumps(to_dict(settings)))
+        subprocess.run(
+            [sys.executable, "-m", "kdkit", "distill"]
+            + ["--config", str(config), "--run-dir", run],
+            stdout=sys.stderr,
+            check=True,
+        )
         seconds = time.perf_counter() - start
-        lines = pathlib.Path(folder, "run", "metrics.jsonl").read_text()
+        lines = pathlib.Path(run, "metrics.jsonl").read_text()
     events = [json.loads(line) for line in lines.splitlines()]
     (last,) = (e for e in events if e["event"] == "run_finished")
     return {

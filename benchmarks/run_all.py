@@ -2,12 +2,14 @@
 
     python benchmarks/run_all.py
     python benchmarks/run_all.py decoding.py latency.py
+    python benchmarks/run_all.py "padding.py --data-dir glue --teacher TEACHER"
 
 Each benchmark is a script beside this one that prints one JSON object on its
-last line. Given names, only these are run; of the others the page keeps what it
-says. The exit status is 1 where a goal is missed. A script that lacks packages
-of the `benchmarks` extra says so with exit status 2; its section stays as it
-is.
+last line. Given names, with arguments of theirs or without, only these are run;
+of the others the page keeps what it says. What is written by hand below the
+numbers of a section stays there when it is measured again. The exit status is 1
+where a goal is missed. A script that lacks packages of the `benchmarks` extra
+says so with exit status 2; its section stays as it is.
 """
 
 import argparse
@@ -15,6 +17,8 @@ import json
 import os
 import pathlib
 import platform
+import re
+import shlex
 import subprocess
 import sys
 
@@ -44,33 +48,43 @@ and hour to hour; the ratios within one run are what counts.
 """
 
 
+# The command that a section was made with, and what stands below its numbers.
+COMMAND = re.compile(r"`python benchmarks/([^`]+)`")
+NUMBERS_END = "\n```\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "scripts", nargs="*", metavar="SCRIPT", help=f"of {', '.join(SCRIPTS)}"
+        "commands",
+        nargs="*",
+        metavar="SCRIPT",
+        help=f"of {', '.join(SCRIPTS)}, with arguments in one word",
     )
-    wanted = parser.parse_args().scripts or SCRIPTS
-    unknown = sorted(set(wanted) - set(SCRIPTS))
+    wanted = parser.parse_args().commands or SCRIPTS
+    unknown = sorted({script_of(command) for command in wanted} - set(SCRIPTS))
     if unknown:
         parser.error(f"no such benchmark: {', '.join(unknown)}")
     sections, failed, not_run = kept_sections(), [], []
-    for script in wanted:
-        print(f"$ python benchmarks/{script}", flush=True)
+    for command in wanted:
+        print(f"$ python benchmarks/{command}", flush=True)
+        script, *arguments = shlex.split(command)
         result = subprocess.run(
-            [sys.executable, str(HERE / script)],
+            [sys.executable, str(HERE / script), *arguments],
             stdout=subprocess.PIPE,
             text=True,
         )
         print(result.stdout, flush=True)
         if result.returncode == PACKAGES_MISSING:
-            not_run.append(script)
+            not_run.append(command)
             continue
         if result.returncode:
-            failed.append(script)
+            failed.append(command)
         try:
-            sections[script] = section(script, result.stdout)
+            found = section(command, result.stdout)
         except ValueError:  # no JSON object at the end: it crashed
             continue
+        sections[command] = found + notes(sections.get(command, ""))
         write_page(sections)
     print(f"Written: {PAGE.relative_to(HERE.parent)}")
     if not_run:
@@ -80,21 +94,32 @@ def main():
     return 1 if failed else 0
 
 
+def script_of(command):
+    return command.split(" ")[0]
+
+
 def kept_sections():
-    """What the page says of each script."""
+    """What the page says of each command."""
     if not PAGE.is_file():
         return {}
-    text = PAGE.read_text(encoding="utf-8")
-    found = {}
-    for part in text.split("\n## ")[1:]:
-        for script in SCRIPTS:
-            if f"`python benchmarks/{script}`" in part:
-                found[script] = f"## {part.rstrip()}\n"
-    return found
+    parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
+    return {
+        COMMAND.search(part).group(1): f"## {part.rstrip()}\n" for part in parts
+    }
+
+
+def notes(text):
+    """What was written by hand below the numbers of a section."""
+    return text.rpartition(NUMBERS_END)[2]
 
 
 def write_page(sections):
-    ordered = [sections[name] for name in SCRIPTS if name in sections]
+    ordered = [
+        sections[command]
+        for command in sorted(
+            sections, key=lambda one: (SCRIPTS.index(script_of(one)), one)
+        )
+    ]
     temporary = PAGE.with_suffix(".tmp")
     temporary.write_text("\n".join([HEADER, *ordered]), encoding="utf-8")
     os.replace(temporary, PAGE)
@@ -109,6 +134,9 @@ def machine():
         text=True,
         check=True,
     ).stdout.strip()
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=HERE)
+    if changed.returncode:
+        commit += " with changes"
     return (
         f"commit {commit}; {platform.machine()}, {os.cpu_count()} cores, "
         f"{processor()}; Python {platform.python_version()}"
@@ -125,15 +153,15 @@ def processor():
     return names[0].partition(":")[2].strip() if names else "unknown"
 
 
-def section(script, output):
+def section(command, output):
     """What a script measures, what it printed, and its JSON object."""
-    docstring = (HERE / script).read_text().split('"""')[1]
+    docstring = (HERE / script_of(command)).read_text().split('"""')[1]
     *table, last = output.rstrip().splitlines()
     numbers = json.dumps(json.loads(last), indent=2)
     printed = "\n".join(line.rstrip() for line in table)
     return (
         f"## {docstring.splitlines()[0].rstrip('.')}\n\n"
-        f"`python benchmarks/{script}` ({machine()})\n\n"
+        f"`python benchmarks/{command}` ({machine()})\n\n"
         f"```\n{printed}\n```\n\n"
         f"```json\n{numbers}\n```\n"
     )

@@ -10,6 +10,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Each room may import the rooms of lower floors, none on its own floor.
 FLOORS = (
+    ("__main__",),
     ("cli",),
     ("recipes",),
     ("training",),
