@@ -48,6 +48,7 @@ BENCHMARKS_REQUIRE = [
     "transformers>=5",  # its BertModel
     "onnxruntime>=1.20",  # a runtime beside LiteRT
     "tf2onnx>=1.17",  # Keras writes ONNX files with it
+    "xprof>=2.20",  # reads profiles of TensorFlow
 ]
 
 setup(

@@ -1,14 +1,18 @@
 """What the benchmarks share: rows to work on, and fair turns."""
 
+import functools
 import statistics
 import time
 
 import keras
 import numpy as np
 
+from kdkit import data
+from kdkit import models
 from kdkit.backends import tf
 from kdkit.data import EncodedExamples
 from kdkit.memory import keep_freed_memory
+from kdkit.tasks import get_task
 
 # Quantiles of the lengths of SST-2's training rows.
 SST2_LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
@@ -48,6 +52,46 @@ def rows_like_sst2(count, vocabulary_size):
         num_truncated=0,
         pad_token_id=0,
     )
+
+
+def teacher_and_rows(options, sequence_length):
+    """A teacher of SST-2 and rows of its data, or sizes and lengths of them.
+
+    Args:
+        options: parsed options, with `data_dir` and `teacher` (both or none)
+            and `rows`, the number of rows.
+        sequence_length: int. What real rows are cut to.
+    """
+    if not options.teacher:
+        teacher = models.student(MINILM, num_classes=2)
+        vocabulary_size = teacher.backbone.vocabulary_size
+        return teacher, rows_like_sst2(options.rows, vocabulary_size)
+    task = get_task("sst2")
+    loaded = models.load_classifier(options.teacher, task.num_classes)
+    examples = task.load("train", options.data_dir)
+    chosen = np.random.default_rng(0).permutation(len(examples))
+    rows = data.encode(
+        examples.take(chosen[: options.rows]), loaded.tokenizer, sequence_length
+    )
+    return loaded.model, rows
+
+
+def count_calls(kind, name, counts):
+    """Counts the calls of a step, which TensorFlow makes to trace it.
+
+    Args:
+        kind: class of the model.
+        name: string. The method, `"train_step"` or `"test_step"`.
+        counts: dict from the method to how often it was called.
+    """
+    step = getattr(kind, name)
+
+    @functools.wraps(step)
+    def counted(self, batch):
+        counts[name] += 1
+        return step(self, batch)
+
+    setattr(kind, name, counted)
 
 
 def compiled_forward(model, inputs, jit_compile=True):

@@ -22,11 +22,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import numpy as np
 import tensorflow as tf
-from measuring import MINILM
 from measuring import median_seconds
-from measuring import rows_like_sst2
+from measuring import teacher_and_rows
 
 import kdkit
 from kdkit import data
@@ -51,11 +49,7 @@ def main():
     if bool(options.data_dir) != bool(options.teacher):
         parser.error("--data-dir and --teacher go together")
     keras.utils.set_random_seed(0)
-    if options.teacher:
-        teacher, rows = real_teacher_and_rows(options)
-    else:
-        teacher = models.student(MINILM, num_classes=2)
-        rows = rows_like_sst2(options.rows, teacher.backbone.vocabulary_size)
+    teacher, rows = teacher_and_rows(options, PADDED)
     batches, steps = data.training_batches(
         rows, options.batch_size, seed=0, num_buckets=options.num_buckets
     )
@@ -92,17 +86,6 @@ def main():
         )
     )
     return 0 if ratio >= GOAL else 1
-
-
-def real_teacher_and_rows(options):
-    task = get_task("sst2")
-    loaded = models.load_classifier(options.teacher, task.num_classes)
-    examples = task.load("train", options.data_dir)
-    chosen = np.random.default_rng(0).permutation(len(examples))
-    rows = data.encode(
-        examples.take(chosen[: options.rows]), loaded.tokenizer, PADDED
-    )
-    return loaded.model, rows
 
 
 def padded(x, y):

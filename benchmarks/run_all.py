@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
 SCRIPTS = (
     "distill_step.py",
+    "profile_step.py",
     "latency.py",
     "depth.py",
     "augmentation.py",

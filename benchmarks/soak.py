@@ -17,7 +17,6 @@ or fewer steps were seen than were asked for.
 
 import argparse
 import dataclasses
-import functools
 import json
 import os
 import statistics
@@ -28,6 +27,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
+from measuring import count_calls
 
 import kdkit
 from kdkit.recipes import RECIPES
@@ -105,7 +105,7 @@ def watch(seen, traces):
         traces: dict from the name of a step to how often it was traced.
     """
     for name in traces:
-        count_calls(name, traces)
+        count_calls(kdkit.Distiller, name, traces)
     fit = KerasLoop.fit
 
     def watched(self, *arguments, callbacks, **named):
@@ -118,18 +118,6 @@ def watch(seen, traces):
         return fit(self, *arguments, callbacks=[*callbacks, note], **named)
 
     KerasLoop.fit = watched
-
-
-def count_calls(name, traces):
-    """Counts the calls of a step, which TensorFlow makes to trace it."""
-    step = getattr(kdkit.Distiller, name)
-
-    @functools.wraps(step)
-    def counted(self, batch):
-        traces[name] += 1
-        return step(self, batch)
-
-    setattr(kdkit.Distiller, name, counted)
 
 
 def measure():
