@@ -10,7 +10,7 @@ teacher=runs/sst2_teacher_1_epoch
 preset=lightpaff_bert_3_layer_en_uncased
 pretraining=(
     --set jit_compile=update --set stages.0.batch_size=16
-    --set stages.0.learning_rate=1e-3
+    --set stages.0.learning_rate=5e-4
 )
 task=(
     --task sst2 --data-dir "$data/glue" --teacher $teacher
@@ -26,7 +26,7 @@ experiments/sst2_teachers.sh "$data" "$encoder"
 # Section 6.3: what λ in pretraining does to the text held out.
 kdkit sweep lightpaff --corpus runs/data/general.txt \
     --held-out runs/data/held_out.txt \
-    --teacher runs/phrases_mlm --student $preset "${small[@]}" \
+    --teacher runs/general_mlm --student $preset "${small[@]}" \
     "${pretraining[@]}" --set corpus.max_texts=20000 \
     --set stages.0.epochs=1 --over soft_label_weight=0.0,0.4,0.7,1.0 \
     --curves runs/sst2_lambda.svg --run-dir runs/sst2_lambda
@@ -35,7 +35,7 @@ kdkit sweep lightpaff --corpus runs/data/general.txt \
 declare -A layers=([tiny]=2 [wide]=3) width=([tiny]=128 [wide]=384)
 declare -A heads=([tiny]=2 [wide]=12)
 for size in tiny wide; do
-    kdkit pretrain --recipe lightpaff --teacher runs/phrases_mlm \
+    kdkit pretrain --recipe lightpaff --teacher runs/general_mlm \
         --student $preset --set model.num_layers=${layers[$size]} \
         --set model.hidden_dim=${width[$size]} \
         --set model.num_heads=${heads[$size]} \
