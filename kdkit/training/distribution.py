@@ -10,6 +10,8 @@ from kdkit.data import WHOLE
 from kdkit.data import Shares
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.stopping import StopSignals
+from kdkit.stopping import take_sigterm_back
 from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.stages import Stage
@@ -109,7 +111,8 @@ def training_on(settings):
     """Opens what a run trains on, and tells where other processes are lost.
 
     TensorFlow's coordination service notices within about 10 seconds that a
-    process died or cannot be reached, and ends what waits for it.
+    process died or cannot be reached, and ends what waits for it. A signal that
+    came meanwhile counts more than what TensorFlow says then.
 
     Args:
         settings: settings of a run.
@@ -123,22 +126,33 @@ def training_on(settings):
     """
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
-    try:
+    if distribution.num_processes == 1:
         yield distribution
-    except LOST as error:
-        if distribution.num_processes == 1:
+        return
+    with StopSignals() as stop, stop.at_once():
+        try:
+            yield distribution
+        # A signal that is raised while TensorFlow raises is a RuntimeError.
+        except (RuntimeError, *LOST) as error:
+            stop.raise_if_requested()
+            if isinstance(error, LOST):
+                _tell_who_is_lost(error, distribution)
             raise
-        tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
-        others = [task for task in tasks if task != str(distribution.rank)]
-        if not others and isinstance(error, MAY_BE_OWN):
-            raise
-        raise RunError(
-            f"Process {distribution.rank} of {distribution.num_processes}: "
-            f"another process ({', '.join(others) or 'unknown'}) stopped or "
-            "cannot be reached. Its output says why. The same command, given "
-            "again to all of them, goes on after the last finished epoch. "
-            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
-        ) from error
+
+
+def _tell_who_is_lost(error, distribution):
+    """Raises a `RunError` unless the error may be this process's own."""
+    tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
+    others = [task for task in tasks if task != str(distribution.rank)]
+    if not others and isinstance(error, MAY_BE_OWN):
+        return
+    raise RunError(
+        f"Process {distribution.rank} of {distribution.num_processes}: "
+        f"another process ({', '.join(others) or 'unknown'}) stopped or "
+        "cannot be reached. Its output says why. The same command, given "
+        "again to all of them, goes on after the last finished epoch. "
+        f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+    ) from error
 
 
 def open_distribution(strategy: str | None) -> Distribution:
@@ -189,6 +203,8 @@ def _multi_worker():
             "kdkit.training.distribution.open_distribution first. Received: "
             f"{error}"
         ) from error
+    # TensorFlow set a handler of its own.
+    take_sigterm_back()
     total = strategy.num_replicas_in_sync
     count = total // process.size
     print(

@@ -55,6 +55,37 @@ DYING = (
     f"SeedEpochs.on_epoch_begin = die\n{MAIN}"
 )
 
+# Before their third epoch process 1 gets SIGTERM, and process 0 when it waits
+# for it.
+STOPPED = (
+    "import json, os, signal, threading, time\n"
+    "from kdkit.training.callbacks import SeedEpochs\n"
+    "def stop(self, epoch, logs=None):\n"
+    "    if epoch == 2:\n"
+    "        rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    "        threading.Timer(\n"
+    "            2 * (1 - rank), os.kill, (os.getpid(), signal.SIGTERM)\n"
+    "        ).start()\n"
+    "        time.sleep(rank)\n"
+    f"SeedEpochs.on_epoch_begin = stop\n{MAIN}"
+)
+# The same without a model.
+WAITING = (
+    "import os, signal, threading, time, types\n"
+    "from kdkit.stopping import terminable\n"
+    "from kdkit.training.distribution import training_on\n"
+    "settings = types.SimpleNamespace(strategy='multi_worker')\n"
+    "with terminable(), training_on(settings) as distribution:\n"
+    "    distribution.barrier()\n"
+    "    seconds = 1 - distribution.rank\n"
+    "    threading.Timer(\n"
+    "        seconds, os.kill, (os.getpid(), signal.SIGTERM)\n"
+    "    ).start()\n"
+    "    if distribution.is_chief:\n"
+    "        distribution.barrier()\n"
+    "    time.sleep(30)\n"
+)
+
 
 def free_ports(number):
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
@@ -86,7 +117,6 @@ def run_processes(arguments, programs):
                 text=True,
             )
         )
-    # TensorFlow keeps SIGTERM for itself.
     watch = threading.Timer(SECONDS, lambda: [one.kill() for one in started])
     watch.start()
     outputs = [process.communicate()[0] for process in started]
@@ -193,6 +223,31 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
         override(teacher_settings, ["stages.0.epochs=4"]), tmp_path / "one"
     )
     assert_same_run(run, tmp_path / "one")
+
+
+def test_sigterm_ends_processes_also_those_that_wait_for_others():
+    status, outputs = run_processes([], [WAITING] * 2)
+    assert status == [143, 143], outputs
+
+
+@pytest.mark.large
+def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
+    teacher_settings, tmp_path
+):
+    settings = override(
+        with_strategy(teacher_settings, "multi_worker"), ["stages.0.epochs=3"]
+    )
+    run = tmp_path / "run"
+    status, outputs = run_settings(
+        ["train-teacher"], settings, run, [STOPPED] * 2
+    )
+    assert status == [143, 143], outputs
+    for output in outputs:
+        assert "The same command goes on from what is saved" in output
+    assert len(read_events(run, "epoch")) == 2
+    status, outputs = run_settings(["train-teacher"], settings, run, [MAIN] * 2)
+    assert status == [0, 0], outputs
+    assert "going on after epoch 2" in outputs[0]
 
 
 @pytest.mark.parametrize(
