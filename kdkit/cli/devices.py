@@ -20,8 +20,8 @@ def prepare(options) -> None:
         return
 
     from kdkit.errors import UsageError
+    from kdkit.training.devices import use_devices
     from kdkit.training.distribution import open_distribution
-    from kdkit.training.distribution import use_devices
     from kdkit.training.run_directory import read_config
     from kdkit.training.strategies import MULTI_WORKER
 

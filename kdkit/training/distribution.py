@@ -3,17 +3,22 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import re
+
+import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data import WHOLE
 from kdkit.data import Shares
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.settings import differences
 from kdkit.stopping import StopSignals
 from kdkit.stopping import take_sigterm_back
 from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
+from kdkit.training.devices import visible_devices
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import MULTI_WORKER
 
@@ -60,16 +65,60 @@ class Distribution:
 
     def barrier(self) -> None:
         """Waits until all processes have come here."""
+        if self.num_processes > 1:
+            self._rows_of_all([0])
+
+    def check_same(self, what: str, value: dict) -> None:
+        """Refuses what differs between processes, on all of them alike.
+
+        Args:
+            what: string. What it is, for the error.
+            value: dict, as JSON has it.
+
+        Raises:
+            UsageError: with the processes and the fields that differ.
+        """
         if self.num_processes == 1:
             return
+        first, *others = map(json.loads, self._texts_of_all(json.dumps(value)))
+        found = [
+            f"  process {rank}: {line}"
+            for rank, other in enumerate(others, 1)
+            for line in differences(first, other)
+        ]
+        if found:
+            raise UsageError(
+                f"The processes of a run need the same {what}. Received "
+                "(process 0 -> another one):\n"
+                + "\n".join(found)
+                + "\nGive the same command and the same files to all of them."
+            )
+
+    def _texts_of_all(self, text):
+        """Returns a text of each process, by rank."""
+        signs = list(text.encode())
+        lengths = self._rows_of_all([len(signs)])[:, 0]
+        signs += [0] * (max(lengths) - len(signs))
+        rows = self._rows_of_all(signs)
+        return [
+            bytes(row[:length].tolist()).decode()
+            for row, length in zip(rows, lengths, strict=True)
+        ]
+
+    def _rows_of_all(self, row):
+        """Returns a row of whole numbers, below 2^24, of each process."""
+        rows = np.zeros((self.num_processes, len(row)), "float32")
+        rows[self.rank] = row
 
         @tf.function(autograph=False)
         def add():
             context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(()))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, rows)
 
         sums = self.strategy.run(add)
-        self.strategy.experimental_local_results(sums)[0].numpy()
+        local = self.strategy.experimental_local_results(sums)[0].numpy()
+        # Each replica of a process gave its row.
+        return (local / self.shares.count).astype(int)
 
     @contextlib.contextmanager
     def chief_first(self):
@@ -238,56 +287,6 @@ def _mirrored(devices):
         ),
         Shares(count=len(devices), total=len(devices)),
     )
-
-
-def visible_devices() -> list[str]:
-    """The GPUs that TensorFlow sees, or else its logical CPUs, by name."""
-    for kind in ("GPU", "CPU"):
-        found = tf.config.list_logical_devices(kind)
-        if found:
-            return [f"{kind}:{number}" for number in range(len(found))]
-    return []
-
-
-def use_devices(number: int, splits_cpu: bool = True) -> None:
-    """Makes TensorFlow see so many devices.
-
-    These are the first of the GPUs. On a machine without any the CPU becomes
-    so many logical devices, which share its cores.
-
-    Args:
-        number: int. At least 1.
-        splits_cpu: bool. Whether the CPU may become several. Defaults to
-            `True`.
-
-    Raises:
-        UsageError: if there are not as many GPUs, or TensorFlow computed
-            something already.
-    """
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus and not splits_cpu:
-        raise UsageError(
-            "Of several machines without GPUs each trains on its CPU as one "
-            f"device. Received: --devices {number}. Leave it out."
-        )
-    if number < 1 or gpus and number > len(gpus):
-        raise UsageError(
-            f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
-            f"Received: {number}."
-        )
-    try:
-        if gpus:
-            tf.config.set_visible_devices(gpus[:number], "GPU")
-        else:
-            (cpu,) = tf.config.list_physical_devices("CPU")
-            tf.config.set_logical_device_configuration(
-                cpu, [tf.config.LogicalDeviceConfiguration()] * number
-            )
-    except RuntimeError as error:
-        raise UsageError(
-            "The number of devices is set before TensorFlow computes anything. "
-            f"Received: {error}"
-        ) from error
 
 
 def _stages_in(value):

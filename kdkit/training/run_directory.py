@@ -123,11 +123,13 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
     Raises:
         UsageError: if another process has the run, the directory holds
-            something else, or a run with other settings, whose differences are
-            then named. Or on another backend of Keras than TensorFlow.
+            something else, or a run with other settings, or one of several
+            processes has others, whose differences are then named. Or on
+            another backend of Keras than TensorFlow.
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
+    distribution.check_same("settings", without_free(settings))
     if not distribution.is_chief:
         distribution.barrier()  # the chief opens it
         _check_settings(path, settings, kind)

@@ -85,6 +85,32 @@ WAITING = (
     "        distribution.barrier()\n"
     "    time.sleep(30)\n"
 )
+# Opens runs with the same of everything, with other settings, other data.
+DIFFERING = (
+    "import os, json, sys\n"
+    "from kdkit.errors import UsageError\n"
+    "from kdkit.training.distribution import open_distribution\n"
+    "from kdkit.training.inputs import check_inputs\n"
+    "from kdkit.training.run_directory import open_run\n"
+    "rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    "all = open_distribution('multi_worker')\n"
+    "stages = [{'name': 'fine_tuning', 'learning_rate': 0.1}]\n"
+    "other = [{'name': 'fine_tuning', 'learning_rate': 0.1 + rank}]\n"
+    "same = {'seed': 0, 'stages': stages}\n"
+    "for folder, settings, data in (\n"
+    "    ('same', same, {'train': 'a'}),\n"
+    "    ('settings', {'seed': rank, 'stages': other}, {'train': 'a'}),\n"
+    "    ('data', same, {'train': 'a' + rank * 'b'}),\n"
+    "):\n"
+    "    try:\n"
+    "        with open_run(\n"
+    "            f'{sys.argv[1]}/{folder}', settings, distribution=all\n"
+    "        ) as run:\n"
+    "            check_inputs(run, data, all)\n"
+    "            print('went on with', folder)\n"
+    "    except UsageError as error:\n"
+    "        print(error)\n"
+)
 
 
 def free_ports(number):
@@ -228,6 +254,19 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
 def test_sigterm_ends_processes_also_those_that_wait_for_others():
     status, outputs = run_processes([], [WAITING] * 2)
     assert status == [143, 143], outputs
+
+
+def test_processes_with_other_settings_or_data_are_refused_by_name(tmp_path):
+    status, outputs = run_processes([str(tmp_path)], [DIFFERING] * 2)
+    assert status == [0, 0], outputs
+    for output in outputs:
+        assert "went on with same" in output
+        assert "went on with settings" not in output
+        assert "process 1: seed: 0 -> 1\n" in output
+        assert "stages.fine_tuning.learning_rate: 0.1 -> 1.1\n" in output
+        assert "went on with data" not in output
+        assert 'process 1: train: "a" -> "ab"\n' in output
+    assert not (tmp_path / "settings").exists()
 
 
 @pytest.mark.large
