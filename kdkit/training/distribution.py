@@ -16,9 +16,9 @@ from kdkit.errors import UsageError
 from kdkit.settings import differences
 from kdkit.stopping import StopSignals
 from kdkit.stopping import take_sigterm_back
-from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.devices import visible_devices
+from kdkit.training.meeting import meet
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import MULTI_WORKER
 
@@ -232,9 +232,9 @@ def open_distribution(strategy: str | None) -> Distribution:
 def _multi_worker():
     """What TensorFlow takes before its first operation, once in a process."""
     process = process_of_launcher()
-    addresses = meet(process)
     # Without this number the strategy takes a CPU.
     num_gpus = len(tf.config.get_visible_devices("GPU"))
+    addresses = meet(process, f"{num_gpus} GPU" if num_gpus else "1 CPU")
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             tf.distribute.cluster_resolver.SimpleClusterResolver(

@@ -2,20 +2,18 @@
 
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from helpers import free_ports
 from helpers import read_events
 
 from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.models import load_classifier
@@ -26,7 +24,6 @@ from kdkit.settings import to_dict
 from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.cluster import Process
-from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.sweep import check_axes
 
@@ -111,14 +108,6 @@ DIFFERING = (
     "    except UsageError as error:\n"
     "        print(error)\n"
 )
-
-
-def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def run_processes(arguments, programs):
@@ -314,7 +303,7 @@ def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
         {"RANK": "zero", "WORLD_SIZE": "2", "MASTER_ADDR": "a"},
         {
             "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a",
-            "LOCAL_WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "two",
         },
         {},
     ],
@@ -339,18 +328,20 @@ def test_what_a_launcher_says_wrongly_is_refused(variables):
                 "SLURM_STEP_NODELIST": "node[08-11,14],other3",
                 "SLURM_PROCID": "2",
                 "SLURM_STEP_NUM_TASKS": "6",
+                "SLURM_STEP_TASKS_PER_NODE": "1(x6)",
                 "SLURM_JOB_ID": "40007",
             },
             Process(2, 6, ("node08", 20_007)),
         ),
         (
             {
-                "SLURM_STEP_NODELIST": "gpu-a,gpu-b",
+                "SLURM_STEP_NODELIST": "gpu-a,gpu-b,gpu-c",
                 "SLURM_PROCID": "0",
-                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_STEP_NUM_TASKS": "5",
+                "SLURM_STEP_TASKS_PER_NODE": "1,2(x2)",
                 "SLURM_JOB_ID": "1",
             },
-            Process(0, 2, ("gpu-a", 20_001)),
+            Process(0, 5, ("gpu-a", 20_001), on_machine=2),
         ),
         (
             {
@@ -358,37 +349,14 @@ def test_what_a_launcher_says_wrongly_is_refused(variables):
                 "WORLD_SIZE": "2",
                 "MASTER_ADDR": "a",
                 "MASTER_PORT": "7000",
+                "LOCAL_WORLD_SIZE": "2",
             },
-            Process(1, 2, ("a", 7001)),
+            Process(1, 2, ("a", 7001), on_machine=2),
         ),
     ],
 )
 def test_launchers_say_which_process_this_is(variables, process):
     assert process_of_launcher(variables) == process
-
-
-def test_processes_tell_each_other_where_they_are():
-    (port,) = free_ports(1)
-    found = {}
-
-    def join(rank):
-        found[rank] = meet(Process(rank, 3, ("127.0.0.1", port)), 60)
-
-    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found[0] == found[1] == found[2]
-    assert all(re.fullmatch(r"127\.0\.0\.1:\d+", one) for one in found[0])
-    assert len(set(found[0])) == 3
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_processes_that_do_not_come_are_told(rank):
-    (port,) = free_ports(1)
-    with pytest.raises(RunError, match="in time"):
-        meet(Process(rank, 2, ("127.0.0.1", port)), 0.3)
 
 
 def test_one_process_makes_the_runs_of_a_sweep():
