@@ -37,7 +37,7 @@ def use_devices(number: int, splits_cpu: bool = True) -> None:
     if number < 1 or gpus and number > len(gpus):
         raise UsageError(
             f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
-            f"Received: {number}."
+            f"Received: {number}. Choose so many with --devices."
         )
     try:
         if gpus:
