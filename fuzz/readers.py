@@ -45,6 +45,7 @@ from kdkit.settings import to_dict
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import KEY
 from kdkit.teacher_cache.shards import Shard
+from kdkit.training.reception import read_claim
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
@@ -211,6 +212,10 @@ def archive(content, folder):
     trust.check_archive(_write(folder, "model.keras", content))
 
 
+def claim(content, folder):
+    read_claim(content)
+
+
 def _json(value):
     return json.dumps(value).encode()
 
@@ -360,6 +365,10 @@ SEEDS = {
     model_config: [
         b"config.json" + PART + _json(OBJECT),
         b"model.weights.json" + PART + _json({"weight_map": {"a": "a.h5"}}),
+    ],
+    claim: [
+        _json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
+        _json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
     ],
     archive: [_zip({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})],
 }

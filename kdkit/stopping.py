@@ -28,6 +28,16 @@ def terminable():
         yield
 
 
+def take_sigterm_back() -> None:
+    """Sets Python's handler of SIGTERM again where a library put its own.
+
+    Nothing is changed outside of the main thread, where Python takes no
+    signals.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
 class StopSignals:
     """Lets what was begun be finished before SIGINT or SIGTERM stops it.
 

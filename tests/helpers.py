@@ -4,6 +4,7 @@ import contextlib
 import functools
 import itertools
 import json
+import socket
 import subprocess
 import sys
 
@@ -254,6 +255,15 @@ def run_without_kdkit(program, folder):
         text=True,
         check=True,
     ).stdout
+
+
+def free_ports(number):
+    """As many ports of this machine where nobody listens."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 def read_events(run, kind):

@@ -4,6 +4,8 @@
 def prepare(options) -> None:
     """Splits or chooses the devices that a run trains on, as its options say.
 
+    With `--config` alone they are as many as that run had.
+
     Args:
         options: the parsed options of a verb.
 
@@ -20,13 +22,20 @@ def prepare(options) -> None:
         return
 
     from kdkit.errors import UsageError
+    from kdkit.training.devices import use_devices
     from kdkit.training.distribution import open_distribution
-    from kdkit.training.distribution import use_devices
     from kdkit.training.run_directory import read_config
+    from kdkit.training.run_directory import read_replicas
+    from kdkit.training.strategies import MIRRORED
     from kdkit.training.strategies import MULTI_WORKER
 
-    if strategy is None and config is not None:
-        strategy = read_config(config).get("strategy")
+    noted = None
+    if config is not None:
+        strategy = strategy or read_config(config).get("strategy")
+        noted = read_replicas(config) if number is None else None
+    if noted is not None and strategy == MIRRORED:
+        print(f"{config} is of a run on {noted} devices, as is this one.")
+        number = noted
     if number is not None:
         if strategy is None:
             raise UsageError(
@@ -35,4 +44,9 @@ def prepare(options) -> None:
             )
         use_devices(number, splits_cpu=strategy != MULTI_WORKER)
     if strategy == MULTI_WORKER:
-        open_distribution(strategy)
+        total = open_distribution(strategy).shares.total
+        if noted not in (None, total):
+            print(
+                f"{config} is of a run with {noted} replicas, and {total} "
+                "train here. Where there is dropout, the numbers differ."
+            )

@@ -1,17 +1,12 @@
-"""The processes of a job: who they are, and how they find each other."""
+"""The processes of a job, as their launcher says who they are."""
 
-import contextlib
 import dataclasses
 import json
 import os
 import re
-import socket
-import time
 
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 
-MEETING_SECONDS = 300
 EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": '
     '"worker", "index": 0}}'
@@ -29,12 +24,15 @@ class Process:
             others.
         addresses: tuple of strings `host:port` where each of them computes, or
             `None` for what they tell the chief.
+        on_machine: int. The most processes that a machine has. Defaults to
+            `1`.
     """
 
     rank: int
     size: int
     meeting: tuple[str, int]
     addresses: tuple[str, ...] | None = None
+    on_machine: int = 1
 
 
 def process_of_launcher(variables=os.environ) -> Process:
@@ -42,9 +40,9 @@ def process_of_launcher(variables=os.environ) -> Process:
 
     These are TensorFlow's `TF_CONFIG`, or those that `srun` sets
     (`SLURM_PROCID`, `SLURM_STEP_NUM_TASKS`, `SLURM_STEP_NODELIST`,
-    `SLURM_JOB_ID`), or those of `torchrun` and of Kubernetes' PyTorchJob
-    (`RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`), whichever is there, in
-    this order.
+    `SLURM_STEP_TASKS_PER_NODE`, `SLURM_JOB_ID`), or those of `torchrun` and of
+    Kubernetes' PyTorchJob (`RANK`, `WORLD_SIZE`, `LOCAL_WORLD_SIZE`,
+    `MASTER_ADDR`, `MASTER_PORT`), whichever is there, in this order.
 
     Args:
         variables: mapping. Defaults to the environment.
@@ -76,104 +74,6 @@ def process_of_launcher(variables=os.environ) -> Process:
             f"Received: {process.rank}."
         )
     return process
-
-
-def meet(process: Process, seconds: float = MEETING_SECONDS) -> list[str]:
-    """Waits for all processes; returns the addresses where they compute.
-
-    Args:
-        process: `Process`.
-        seconds: float. How long to wait. Defaults to 300 s.
-
-    Raises:
-        RunError: with who did not come.
-    """
-    deadline = time.monotonic() + seconds
-    host, port = process.meeting
-    print(
-        f"Process {process.rank} of {process.size}: waiting up to {seconds:.0f}"
-        f" s for the others at {host}:{port}.",
-        flush=True,
-    )
-    if process.rank == 0:
-        return _gather(process, deadline)
-    return _report(process, deadline)
-
-
-def _gather(process, deadline):
-    """What the chief does: takes all addresses, then tells them to all."""
-    host, port = process.meeting
-    addresses = {0: f"{host}:{_free_port()}"}
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(socket.socket())
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            server.bind(("", port))
-        except OSError as error:
-            raise RunError(
-                f"Process 0 cannot wait at port {port}: {error.strerror}. Is "
-                "another job there? Choose another port."
-            ) from error
-        server.listen()
-        others = []
-        while len(addresses) < process.size:
-            server.settimeout(max(deadline - time.monotonic(), 0.01))
-            try:
-                connection, (peer, _) = server.accept()
-            except TimeoutError:
-                missing = sorted(set(range(process.size)) - set(addresses))
-                raise RunError(
-                    f"Not all processes came to {host}:{port} in time. "
-                    f"Missing: {', '.join(map(str, missing))} of "
-                    f"{process.size}. Were they started, with the same "
-                    "variables?"
-                ) from None
-            stack.callback(connection.close)
-            connection.settimeout(10)
-            try:
-                told = json.loads(connection.makefile().readline())
-                rank, address = int(told["rank"]), f"{peer}:{int(told['port'])}"
-            except (OSError, ValueError, TypeError, KeyError):
-                continue  # a stranger
-            if not 0 < rank < process.size:
-                continue  # of another job
-            addresses[rank] = address
-            others.append(connection)
-        found = [addresses[rank] for rank in range(process.size)]
-        found = list(process.addresses or found)
-        for connection in others:
-            connection.sendall((json.dumps(found) + "\n").encode())
-    return found
-
-
-def _report(process, deadline):
-    """What the others do: say where they are, and wait for all addresses."""
-    host, port = process.meeting
-    told = {"rank": process.rank, "port": _free_port()}
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            with socket.create_connection((host, port), max(left, 0.01)) as to:
-                to.settimeout(max(left, 0.01))
-                to.sendall((json.dumps(told) + "\n").encode())
-                line = to.makefile().readline()
-            if line:
-                return json.loads(line)
-        except OSError:
-            pass
-        if left <= 0:
-            raise RunError(
-                f"Process {process.rank} did not meet all others at "
-                f"{host}:{port} in time. Were they started, with the same "
-                "variables?"
-            )
-        time.sleep(0.2)
-
-
-def _free_port():
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
 
 
 def _of_tf_config(text):
@@ -215,16 +115,16 @@ def _of_slurm(variables):
         _integer(variables, "SLURM_PROCID"),
         _integer(variables, "SLURM_STEP_NUM_TASKS"),
         (first[1] + (first[2] or ""), port),
+        on_machine=_most_tasks(variables.get("SLURM_STEP_TASKS_PER_NODE", "")),
     )
 
 
+def _most_tasks(text):
+    """The largest of the numbers of a text such as 2(x3),1: three times 2."""
+    return max(map(int, re.findall(r"(?:^|,)(\d+)", text)), default=1)
+
+
 def _of_torchrun(variables):
-    if _integer(variables, "LOCAL_WORLD_SIZE", 1) != 1:
-        raise UsageError(
-            "A process trains on all devices of its machine. Expected one "
-            "process on each. Received: LOCAL_WORLD_SIZE="
-            f"{variables['LOCAL_WORLD_SIZE']}. Use torchrun --nproc-per-node 1."
-        )
     if not variables.get("MASTER_ADDR"):
         raise UsageError(
             "WORLD_SIZE needs MASTER_ADDR beside it, the host of process 0. "
@@ -236,6 +136,7 @@ def _of_torchrun(variables):
         _integer(variables, "RANK"),
         _integer(variables, "WORLD_SIZE"),
         (variables["MASTER_ADDR"], port),
+        on_machine=_integer(variables, "LOCAL_WORLD_SIZE", 1),
     )
 
 

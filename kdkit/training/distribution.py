@@ -3,15 +3,22 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import re
+
+import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data import WHOLE
 from kdkit.data import Shares
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.training.cluster import meet
+from kdkit.settings import differences
+from kdkit.stopping import StopSignals
+from kdkit.stopping import take_sigterm_back
 from kdkit.training.cluster import process_of_launcher
+from kdkit.training.devices import visible_devices
+from kdkit.training.meeting import meet
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import MULTI_WORKER
 
@@ -58,16 +65,60 @@ class Distribution:
 
     def barrier(self) -> None:
         """Waits until all processes have come here."""
+        if self.num_processes > 1:
+            self._rows_of_all([0])
+
+    def check_same(self, what: str, value: dict) -> None:
+        """Refuses what differs between processes, on all of them alike.
+
+        Args:
+            what: string. What it is, for the error.
+            value: dict, as JSON has it.
+
+        Raises:
+            UsageError: with the processes and the fields that differ.
+        """
         if self.num_processes == 1:
             return
+        first, *others = map(json.loads, self._texts_of_all(json.dumps(value)))
+        found = [
+            f"  process {rank}: {line}"
+            for rank, other in enumerate(others, 1)
+            for line in differences(first, other)
+        ]
+        if found:
+            raise UsageError(
+                f"The processes of a run need the same {what}. Received "
+                "(process 0 -> another one):\n"
+                + "\n".join(found)
+                + "\nGive the same command and the same files to all of them."
+            )
+
+    def _texts_of_all(self, text):
+        """Returns a text of each process, by rank."""
+        signs = list(text.encode())
+        lengths = self._rows_of_all([len(signs)])[:, 0]
+        signs += [0] * (max(lengths) - len(signs))
+        rows = self._rows_of_all(signs)
+        return [
+            bytes(row[:length].tolist()).decode()
+            for row, length in zip(rows, lengths, strict=True)
+        ]
+
+    def _rows_of_all(self, row):
+        """Returns a row of whole numbers, below 2^24, of each process."""
+        rows = np.zeros((self.num_processes, len(row)), "float32")
+        rows[self.rank] = row
 
         @tf.function(autograph=False)
         def add():
             context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.zeros(()))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, rows)
 
         sums = self.strategy.run(add)
-        self.strategy.experimental_local_results(sums)[0].numpy()
+        local = self.strategy.experimental_local_results(sums)[0].numpy()
+        # Each replica of a process gave its row.
+        return (local / self.shares.count).astype(int)
 
     @contextlib.contextmanager
     def chief_first(self):
@@ -109,7 +160,8 @@ def training_on(settings):
     """Opens what a run trains on, and tells where other processes are lost.
 
     TensorFlow's coordination service notices within about 10 seconds that a
-    process died or cannot be reached, and ends what waits for it.
+    process died or cannot be reached, and ends what waits for it. A signal that
+    came meanwhile counts more than what TensorFlow says then.
 
     Args:
         settings: settings of a run.
@@ -123,22 +175,33 @@ def training_on(settings):
     """
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
-    try:
+    if distribution.num_processes == 1:
         yield distribution
-    except LOST as error:
-        if distribution.num_processes == 1:
+        return
+    with StopSignals() as stop, stop.at_once():
+        try:
+            yield distribution
+        # A signal that is raised while TensorFlow raises is a RuntimeError.
+        except (RuntimeError, *LOST) as error:
+            stop.raise_if_requested()
+            if isinstance(error, LOST):
+                _tell_who_is_lost(error, distribution)
             raise
-        tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
-        others = [task for task in tasks if task != str(distribution.rank)]
-        if not others and isinstance(error, MAY_BE_OWN):
-            raise
-        raise RunError(
-            f"Process {distribution.rank} of {distribution.num_processes}: "
-            f"another process ({', '.join(others) or 'unknown'}) stopped or "
-            "cannot be reached. Its output says why. The same command, given "
-            "again to all of them, goes on after the last finished epoch. "
-            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
-        ) from error
+
+
+def _tell_who_is_lost(error, distribution):
+    """Raises a `RunError` unless the error may be this process's own."""
+    tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
+    others = [task for task in tasks if task != str(distribution.rank)]
+    if not others and isinstance(error, MAY_BE_OWN):
+        return
+    raise RunError(
+        f"Process {distribution.rank} of {distribution.num_processes}: "
+        f"another process ({', '.join(others) or 'unknown'}) stopped or "
+        "cannot be reached. Its output says why. The same command, given "
+        "again to all of them, goes on after the last finished epoch. "
+        f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+    ) from error
 
 
 def open_distribution(strategy: str | None) -> Distribution:
@@ -169,9 +232,9 @@ def open_distribution(strategy: str | None) -> Distribution:
 def _multi_worker():
     """What TensorFlow takes before its first operation, once in a process."""
     process = process_of_launcher()
-    addresses = meet(process)
     # Without this number the strategy takes a CPU.
     num_gpus = len(tf.config.get_visible_devices("GPU"))
+    addresses = meet(process, f"{num_gpus} GPU" if num_gpus else "1 CPU")
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -189,6 +252,8 @@ def _multi_worker():
             "kdkit.training.distribution.open_distribution first. Received: "
             f"{error}"
         ) from error
+    # TensorFlow set a handler of its own.
+    take_sigterm_back()
     total = strategy.num_replicas_in_sync
     count = total // process.size
     print(
@@ -222,56 +287,6 @@ def _mirrored(devices):
         ),
         Shares(count=len(devices), total=len(devices)),
     )
-
-
-def visible_devices() -> list[str]:
-    """The GPUs that TensorFlow sees, or else its logical CPUs, by name."""
-    for kind in ("GPU", "CPU"):
-        found = tf.config.list_logical_devices(kind)
-        if found:
-            return [f"{kind}:{number}" for number in range(len(found))]
-    return []
-
-
-def use_devices(number: int, splits_cpu: bool = True) -> None:
-    """Makes TensorFlow see so many devices.
-
-    These are the first of the GPUs. On a machine without any the CPU becomes
-    so many logical devices, which share its cores.
-
-    Args:
-        number: int. At least 1.
-        splits_cpu: bool. Whether the CPU may become several. Defaults to
-            `True`.
-
-    Raises:
-        UsageError: if there are not as many GPUs, or TensorFlow computed
-            something already.
-    """
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus and not splits_cpu:
-        raise UsageError(
-            "Of several machines without GPUs each trains on its CPU as one "
-            f"device. Received: --devices {number}. Leave it out."
-        )
-    if number < 1 or gpus and number > len(gpus):
-        raise UsageError(
-            f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
-            f"Received: {number}."
-        )
-    try:
-        if gpus:
-            tf.config.set_visible_devices(gpus[:number], "GPU")
-        else:
-            (cpu,) = tf.config.list_physical_devices("CPU")
-            tf.config.set_logical_device_configuration(
-                cpu, [tf.config.LogicalDeviceConfiguration()] * number
-            )
-    except RuntimeError as error:
-        raise UsageError(
-            "The number of devices is set before TensorFlow computes anything. "
-            f"Received: {error}"
-        ) from error
 
 
 def _stages_in(value):

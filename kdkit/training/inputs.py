@@ -10,6 +10,7 @@ import numpy as np
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.files import digest
+from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import RunDirectory
 
 
@@ -64,18 +65,26 @@ def files_digest(places: Iterable[str]) -> str | None:
     return digest(*paths)
 
 
-def check_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
+def check_inputs(
+    run: RunDirectory,
+    inputs: dict[str, str | None],
+    distribution: Distribution,
+) -> None:
     """Compares what a run is made from with what was noted, if it was.
+
+    And with what the other processes of the run have.
 
     Args:
         run: `RunDirectory`.
         inputs: dict from what it is, such as `"teacher"`, to its digest;
-            `None` for what is gone, which is not compared.
+            `None` for what is gone, which is not compared with what was noted.
+        distribution: `Distribution` of the run.
 
     Raises:
         UsageError: (a `ValueError`) if something is not what the run was begun
-            with.
+            with, or what another process has.
     """
+    distribution.check_same("data and models, by content", inputs)
     noted = run.events("inputs")
     if not noted:
         return

@@ -65,7 +65,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         ) as run,
     ):
         inputs = _inputs(settings)
-        check_inputs(run, inputs)
+        check_inputs(run, inputs, distribution)
         if says_finished(run):
             return
         keras.utils.set_random_seed(settings.seed)

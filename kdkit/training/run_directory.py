@@ -8,6 +8,7 @@ import time
 
 from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.files import append_line
 from kdkit.files import is_left_over
 from kdkit.files import locked
@@ -25,6 +26,8 @@ from kdkit.training.saving import without_free
 CONFIG = "config.json"
 EVENTS = "metrics.jsonl"
 PROVENANCE = "provenance"
+# Beside the settings, where there are several: what devices were there.
+REPLICAS = "replicas"
 
 
 class RunDirectory:
@@ -36,11 +39,13 @@ class RunDirectory:
         path: `pathlib.Path` of an existing directory.
         is_read_only: bool. Whether another process writes: nothing is written
             then. Defaults to `False`.
+        replicas: int. How many replicas of its models train. Defaults to `1`.
     """
 
-    def __init__(self, path, is_read_only=False):
+    def __init__(self, path, is_read_only=False, replicas=1):
         self.path = path
         self.is_read_only = is_read_only
+        self.replicas = replicas
 
     def write_config(self, settings: dict, provenance: dict) -> None:
         """Writes `config.json` unless it is there, from an earlier sitting.
@@ -49,8 +54,12 @@ class RunDirectory:
             settings: dict. The resolved settings of the run.
             provenance: dict. What made the run: command, commit, versions.
         """
-        if not (self.is_read_only or (self.path / CONFIG).exists()):
-            write_json(self.path / CONFIG, {**settings, PROVENANCE: provenance})
+        if self.is_read_only or (self.path / CONFIG).exists():
+            return
+        noted = {REPLICAS: self.replicas} if self.replicas > 1 else {}
+        write_json(
+            self.path / CONFIG, {**settings, **noted, PROVENANCE: provenance}
+        )
 
     def log(self, event: str, **fields) -> None:
         """Appends an event to `metrics.jsonl`, on the disk."""
@@ -123,15 +132,19 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
     Raises:
         UsageError: if another process has the run, the directory holds
-            something else, or a run with other settings, whose differences are
-            then named. Or on another backend of Keras than TensorFlow.
+            something else, or a run with other settings, or one of several
+            processes has others, whose differences are then named. For a run
+            that was begun with another number of replicas. Or on another
+            backend of Keras than TensorFlow.
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
+    distribution.check_same("settings", without_free(settings))
+    replicas = distribution.shares.total
     if not distribution.is_chief:
         distribution.barrier()  # the chief opens it
-        _check_settings(path, settings, kind)
-        yield RunDirectory(path, is_read_only=True)
+        _check_settings(path, settings, kind, replicas)
+        yield RunDirectory(path, is_read_only=True, replicas=replicas)
         distribution.barrier()  # the chief finished it
         return
     if path.exists() and not path.is_dir():
@@ -156,8 +169,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         "choose another --run-dir."
     )
     with locked(path / ".lock", busy):
-        _check_settings(path, settings, kind)
-        run = RunDirectory(path)
+        _check_settings(path, settings, kind, replicas)
+        run = RunDirectory(path, replicas=replicas)
         run.mend()
         distribution.barrier()
         yield run
@@ -171,11 +184,34 @@ def is_finished(path) -> bool:
 
 def read_config(path) -> dict:
     """Returns the settings in a run directory, or in a JSON file of them."""
+    config = _read_config_file(path)
+    config.pop(PROVENANCE, None)
+    config.pop(REPLICAS, None)
+    return config
+
+
+def read_replicas(path) -> int | None:
+    """Returns how many replicas a run has, or `None` where none are noted.
+
+    Args:
+        path: string or path of a run directory, or of its `config.json`.
+
+    Raises:
+        UsageError: if it cannot be read.
+    """
+    noted = _read_config_file(path).get(REPLICAS)
+    if noted is not None and (type(noted) is not int or noted < 2):
+        raise UsageError(
+            f"{path}: expected a number from 2 on as {REPLICAS}. Received: "
+            f"{shortened(noted)}."
+        )
+    return noted
+
+
+def _read_config_file(path):
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
-    config = read_json(file, "the settings of a run, its config.json")
-    config.pop(PROVENANCE, None)
-    return config
+    return read_json(file, "the settings of a run, its config.json")
 
 
 def write_json(path: pathlib.Path, value) -> None:
@@ -183,8 +219,8 @@ def write_json(path: pathlib.Path, value) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def _check_settings(path, settings, kind):
-    """Refuses a directory that was made with other settings."""
+def _check_settings(path, settings, kind, replicas):
+    """Refuses a directory that was made with other settings, or replicas."""
     if not (path / CONFIG).exists():
         return
     there = read_config(path)
@@ -199,4 +235,12 @@ def _check_settings(path, settings, kind):
             f"The run in {path} was made with other settings (there -> here):\n"
             f"{listed}\nGive the same settings to go on with it, or choose "
             "another --run-dir."
+        )
+    noted = read_replicas(path)
+    if noted not in (None, replicas):
+        raise UsageError(
+            f"The run in {path} was begun with {noted} replicas. Received: "
+            f"{replicas}. Give --devices {noted} to go on with it, on several "
+            f"machines as many processes and devices as make {noted}, or "
+            "choose another --run-dir."
         )

@@ -96,7 +96,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         place = start.checkpoint or start.copy_from
         if place is not None:
             inputs["model"] = model_digest(place)
-        check_inputs(run, inputs)
+        check_inputs(run, inputs, distribution)
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
@@ -189,7 +189,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         del student
         prepare_transfer(settings, task, distribution)
         inputs = inputs_of(settings, task)
-        check_inputs(run, inputs)
+        check_inputs(run, inputs, distribution)
         # Before the rows, so that what they leave is a run's.
         run.write_config(to_dict(settings), provenance())
         tokenizer = teachers[0].tokenizer

@@ -5,9 +5,12 @@ import multiprocessing
 
 import pytest
 
+from kdkit.data import Shares
 from kdkit.errors import UsageError
+from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_directory import read_config
+from kdkit.training.run_directory import read_replicas
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 
@@ -42,6 +45,33 @@ def test_other_settings_are_refused_by_name(tmp_path):
         pass
     assert "seed: 0 -> 1" in str(raised.value)
     assert "stages.fine_tuning.epochs: 3 -> 4" in str(raised.value)
+
+
+def test_a_run_goes_on_with_as_many_replicas(tmp_path):
+    path = tmp_path / "run"
+    four, two = (
+        Distribution(shares=Shares(count=number, total=number))
+        for number in (4, 2)
+    )
+    with open_run(path, SETTINGS, distribution=four) as run:
+        run.write_config(SETTINGS, {})
+    assert read_config(path) == SETTINGS
+    assert read_replicas(path) == 4
+    with open_run(path, SETTINGS, distribution=four):
+        pass
+    with (
+        pytest.raises(UsageError, match=r"4 replicas. Received: 2.*devices 4"),
+        open_run(path, SETTINGS, distribution=two),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("noted", ["two", 1, 2.0, True])
+def test_replicas_that_are_no_number_are_refused(noted, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**SETTINGS, "replicas": noted}))
+    with pytest.raises(UsageError, match="as replicas"):
+        read_replicas(path)
 
 
 def test_a_failed_preparation_leaves_no_config(tmp_path):

@@ -1,17 +1,21 @@
 """Runs on several devices have the numbers of runs on one."""
 
+import argparse
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 from helpers import read_events
 
+from kdkit.cli.devices import prepare
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
+from kdkit.training import devices
 from kdkit.training import distill
 from kdkit.training import distribution
 from kdkit.training import pretrain
@@ -150,6 +154,28 @@ def test_text_on_four_devices_is_that_on_one(
     settings = with_strategy(pretraining_settings, "mirrored")
     pretrain(settings, tmp_path / "run")
     assert_same_numbers(tmp_path / "run", pretrained_run)
+
+
+@pytest.mark.parametrize(
+    ("number", "config", "used"),
+    [
+        (None, {"strategy": "mirrored", "replicas": 4}, [4]),
+        (2, {"strategy": "mirrored", "replicas": 4}, [2]),
+        (None, {"strategy": "mirrored"}, []),
+        (None, {}, []),
+    ],
+)
+def test_a_config_alone_takes_as_many_devices_as_its_run_had(
+    number, config, used, tmp_path, monkeypatch
+):
+    taken = []
+    monkeypatch.setattr(
+        devices, "use_devices", lambda number, splits_cpu: taken.append(number)
+    )
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    prepare(argparse.Namespace(strategy=None, config=str(file), devices=number))
+    assert taken == used
 
 
 def test_one_device_is_refused(teacher_settings, use_devices, tmp_path):

@@ -2,20 +2,18 @@
 
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from helpers import free_ports
 from helpers import read_events
 
 from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.models import load_classifier
@@ -26,7 +24,6 @@ from kdkit.settings import to_dict
 from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.cluster import Process
-from kdkit.training.cluster import meet
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.sweep import check_axes
 
@@ -55,13 +52,62 @@ DYING = (
     f"SeedEpochs.on_epoch_begin = die\n{MAIN}"
 )
 
-
-def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+# Before their third epoch process 1 gets SIGTERM, and process 0 when it waits
+# for it.
+STOPPED = (
+    "import json, os, signal, threading, time\n"
+    "from kdkit.training.callbacks import SeedEpochs\n"
+    "def stop(self, epoch, logs=None):\n"
+    "    if epoch == 2:\n"
+    "        rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    "        threading.Timer(\n"
+    "            2 * (1 - rank), os.kill, (os.getpid(), signal.SIGTERM)\n"
+    "        ).start()\n"
+    "        time.sleep(rank)\n"
+    f"SeedEpochs.on_epoch_begin = stop\n{MAIN}"
+)
+# The same without a model.
+WAITING = (
+    "import os, signal, threading, time, types\n"
+    "from kdkit.stopping import terminable\n"
+    "from kdkit.training.distribution import training_on\n"
+    "settings = types.SimpleNamespace(strategy='multi_worker')\n"
+    "with terminable(), training_on(settings) as distribution:\n"
+    "    distribution.barrier()\n"
+    "    seconds = 1 - distribution.rank\n"
+    "    threading.Timer(\n"
+    "        seconds, os.kill, (os.getpid(), signal.SIGTERM)\n"
+    "    ).start()\n"
+    "    if distribution.is_chief:\n"
+    "        distribution.barrier()\n"
+    "    time.sleep(30)\n"
+)
+# Opens runs with the same of everything, with other settings, other data.
+DIFFERING = (
+    "import os, json, sys\n"
+    "from kdkit.errors import UsageError\n"
+    "from kdkit.training.distribution import open_distribution\n"
+    "from kdkit.training.inputs import check_inputs\n"
+    "from kdkit.training.run_directory import open_run\n"
+    "rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    "all = open_distribution('multi_worker')\n"
+    "stages = [{'name': 'fine_tuning', 'learning_rate': 0.1}]\n"
+    "other = [{'name': 'fine_tuning', 'learning_rate': 0.1 + rank}]\n"
+    "same = {'seed': 0, 'stages': stages}\n"
+    "for folder, settings, data in (\n"
+    "    ('same', same, {'train': 'a'}),\n"
+    "    ('settings', {'seed': rank, 'stages': other}, {'train': 'a'}),\n"
+    "    ('data', same, {'train': 'a' + rank * 'b'}),\n"
+    "):\n"
+    "    try:\n"
+    "        with open_run(\n"
+    "            f'{sys.argv[1]}/{folder}', settings, distribution=all\n"
+    "        ) as run:\n"
+    "            check_inputs(run, data, all)\n"
+    "            print('went on with', folder)\n"
+    "    except UsageError as error:\n"
+    "        print(error)\n"
+)
 
 
 def run_processes(arguments, programs):
@@ -86,7 +132,6 @@ def run_processes(arguments, programs):
                 text=True,
             )
         )
-    # TensorFlow keeps SIGTERM for itself.
     watch = threading.Timer(SECONDS, lambda: [one.kill() for one in started])
     watch.start()
     outputs = [process.communicate()[0] for process in started]
@@ -195,6 +240,44 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
     assert_same_run(run, tmp_path / "one")
 
 
+def test_sigterm_ends_processes_also_those_that_wait_for_others():
+    status, outputs = run_processes([], [WAITING] * 2)
+    assert status == [143, 143], outputs
+
+
+def test_processes_with_other_settings_or_data_are_refused_by_name(tmp_path):
+    status, outputs = run_processes([str(tmp_path)], [DIFFERING] * 2)
+    assert status == [0, 0], outputs
+    for output in outputs:
+        assert "went on with same" in output
+        assert "went on with settings" not in output
+        assert "process 1: seed: 0 -> 1\n" in output
+        assert "stages.fine_tuning.learning_rate: 0.1 -> 1.1\n" in output
+        assert "went on with data" not in output
+        assert 'process 1: train: "a" -> "ab"\n' in output
+    assert not (tmp_path / "settings").exists()
+
+
+@pytest.mark.large
+def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
+    teacher_settings, tmp_path
+):
+    settings = override(
+        with_strategy(teacher_settings, "multi_worker"), ["stages.0.epochs=3"]
+    )
+    run = tmp_path / "run"
+    status, outputs = run_settings(
+        ["train-teacher"], settings, run, [STOPPED] * 2
+    )
+    assert status == [143, 143], outputs
+    for output in outputs:
+        assert "The same command goes on from what is saved" in output
+    assert len(read_events(run, "epoch")) == 2
+    status, outputs = run_settings(["train-teacher"], settings, run, [MAIN] * 2)
+    assert status == [0, 0], outputs
+    assert "going on after epoch 2" in outputs[0]
+
+
 @pytest.mark.parametrize(
     "variables",
     [
@@ -220,7 +303,7 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
         {"RANK": "zero", "WORLD_SIZE": "2", "MASTER_ADDR": "a"},
         {
             "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a",
-            "LOCAL_WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "two",
         },
         {},
     ],
@@ -245,18 +328,20 @@ def test_what_a_launcher_says_wrongly_is_refused(variables):
                 "SLURM_STEP_NODELIST": "node[08-11,14],other3",
                 "SLURM_PROCID": "2",
                 "SLURM_STEP_NUM_TASKS": "6",
+                "SLURM_STEP_TASKS_PER_NODE": "1(x6)",
                 "SLURM_JOB_ID": "40007",
             },
             Process(2, 6, ("node08", 20_007)),
         ),
         (
             {
-                "SLURM_STEP_NODELIST": "gpu-a,gpu-b",
+                "SLURM_STEP_NODELIST": "gpu-a,gpu-b,gpu-c",
                 "SLURM_PROCID": "0",
-                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_STEP_NUM_TASKS": "5",
+                "SLURM_STEP_TASKS_PER_NODE": "1,2(x2)",
                 "SLURM_JOB_ID": "1",
             },
-            Process(0, 2, ("gpu-a", 20_001)),
+            Process(0, 5, ("gpu-a", 20_001), on_machine=2),
         ),
         (
             {
@@ -264,37 +349,14 @@ def test_what_a_launcher_says_wrongly_is_refused(variables):
                 "WORLD_SIZE": "2",
                 "MASTER_ADDR": "a",
                 "MASTER_PORT": "7000",
+                "LOCAL_WORLD_SIZE": "2",
             },
-            Process(1, 2, ("a", 7001)),
+            Process(1, 2, ("a", 7001), on_machine=2),
         ),
     ],
 )
 def test_launchers_say_which_process_this_is(variables, process):
     assert process_of_launcher(variables) == process
-
-
-def test_processes_tell_each_other_where_they_are():
-    (port,) = free_ports(1)
-    found = {}
-
-    def join(rank):
-        found[rank] = meet(Process(rank, 3, ("127.0.0.1", port)), 60)
-
-    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found[0] == found[1] == found[2]
-    assert all(re.fullmatch(r"127\.0\.0\.1:\d+", one) for one in found[0])
-    assert len(set(found[0])) == 3
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_processes_that_do_not_come_are_told(rank):
-    (port,) = free_ports(1)
-    with pytest.raises(RunError, match="in time"):
-        meet(Process(rank, 2, ("127.0.0.1", port)), 0.3)
 
 
 def test_one_process_makes_the_runs_of_a_sweep():
