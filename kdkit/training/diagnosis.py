@@ -81,7 +81,8 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     rows, train = examine(subject, ROWS, findings)
     learning = stages_with_teachers(settings)
     if train is not None and student is not None and fitting == learning:
-        findings.add(time_needed(subject, rows, train))
+        with findings.attempt("time"):
+            findings.add(time_needed(subject, rows, train))
     return findings
 
 

@@ -146,7 +146,8 @@ def examine(subject: Subject, num_rows: int, findings: Findings):
     if dev is not None:
         examine_lengths(subject.settings, train, dev, findings)
         if subject.student is not None:
-            examine_needs(subject, rows, train, findings)
+            with findings.attempt("disk of the cache"):
+                examine_needs(subject, rows, train, findings)
     return rows, train
 
 

@@ -26,6 +26,9 @@ def examine_needs(
         rows: `ExaminedRows`.
         train: `kdkit.data.EncodedExamples` of some rows to train on.
         findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: as `rows_of_epoch` does, where there is a cache.
     """
     findings.add(_memory(subject, train))
     settings, student = subject.settings, subject.student

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from kdkit.data import count_copies
 from kdkit.data import read_copies
 from kdkit.data import unlabeled_rows
 from kdkit.doctor import NOTE
@@ -170,14 +171,17 @@ def rows_of_epoch(
         task: `kdkit.tasks.Task`.
         num_train: int. Labelled rows that are trained on.
         learns: bool. Whether a teacher is there, who labels other rows.
+
+    Raises:
+        UsageError: for files that cannot be read, or if no unlabelled row is
+            left.
     """
     count = num_train
     augmented = settings.augmented
     if augmented is not None:
         per_row = augmented.copies_per_epoch
         if per_row is None and pathlib.Path(augmented.file).exists():
-            with open(augmented.file, encoding="utf-8") as lines:
-                count += sum(1 for _ in lines) - 1
+            count += count_copies(augmented.file)
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)

@@ -21,6 +21,7 @@ from kdkit.training import AugmentedSettings
 from kdkit.training import CacheSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
+from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
 
 
@@ -226,6 +227,43 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
             tmp_path / "run",
         )
         assert checks(findings, RUINS) == ruined
+
+
+def with_latin_copies(settings, made, tmp_path):
+    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab")])
+    with open(augmented.file, "ab") as more:
+        more.write(b"1\tcaf\xe9\n")
+    return dataclasses.replace(settings, augmented=augmented)
+
+
+def with_dev_alone(settings, made, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(rows_of(made, "dev")[0]))
+    return dataclasses.replace(
+        settings, unlabeled=UnlabeledSettings((str(file),))
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "said"),
+    [
+        (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
+        (with_dev_alone, "unlabelled rows", "No unlabelled row is left of"),
+    ],
+)
+def test_what_several_checks_cannot_read_is_one_row(
+    change, check, said, timed, made, settings, tmp_path, monkeypatch
+):
+    """Rows are also counted for the size of a cache and for the time."""
+    monkeypatch.setattr(step_time, "_seconds_per_update", lambda *_: (0.1, 1.0))
+    changed = dataclasses.replace(
+        change(settings, made, tmp_path),
+        cache=CacheSettings(str(tmp_path / "cache")),
+    )
+    findings = diagnose(changed, tmp_path / "run")
+    assert checks(findings, RUINS) == {check}
+    assert said in findings.ruinous[0].found
+    assert "disk" in checks(findings, OK)
 
 
 def test_rows_that_are_cut(made, settings, tmp_path):
