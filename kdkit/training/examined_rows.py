@@ -17,6 +17,7 @@ from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
 from kdkit.doctor import lengths_cut
 from kdkit.doctor import row_texts
+from kdkit.doctor import rows_in_text
 from kdkit.doctor import rows_kept_apart
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
@@ -98,14 +99,16 @@ def examine_rows(
     settings: DistillSettings,
     task: Task,
     rows: ExaminedRows,
+    num_texts: int,
     findings: Findings,
 ) -> None:
-    """Looks at what is trained on: rows kept apart, copies, labels.
+    """Looks at what is trained on: rows kept apart, text, copies, labels.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
         rows: `ExaminedRows`.
+        num_texts: int. Texts that are read of each corpus at most.
         findings: `Findings` that are added to.
 
     Raises:
@@ -114,6 +117,16 @@ def examine_rows(
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
     findings.add(rows_kept_apart(train, others))
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            check = f"rows in {name}"
+            with findings.attempt(check):
+                findings.add(
+                    rows_in_text(others, corpus.texts(False), num_texts, check)
+                )
     if settings.unlabeled is not None:
         with findings.attempt("unlabelled rows"):
             count, kept = map(

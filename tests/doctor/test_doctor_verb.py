@@ -16,9 +16,12 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
 from kdkit.training import CacheSettings
+from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
 from kdkit.training import step_time
@@ -197,6 +200,45 @@ def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
     )
     assert checks(findings, RUINS) == {"rows kept apart"}
     assert "30 of 120 in dev" in found(findings, "rows kept apart").found
+
+
+def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(rows_of(made, "dev")[0]))
+    general = dataclasses.replace(
+        smoke.PRETRAINING, corpus=CorpusSettings((str(file),)), tokenizer=None
+    )
+    findings = diagnose(
+        dataclasses.replace(
+            settings,
+            student=ModelSettings(checkpoint=str(tmp_path / "general")),
+            general=general,
+            corpus=CorpusSettings((str(file),), held_out=(str(file),)),
+        ),
+        tmp_path / "run",
+    )
+    both = {"rows in the corpus", "rows in the general text"}
+    assert checks(findings, WARNING) >= both
+    assert "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test" in (
+        found(findings, "rows in the corpus").found
+    )
+
+
+def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
+    few, many = (
+        found(
+            diagnose(
+                override(
+                    settings,
+                    [f"keep_checkpoints={keep}", "stages.0.epochs=20"],
+                ),
+                tmp_path / "run",
+            ),
+            "disk",
+        ).found
+        for keep in (1, 20)
+    )
+    assert few != many
 
 
 def test_unlabelled_rows_of_dev(made, settings, tmp_path):
