@@ -67,6 +67,8 @@ def files_digest(places: Iterable[str]) -> str | None:
 def check_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
     """Compares what a run is made from with what was noted, if it was.
 
+    What the version that began the run did not note is not compared.
+
     Args:
         run: `RunDirectory`.
         inputs: dict from what it is, such as `"teacher"`, to its digest;
@@ -82,9 +84,9 @@ def check_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
     before = noted[0]["digests"]
     present = {name: value for name, value in inputs.items() if value}
     different = [
-        f"{name} (content {before.get(name)}, now {value})"
+        f"{name} (content {before[name]}, now {value})"
         for name, value in present.items()
-        if before.get(name) != value
+        if before.get(name, value) != value
     ]
     if different:
         raise UsageError(
