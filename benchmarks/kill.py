@@ -1,14 +1,16 @@
 """Runs killed at random moments end as runs that were never killed.
 
     python benchmarks/kill.py
-    python benchmarks/kill.py --kills 50 --only tinybert gpt2
+    python benchmarks/kill.py --kills 4 --only tinybert pkd
 
-Every recipe of `kdkit list`, `train-teacher` and every kind of pretraining are
-run on tiny data, saving after every step: once whole, and once more as real
-processes that SIGKILL ends at random moments, each time begun again by the same
-command. Then all files are compared: weights, logs, settings, TensorBoard's
-points, byte for byte but for times of day, durations and the command line. One
-process imports TensorFlow and forks the runs, before anything is computed.
+Every recipe of `kdkit list`, one of them also with a cache, augmented copies
+and unlabelled rows, `train-teacher` and every kind of pretraining are run on
+tiny data, saving after every step: once whole, and once more as real processes
+that SIGKILL ends at random moments, each time begun again by the same command.
+Then all files are compared: weights, logs, settings, TensorBoard's points, byte
+for byte but for times of day, durations, the command line, and what the doctor
+found of memory and disk. One process imports TensorFlow and forks the runs,
+before anything is computed.
 """
 
 import argparse
@@ -69,6 +71,11 @@ def teacher_run(folder):
     return []
 
 
+def beside(place):
+    """The folder in which a run is begun."""
+    return place.with_name(f"{place.name}, beside")
+
+
 def killed_runs(name, verb, folder, num_kills, rng):
     """Yields what is to be started and when it is to be killed.
 
@@ -79,7 +86,14 @@ def killed_runs(name, verb, folder, num_kills, rng):
 
     def command(place):
         arguments = [verb, "--config", str(config), "--run-dir", str(place)]
-        return lambda: command_line.main(arguments)
+
+        def work():
+            # What settings name from here, such as a cache, is of this run.
+            beside(place).mkdir(exist_ok=True)
+            os.chdir(beside(place))
+            return command_line.main(arguments)
+
+        return work
 
     compared = folder / f"{name}, compared.json"
     whole = folder / f"{name}, whole"
@@ -116,10 +130,12 @@ def killed_runs(name, verb, folder, num_kills, rng):
         of_run = []
         if not found:
             shutil.rmtree(place)
+            shutil.rmtree(beside(place))
         turn += 1
         if len(kills) >= num_kills:
             if not any(kill["differences"] for kill in kills):
                 shutil.rmtree(whole)
+                shutil.rmtree(beside(whole))
             return kills
 
 
@@ -154,7 +170,7 @@ def run_all(works, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=14)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", help="names of runs")

@@ -9,12 +9,15 @@ from kdkit.recipes import pretraining
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.settings import to_dict
+from kdkit.training import AugmentedSettings
+from kdkit.training import CacheSettings
 from kdkit.training import CorpusSettings
 from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
+from kdkit.training import UnlabeledSettings
 from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.control_stages import without_teacher
 
@@ -56,6 +59,25 @@ def recipe_settings(name, teacher):
             control=same_number_of_updates(settings.stages),
         )
     return settings
+
+
+def with_all_rows(name, folder):
+    """A recipe with a cache, augmented copies and rows without labels."""
+    rows = data.load_sentiment("train").texts[0]
+    copies = [
+        f"{row}\t{' '.join(text.split()[1:])}" for row, text in enumerate(rows)
+    ]
+    (folder / "copies.tsv").write_text(
+        "\n".join(["source_row\tsentence", *copies, *copies[::2]]) + "\n"
+    )
+    more = data.generate_sentiment(40, seed=5).texts[0]
+    (folder / "more.txt").write_text("".join(f"{text}\n" for text in more))
+    return dataclasses.replace(
+        recipe_settings(name, folder / TEACHER),
+        augmented=AugmentedSettings(str(folder / "copies.tsv"), 1),
+        unlabeled=UnlabeledSettings((str(folder / "more.txt"),), (), 0.5),
+        cache=CacheSettings("cache"),
+    )
 
 
 def tiny_teacher():
@@ -204,6 +226,7 @@ def all_runs(folder):
             name: ("distill", recipe_settings(name, folder / TEACHER))
             for name in RECIPES
         },
+        "pkd, all rows, cached": ("distill", with_all_rows("pkd", folder)),
         "masked tokens": (
             "pretrain",
             override(

@@ -11,10 +11,15 @@ import zipfile
 
 import numpy as np
 import pyarrow as pa
+import readers_of_runs
+from readers_of_runs import PART
+from readers_of_runs import parts
+from readers_of_runs import to_json
+from readers_of_runs import write
 
-from kdkit import data
 from kdkit.data.conll import ConllLayout
 from kdkit.data.copies import read_copies
+from kdkit.data.corpus import Corpus
 from kdkit.data.labels import read_label_words
 from kdkit.data.packing import open_packed
 from kdkit.data.parallel import ParallelText
@@ -25,6 +30,7 @@ from kdkit.data.tables import read_table
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.word_vectors import read_all_word_vectors
 from kdkit.data.word_vectors import read_word_vectors
+from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.models import trust
@@ -37,8 +43,8 @@ from kdkit.recipes import smoke
 from kdkit.reporting import group_by_seed
 from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
-from kdkit.reporting import read_run
 from kdkit.reporting.html import render_report
+from kdkit.reporting.records import read_run
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.settings import to_dict
@@ -49,7 +55,6 @@ from kdkit.training.reception import read_claim
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
-PART = b"\n=====\n"
 SMOKE = smoke.distillation(RECIPES["tinybert"])
 LAYOUTS = {
     b"c": TableLayout("T", ("sentence",), "label", ("0", "1")),
@@ -61,56 +66,44 @@ LAYOUTS = {
 }
 
 
-def _write(folder, name, content):
-    path = pathlib.Path(folder, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
-
-def _parts(content, count):
-    found = content.split(PART, count - 1)
-    return [*found, *[b""] * (count - len(found))]
-
-
 def table(content, folder):
     layout = LAYOUTS.get(content[:1], LAYOUTS[b"c"])
-    read_table(_write(folder, "train.tsv", content[1:]), layout)
+    read_table(write(folder, "train.tsv", content[1:]), layout)
 
 
 def conll(content, folder):
-    train, tags = _parts(content, 2)
-    _write(folder, "T/train.txt", train)
+    train, tags = parts(content, 2)
+    write(folder, "T/train.txt", train)
     if tags:
-        _write(folder, "T/tags.txt", tags)
+        write(folder, "T/tags.txt", tags)
     ConllLayout("T").for_data(folder).read("train", folder)
 
 
 def polyphone(content, folder):
-    sentences, readings = _parts(content, 2)
-    _write(folder, "polyphone/train.sent", sentences)
-    _write(folder, "polyphone/train.lb", readings)
+    sentences, readings = parts(content, 2)
+    write(folder, "polyphone/train.sent", sentences)
+    write(folder, "polyphone/train.lb", readings)
     PolyphoneLayout().for_data(folder).read("train", folder)
 
 
 def race(content, folder):
-    _write(folder, "race_middle/train_middle.jsonl", content)
+    write(folder, "race_middle/train_middle.jsonl", content)
     RaceLayout(("middle",)).read("train", folder)
 
 
 def corpus(content, folder):
-    path = _write(folder, "text.txt", content[1:])
+    path = write(folder, "text.txt", content[1:])
     ways = {b"c": {"column": "text"}, b"o": {"one_document": True}}
-    text = data.Corpus((str(path),), **ways.get(content[:1], {}))
+    text = Corpus((str(path),), **ways.get(content[:1], {}))
     text.check()
     text.num_words()
 
 
 def parallel(content, folder):
-    first, second = _parts(content[1:], 2)
+    first, second = parts(content[1:], 2)
     files = (
-        str(_write(folder, "a.txt", first)),
-        str(_write(folder, "b.txt", second)),
+        str(write(folder, "a.txt", first)),
+        str(write(folder, "b.txt", second)),
     )
     if content[:1] == b"t":
         ParallelText(files[:1], ("en", "de")).check()
@@ -119,53 +112,53 @@ def parallel(content, folder):
 
 
 def unlabeled(content, folder):
-    path = _write(folder, "more.tsv", content[1:])
+    path = write(folder, "more.tsv", content[1:])
     columns = ("text",) if content[:1] == b"c" else ()
     read_unlabeled([path], columns, 1)
 
 
 def copies(content, folder):
-    list(read_copies(_write(folder, "copies.tsv", content), 1, 10))
+    list(read_copies(write(folder, "copies.tsv", content), 1, 10))
 
 
 def label_words(content, folder):
-    read_label_words(_write(folder, "labels.txt", content))
+    read_label_words(write(folder, "labels.txt", content))
 
 
 def word_vectors(content, folder):
-    path = _write(folder, "glove.txt", content)
+    path = write(folder, "glove.txt", content)
     read_all_word_vectors(path)
     read_word_vectors(path, ["the", "a"])
-    data.word_vector_width(path)
+    word_vector_width(path)
 
 
 def word_pieces(content, folder):
-    read_word_pieces(_write(folder, "vocab.txt", content))
+    read_word_pieces(write(folder, "vocab.txt", content))
 
 
 def byte_pairs(content, folder):
-    vocabulary, merges = _parts(content, 2)
-    _write(folder, "merges.txt", merges)
-    read_byte_pairs(_write(folder, "vocab.json", vocabulary))
+    vocabulary, merges = parts(content, 2)
+    write(folder, "merges.txt", merges)
+    read_byte_pairs(write(folder, "vocab.json", vocabulary))
 
 
 def class_names(content, folder):
-    path = _write(folder, "labels.json", content)
+    path = write(folder, "labels.json", content)
     _check_class_names(path, Head("sequence", 2, ("bad", "good")))
 
 
 def settings(content, folder):
     config, *assignments = content.split(PART)
-    file = _write(folder, "config.json", config)
+    file = write(folder, "config.json", config)
     if config:
         from_dict(type(SMOKE), read_config(file))
     override(SMOKE, [text.decode("utf-8", "replace") for text in assignments])
 
 
 def run(content, folder):
-    config, events = _parts(content, 2)
-    _write(folder, "config.json", config)
-    _write(folder, "metrics.jsonl", events)
+    config, events = parts(content, 2)
+    write(folder, "config.json", config)
+    write(folder, "metrics.jsonl", events)
     RunDirectory(pathlib.Path(folder)).events("epoch")
     records = read_run(folder)
     render_report(records)
@@ -174,14 +167,14 @@ def run(content, folder):
 
 
 def cache_index(content, folder):
-    _write(folder, "index.json", content)
+    write(folder, "index.json", content)
     index = Index(pathlib.Path(folder), {"teacher": "a"})
     index.drop_damaged()
     index.read()
 
 
 def cache_file(content, folder):
-    shard = Shard(_write(folder, "file.arrow", content))
+    shard = Shard(write(folder, "file.arrow", content))
     shard.keys.sum()
     read = shard.column("logits")
     for row in range(len(shard.keys)):
@@ -189,35 +182,31 @@ def cache_file(content, folder):
 
 
 def packed(content, folder):
-    index, rows = _parts(content, 2)
-    _write(folder, "index.json", index)
-    _write(folder, "rows", rows)
+    index, rows = parts(content, 2)
+    write(folder, "index.json", index)
+    write(folder, "rows", rows)
     found = open_packed(folder)
     if found is not None:
         found.rows.sum()
 
 
 def file_entry(content, folder):
-    metadata.read(_write(folder, "model.tflite", content))
+    metadata.read(write(folder, "model.tflite", content))
 
 
 def model_config(content, folder):
-    name, config = _parts(content, 2)
+    name, config = parts(content, 2)
     known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
-    _write(folder, known.get(name, "config.json"), config)
+    write(folder, known.get(name, "config.json"), config)
     trust.check_directory(pathlib.Path(folder))
 
 
 def archive(content, folder):
-    trust.check_archive(_write(folder, "model.keras", content))
+    trust.check_archive(write(folder, "model.keras", content))
 
 
 def claim(content, folder):
     read_claim(content)
-
-
-def _json(value):
-    return json.dumps(value).encode()
 
 
 def _arrow():
@@ -334,7 +323,7 @@ SEEDS = {
     ],
     conll: [b"EU B-ORG\nrejects O\n\n", b"EU B-ORG\n" + PART + b"O\nB-ORG\n"],
     polyphone: ["他▁长▁大\n".encode() + PART + b"zhang3\n"],
-    race: [_json(PASSAGE)],
+    race: [to_json(PASSAGE)],
     corpus: [b"1a text\nanother\n", b"cid\ttext\n1\ta text\n", b"oa\n\nb\n"],
     parallel: [b"la\nb\n" + PART + b"c\nd\n", b"ten\tde\na\tb\n"],
     unlabeled: [b"la text\n", b"ctext\tid\na text\t1\n"],
@@ -343,35 +332,36 @@ SEEDS = {
     word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],
     word_pieces: [PIECES],
     byte_pairs: [
-        _json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
+        toto_json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
         + PART
         + b"#version: 0.2\na b\n"
     ],
-    class_names: [_json({"classes": ["bad", "good"]})],
+    class_names: [toto_json({"classes": ["bad", "good"]})],
     settings: [
         PART + b"seed=3",
         PART + b"stages.0.epochs=2" + PART + b"seed=-1",
-        _json(to_dict(SMOKE)),
+        to_json(to_dict(SMOKE)),
     ],
-    run: [_json(RUN) + PART + _events()],
-    cache_index: [_json(_index())],
+    run: [to_json(RUN) + PART + _events()],
+    cache_index: [to_json(_index())],
     cache_file: [_arrow()],
     packed: [
-        _json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
+        toto_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
         + PART
         + np.arange(2, dtype="int32").tobytes()
     ],
     file_entry: [b"TFL3" + _zip({metadata.ENTRY: json.dumps(ENTRY)})],
     model_config: [
-        b"config.json" + PART + _json(OBJECT),
-        b"model.weights.json" + PART + _json({"weight_map": {"a": "a.h5"}}),
+        b"config.json" + PART + to_json(OBJECT),
+        b"model.weights.json" + PART + toto_json({"weight_map": {"a": "a.h5"}}),
     ],
     claim: [
-        _json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
-        _json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
+        to_json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
+        to_json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
     ],
     archive: [_zip({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})],
 }
+SEEDS |= readers_of_runs.SEEDS
 READERS = {reader.__name__: reader for reader in SEEDS}
 
 

@@ -21,9 +21,12 @@ PEAK = re.compile(r"stat::peak_rss_mb:\s*(\d+)")
 
 def names_of_readers():
     """The readers, without importing what they read with."""
-    text = (HERE / "readers.py").read_text(encoding="utf-8")
-    seeds = text[text.index("SEEDS = {") :]
-    return re.findall(r"^    (\w+): \[", seeds, flags=re.MULTILINE)
+    names = []
+    for file in ("readers.py", "readers_of_runs.py"):
+        text = (HERE / file).read_text(encoding="utf-8")
+        seeds = text[text.index("SEEDS = {") :]
+        names += re.findall(r"^    (\w+): \[", seeds, flags=re.MULTILINE)
+    return names
 
 
 def fuzz(name, seconds, finds):

@@ -1,5 +1,6 @@
 """What once broke a reader of outside input, found by fuzz/run.py."""
 
+import ast
 import pathlib
 import sys
 
@@ -19,7 +20,8 @@ def readers():
         import readers
 
         yield readers
-        del sys.modules["readers"]
+        for name in ("readers", "readers_of_runs"):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,58 @@ def test_every_reader_reads_what_it_is_for(readers, tmp_path):
             folder = tmp_path / f"{reader.__name__}_{number}"
             folder.mkdir()
             reader(seed, folder)
+
+
+READING = {
+    *("numbered_lines", "json_lines", "read_json", "parse_json", "read_lines"),
+    *("TFRecordDataset", "read_bytes", "read_text"),
+}
+# What others read with, and what reads a file that it has just made.
+PASSED_ON = {
+    "kdkit.reading",
+    "kdkit.data.problems",
+    "kdkit.export.shared_table",
+}
+
+
+def imports_of(tree):
+    """The modules that a file imports from, and with what it imports."""
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in (
+            node.module,
+            *(f"{node.module}.{alias.name}" for alias in node.names),
+        )
+    }
+
+
+def reads(tree):
+    """Whether a file calls something that reads a file."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = {getattr(one, "id", getattr(one, "attr", None)) for one in calls}
+    return bool(names & READING) or "h5py" in {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+
+
+def test_every_module_that_reads_files_is_fuzzed():
+    """A reader of fuzz/ takes what it fuzzes from the module that reads."""
+    fuzzed = set()
+    for file in ("readers.py", "readers_of_runs.py"):
+        tree = ast.parse((HERE.parent / "fuzz" / file).read_text())
+        fuzzed |= imports_of(tree)
+    reading = {
+        ".".join(path.relative_to(HERE.parent).with_suffix("").parts)
+        for path in (HERE.parent / "kdkit").rglob("*.py")
+        if reads(ast.parse(path.read_text()))
+    }
+    assert len(reading) > 20
+    assert reading - PASSED_ON <= fuzzed
 
 
 def test_finds_are_of_readers_that_there_are(readers):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kdkit.data.examples import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.files import describe
 from kdkit.files import digest
 from kdkit.files import disk_problem
@@ -353,10 +354,13 @@ def _of_note(noted):
 
 def _differences(first, second, names):
     """What differs between two fingerprints, as one text."""
+    different = [
+        name for name in sorted(names) if first.get(name) != second.get(name)
+    ]
     return "; ".join(
-        f"{name} was {first.get(name)!r}, is {second.get(name)!r}"
-        for name in sorted(names)
-        if first.get(name) != second.get(name)
+        f"{name[:100]} was {shortened(first.get(name))}, is "
+        f"{shortened(second.get(name))}"
+        for name in different[:10]
     )
 
 

@@ -159,8 +159,13 @@ def _written_before(partial, note, made_from):
             f"{partial} was begun with another model, text or setting. Remove "
             "it, or name another --output."
         )
-    whole, _, _ = partial.read_text(encoding="utf-8").rpartition("\n")
-    return whole.split("\n") if whole else []
+    whole, _, _ = partial.read_bytes().rpartition(b"\n")
+    try:
+        return whole.decode().split("\n") if whole else []
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{partial} is damaged: it is not UTF-8. Remove it to begin anew."
+        ) from error
 
 
 def _text(lines):

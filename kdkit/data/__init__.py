@@ -11,6 +11,7 @@ from kdkit.data.choices import Questions
 from kdkit.data.choices import encode_questions
 from kdkit.data.conll import ConllLayout
 from kdkit.data.copies import check_augmented
+from kdkit.data.copies import count_copies
 from kdkit.data.copies import read_copies
 from kdkit.data.corpus import Corpus
 from kdkit.data.detokenizing import DETOKENIZERS
@@ -92,6 +93,7 @@ __all__ = [
     "bucket_boundaries",
     "character_vocabulary",
     "check_augmented",
+    "count_copies",
     "encode",
     "encode_questions",
     "encode_tokens",

@@ -15,7 +15,6 @@ from kdkit.data.encoding import encoded_steps
 from kdkit.data.examples import Examples
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import normalized_rows
-from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
@@ -125,12 +124,7 @@ def store_augmented(
             {"file": made_of, "num_labeled": len(chosen)},
         )
     index = read_json(directory / INDEX, "the index of augmented rows")
-    columns = {
-        name: np.memmap(directory / name, dtype=dtype, mode="r")
-        if name in MAPPED
-        else np.fromfile(directory / name, dtype=dtype)
-        for name, dtype in COLUMNS.items()
-    }
+    columns = _read_columns(directory)
     sources = columns.pop("sources")
     encoded = EncodedExamples(
         **columns,
@@ -175,20 +169,56 @@ def _is_stored(directory, made_of, num_labeled):
     try:
         index = read_json(directory / INDEX, "an index", _of_index)
         sizes = {name: (directory / name).stat().st_size for name in COLUMNS}
-    except (OSError, UsageError):  # cut off: made again
+        return (
+            index["num_labeled"] == num_labeled
+            and made_of in (None, index["file"])
+            and sizes == index["bytes"]
+            # Versions before noted none.
+            and index.get("sha256") in (None, _digests(directory))
+            and _fit(_read_columns(directory), num_labeled)
+        )
+    except (OSError, ValueError):  # cut off, UsageError too: made again
         return False
-    return (
-        index["num_labeled"] == num_labeled
-        and made_of in (None, index["file"])
-        and sizes == index["bytes"]
-    )
 
 
 def _of_index(index):
     """What is wrong with an index."""
     fields = {"file", "num_labeled", "num_truncated", "num_left_out", "bytes"}
     missing = sorted(fields - set(index))
-    return f"it has no {missing}" if missing else None
+    if missing:
+        return f"it has no {missing}"
+    numbers = [index[name] for name in sorted(fields) if "num_" in name]
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        return "expected numbers of rows"
+    return None
+
+
+def _digests(directory):
+    """The digests of the columns by their names."""
+    return {name: digest(directory / name) for name in COLUMNS}
+
+
+def _read_columns(directory):
+    """The columns, those with a number per token mapped from their files."""
+    return {
+        name: np.memmap(directory / name, dtype=dtype, mode="r")
+        if name in MAPPED
+        else np.fromfile(directory / name, dtype=dtype)
+        for name, dtype in COLUMNS.items()
+    }
+
+
+def _fit(columns, num_labeled):
+    """Whether the columns are of the same rows."""
+    lengths, sources = columns["lengths"], columns["sources"]
+    num_tokens = len(columns["token_ids"])
+    return bool(
+        len(lengths) == num_labeled + len(sources)
+        and len(columns["segment_ids"]) == num_tokens == lengths.sum()
+        and (lengths >= 0).all()
+        and (sources >= 0).all()
+        and (sources < num_labeled).all()
+    )
 
 
 def _store(
@@ -215,5 +245,6 @@ def _store(
         "num_truncated": num_truncated,
         "num_left_out": copies.num_left_out,
         "bytes": {name: (directory / name).stat().st_size for name in COLUMNS},
+        "sha256": _digests(directory),
     }
     write_text(directory / INDEX, json.dumps(index))

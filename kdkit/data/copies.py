@@ -1,5 +1,7 @@
 """Files of augmented copies, line by line."""
 
+import itertools
+
 from kdkit.data.problems import find_columns
 from kdkit.data.problems import raise_problems
 from kdkit.errors import UsageError
@@ -18,6 +20,18 @@ def check_augmented(file, num_texts: int) -> None:
     """
     _, headings = next(_lines(file), (1, ""))
     _find_places(file, headings, num_texts)
+
+
+def count_copies(file) -> int:
+    """Returns how many lines a file of copies has below its header.
+
+    Args:
+        file: path, as `store_augmented` takes it.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file cannot be read as text.
+    """
+    return sum(1 for _ in itertools.islice(_lines(file), 1, None))
 
 
 def read_copies(file, num_texts: int, num_rows: int):

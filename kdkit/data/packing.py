@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from kdkit.backends import tf
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
+from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
 from kdkit.files import writing
@@ -199,10 +200,11 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
         "num_rows": num_rows,
         "sequence_length": width + len(frame),
         "num_texts": num_texts,
+        "sha256": digest(directory / ROWS),
         **about,
     }
     write_text(directory / INDEX, json.dumps(index))
-    return open_packed(directory)
+    return _mapped(directory, index)
 
 
 def open_packed(directory) -> PackedCorpus | None:
@@ -219,10 +221,18 @@ def open_packed(directory) -> PackedCorpus | None:
     try:
         index = read_json(directory / INDEX, "an index", _of_index)
         size = (directory / ROWS).stat().st_size
+        if size != 4 * index["num_rows"] * index["sequence_length"]:
+            return None
+        # Versions before noted none.
+        if index.get("sha256") not in (None, digest(directory / ROWS)):
+            return None
     except (OSError, UsageError):
         return None
-    if size != 4 * index["num_rows"] * index["sequence_length"]:
-        return None
+    return _mapped(directory, index)
+
+
+def _mapped(directory, index):
+    """The rows of an index that was checked."""
     rows = np.memmap(
         directory / ROWS,
         dtype="int32",

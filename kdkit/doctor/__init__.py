@@ -16,6 +16,7 @@ from kdkit.doctor.label_order import label_order
 from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
 from kdkit.doctor.leakage import row_texts
+from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
 from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.needs import activations
@@ -58,6 +59,7 @@ __all__ = [
     "numbers_of",
     "print_findings",
     "row_texts",
+    "rows_in_text",
     "rows_kept_apart",
     "run_size",
     "same_vocabulary",

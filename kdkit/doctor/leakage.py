@@ -1,5 +1,6 @@
 """Rows of dev and test among those that are trained on."""
 
+import collections
 import itertools
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ from kdkit.doctor.findings import worst
 CHECK = "rows kept apart"
 NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
 LEAST_WORDS = 5
+LEAST_WITHIN = 8  # words of a text that is looked for inside of longer ones
 LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
 
 
@@ -74,6 +76,67 @@ def rows_kept_apart(
         "Take these rows out of the training data, or what is measured on them "
         "is memory too.",
     )
+
+
+def rows_in_text(
+    others: dict[str, list[tuple]], texts: Iterable[str], limit: int, check: str
+) -> Finding:
+    """Counts the rows of dev and test that stand in running text.
+
+    A row does where all its texts of five words and more do, one of which it
+    must have; shorter ones come again by chance. One of eight words and more
+    may stand within a longer text.
+
+    Args:
+        others: dict from the name of a split to its rows, as `row_texts`
+            returns them.
+        texts: iterable of strings. What is trained on.
+        limit: int. How many of them are read.
+        check: string, as in `Finding`.
+    """
+    rows = {
+        split: list(map(_long_texts, some)) for split, some in others.items()
+    }
+    by_start = collections.defaultdict(set)
+    for words in {one for some in rows.values() for row in some for one in row}:
+        by_start[words[:LEAST_WORDS]].add(words)
+    count, known = 0, set()
+    for text in itertools.islice(texts, limit):
+        count += 1
+        words = tuple(text.lower().split())
+        for start in range(len(words) - LEAST_WORDS + 1):
+            for one in by_start.get(words[start : start + LEAST_WORDS], ()):
+                is_there = words[start : start + len(one)] == one
+                if is_there and len(one) >= min(LEAST_WITHIN, len(words)):
+                    known.add(one)
+    outcome, parts, first = OK, [], None
+    for split, some in rows.items():
+        inside = [row for row in some if row and known.issuperset(row)]
+        parts.append(f"{len(inside)} of {len(some)} rows in {split}")
+        if inside:
+            first = first or " ".join(inside[0][0])
+            outcome = worst(outcome, _gravity(len(inside) / len(some)))
+    found = (
+        f"Also in the {'first ' if count == limit else ''}{count} texts: "
+        f"{', '.join(parts)}."
+    )
+    if first is None:
+        return Finding(check, OK, found)
+    return Finding(
+        check,
+        mildest(WARNING, outcome),
+        f"{found} For example {first[:60]!r}.",
+        "Take them out of the text, or say with the results that the student "
+        "has seen them, if without labels.",
+    )
+
+
+def _long_texts(row):
+    """The texts of a row that are not found by chance, each as its words."""
+    if not any(" " in text for text in row):
+        row = (" ".join(row),)  # the words of one text
+    texts = (tuple(text.split()) for text in row)
+    return [words for words in texts if len(words) >= LEAST_WORDS]
 
 
 def texts_kept_apart(

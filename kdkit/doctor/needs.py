@@ -140,20 +140,35 @@ def memory(
     return Finding(check, OK, found)
 
 
-def run_size(trained: int, weights: int, num_stages: int, kept: int) -> int:
+def run_size(
+    trained: int,
+    weights: int,
+    epochs: Iterable[int],
+    averaged: int = 0,
+    keep: int = 1,
+) -> int:
     """Returns the bytes that the training of one model writes at most.
 
-    While an epoch is saved there are two of the last epoch with its slots and
-    two of the best; each stage leaves its weights, and the run its model.
+    A stage keeps its last epochs with their slots, and for each the best one
+    until then; if it keeps several, they stay when it is done. Beside them
+    stand, while it trains, a position within an epoch, what is being saved and
+    a new best one. Each stage leaves its weights, and the run its model.
 
     Args:
         trained: int. Weights that are trained.
         weights: int. All weights of the model.
-        num_stages: int.
-        kept: int. Epochs whose weights are kept to be averaged.
+        epochs: iterable of ints. Those of each stage.
+        averaged: int. Epochs whose weights are kept to be averaged. Defaults to
+            `0`.
+        keep: int. How many of the last epochs are kept. Defaults to `1`.
     """
-    epoch = weights + SLOTS * trained
-    return BYTES * (2 * epoch + (2 + kept + num_stages + 1) * weights)
+    with_slots = weights + SLOTS * trained
+    kept = [min(keep, count) for count in epochs]
+    at_once = sum(kept) if keep > 1 else 1
+    return BYTES * (
+        (at_once + 2) * with_slots
+        + (at_once + 1 + averaged + len(kept) + 1) * weights
+    )
 
 
 def disk(

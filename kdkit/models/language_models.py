@@ -12,6 +12,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
+from kdkit.models.file_digests import write_digests
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
@@ -223,6 +224,7 @@ def save_language_model(
         lengths["decoder_tokenizer"] = tokenizer.decoder
     copy.preprocessor = type(model).preprocessor_cls(encoder, **lengths)
     copy.save_to_preset(str(path))
+    write_digests(path)
 
 
 def _keras_hub_class(path):

@@ -5,6 +5,7 @@ import math
 import pathlib
 
 from kdkit.files import write_text
+from kdkit.models.file_digests import write_digests
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_model_of
 from kdkit.models.plain_encoder import needs_plain_encoder
@@ -33,6 +34,9 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     logits = head({name: states[name] for name in head.input})
     ```
 
+    `digests.json` has the digests of its files, by which kdkit notices one that
+    is damaged.
+
     Args:
         model: a classifier as `kdkit.models.add_head` returns it.
         tokenizer: the keras-hub tokenizer that goes with the encoder, or
@@ -50,10 +54,11 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     if head_model is None:
         _save_task(model, tokenizer, path, sequence_length)
     else:
-        save_encoder(backbone_of(model), tokenizer, path)
+        _save_encoder(backbone_of(model), tokenizer, path)
         head_model.save(path / HEAD_FILE)
     if head is not None:
         save_labels(head, path / LABELS_FILE)
+    write_digests(path)
 
 
 def save_encoder(backbone, tokenizer, path):
@@ -71,6 +76,11 @@ def save_encoder(backbone, tokenizer, path):
     Raises:
         UsageError: (a `ValueError`) if the tokenizer is none for the model.
     """
+    _save_encoder(backbone, tokenizer, path)
+    write_digests(path)
+
+
+def _save_encoder(backbone, tokenizer, path):
     tokenizer = family_tokenizer(backbone, tokenizer)
     backbone.save_to_preset(str(path))
     tokenizer.save_to_preset(str(path))

@@ -9,6 +9,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
+from kdkit.models.file_digests import write_digests
 from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
@@ -198,6 +199,7 @@ def save_tokenizer(tokenizer, directory) -> None:
         f"{json.dumps(config, indent=1)}\n", encoding="utf-8"
     )
     tokenizer.save_assets(str(directory))
+    write_digests(directory)
 
 
 def load_saved_tokenizer(directory):

@@ -16,6 +16,7 @@ import keras
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.file_digests import check_digests
 from kdkit.reading import MAX_JSON_BYTES
 from kdkit.reading import parse_json
 from kdkit.reading import read_json
@@ -65,7 +66,8 @@ def check_directory(path: pathlib.Path) -> None:
     Raises:
         UsageError: (a `ValueError`) if a file of it lies outside, a config is
             damaged, names a class of another package or a layer that holds
-            code, or is of a model larger than its weights.
+            code, or is of a model larger than its weights; or a file is not
+            what kdkit wrote, where it noted that.
     """
     _check_links(path)
     num_bytes = sum(
@@ -80,6 +82,7 @@ def check_directory(path: pathlib.Path) -> None:
     for name in SHARDS:
         if (path / name).is_file():
             read_json(path / name, "a list of files of weights", _outside)
+    check_digests(path)
 
 
 def check_archive(path: pathlib.Path) -> None:

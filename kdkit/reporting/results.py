@@ -162,8 +162,8 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
         markdown: string. The new text between the two.
 
     Raises:
-        UsageError: If the file is missing or has not one of each marker, in
-            this order.
+        UsageError: If the file is missing, is not UTF-8 or has not one of each
+            marker, in this order.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -173,7 +173,14 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
             "there. Make the file with both lines first."
         )
     # Line ends of any kind stay as they are.
-    text = path.read_bytes().decode("utf-8")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{str(path)!r} is not UTF-8. Expected a Markdown file in it. "
+            f"Received: byte 0x{error.object[error.start]:02x} at position "
+            f"{error.start}. Convert the file, for example with iconv."
+        ) from error
     before, start, rest = text.partition(START_MARKER)
     _, end, after = rest.partition(END_MARKER)
     counts = (text.count(START_MARKER), text.count(END_MARKER))

@@ -94,7 +94,7 @@ def read_points(directory: pathlib.Path) -> dict:
                 event = tf.compat.v1.Event.FromString(record)
                 for value in event.summary.value:
                     points[value.tag, event.step] = event
-        except tf.errors.DataLossError:
+        except Exception:  # TensorFlow's and protobuf's kinds
             continue  # its process was killed while it wrote
     return points
 

@@ -29,6 +29,7 @@ from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.step_time import time_needed
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import open_task
+from kdkit.training.text_examination import TEXTS
 
 ROWS = 1000  # of dev that teachers answer
 
@@ -78,10 +79,11 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
         tokenizer,
         fitting,
     )
-    rows, train = examine(subject, ROWS, findings)
+    rows, train = examine(subject, ROWS, TEXTS, findings)
     learning = stages_with_teachers(settings)
     if train is not None and student is not None and fitting == learning:
-        findings.add(time_needed(subject, rows, train))
+        with findings.attempt("time"):
+            findings.add(time_needed(subject, rows, train))
     return findings
 
 

@@ -38,6 +38,7 @@ from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.stages import Stage
+from kdkit.training.text_examination import QUICK_TEXTS
 
 QUICK_ROWS = 256  # of dev, before a run
 TEXTS = 64  # that two tokenizers cut
@@ -105,17 +106,20 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     if run.is_read_only or run.events(DOCTOR):
         return None
     findings = Findings(keeps_mistakes=False)
-    examine(subject, QUICK_ROWS, findings)
+    examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
     decide(findings, force)
     return findings
 
 
-def examine(subject: Subject, num_rows: int, findings: Findings):
+def examine(
+    subject: Subject, num_rows: int, num_texts: int, findings: Findings
+):
     """Does all checks that take no training.
 
     Args:
         subject: `Subject`.
         num_rows: int. Rows of dev that teachers answer at most.
+        num_texts: int. Texts that are read of each corpus at most.
         findings: `Findings` that are added to.
 
     Returns:
@@ -142,11 +146,12 @@ def examine(subject: Subject, num_rows: int, findings: Findings):
     _examine_teachers(subject, rows, dev, findings)
     _examine_models(subject, rows, findings)
     if rows is not None:
-        examine_rows(subject.settings, subject.task, rows, findings)
+        examine_rows(subject.settings, subject.task, rows, num_texts, findings)
     if dev is not None:
         examine_lengths(subject.settings, train, dev, findings)
         if subject.student is not None:
-            examine_needs(subject, rows, train, findings)
+            with findings.attempt("disk of the cache"):
+                examine_needs(subject, rows, train, findings)
     return rows, train
 
 

@@ -14,6 +14,7 @@ from kdkit.teacher_cache import packed_size
 from kdkit.training.examined_rows import ExaminedRows
 from kdkit.training.examined_rows import rows_of_epoch
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.stages import Stage
 
 
 def examine_needs(
@@ -26,24 +27,26 @@ def examine_needs(
         rows: `ExaminedRows`.
         train: `kdkit.data.EncodedExamples` of some rows to train on.
         findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: as `rows_of_epoch` does, where there is a cache.
     """
     findings.add(_memory(subject, train))
     settings, student = subject.settings, subject.student
-    trained = _trained(student)
-    sizes = {}
-    for arm, stages in settings.arms.items():
-        if stages:
-            kept = max(len(stage.averaged_epochs) for stage in stages)
-            sizes[f"{arm} with checkpoints"] = run_size(
-                trained, student.count_params(), len(stages), kept
-            )
+    sizes = {
+        f"{arm} with checkpoints": size_with_checkpoints(
+            _trained(student), student.count_params(), stages, settings
+        )
+        for arm, stages in settings.arms.items()
+        if stages
+    }
     if isinstance(settings.teacher, TeacherSettings):
         teacher = subject.teachers[0].model
-        sizes["teacher with checkpoints"] = run_size(
+        sizes["teacher with checkpoints"] = size_with_checkpoints(
             _trained(teacher),
             teacher.count_params(),
-            len(settings.teacher.stages),
-            0,
+            settings.teacher.stages,
+            settings.teacher,
         )
     findings.add(disk(sizes, subject.run_dir))
     if settings.cache is not None and subject.fitting:
@@ -60,6 +63,26 @@ def examine_needs(
                 "disk of the cache",
             )
         )
+
+
+def size_with_checkpoints(
+    trained: int, weights: int, stages: tuple[Stage, ...], settings
+) -> int:
+    """Returns the bytes that the training of one model writes at most.
+
+    Args:
+        trained: int. Weights that are trained.
+        weights: int. All weights of the model.
+        stages: tuple of `Stage`, at least one.
+        settings: the settings of its run.
+    """
+    return run_size(
+        trained,
+        weights,
+        [stage.epochs for stage in stages],
+        max(len(stage.averaged_epochs) for stage in stages),
+        settings.keep_checkpoints,
+    )
 
 
 def _trained(model):

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from kdkit.data import count_copies
 from kdkit.data import read_copies
 from kdkit.data import unlabeled_rows
 from kdkit.doctor import NOTE
@@ -16,6 +17,7 @@ from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
 from kdkit.doctor import lengths_cut
 from kdkit.doctor import row_texts
+from kdkit.doctor import rows_in_text
 from kdkit.doctor import rows_kept_apart
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
@@ -97,14 +99,16 @@ def examine_rows(
     settings: DistillSettings,
     task: Task,
     rows: ExaminedRows,
+    num_texts: int,
     findings: Findings,
 ) -> None:
-    """Looks at what is trained on: rows kept apart, copies, labels.
+    """Looks at what is trained on: rows kept apart, text, copies, labels.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
         rows: `ExaminedRows`.
+        num_texts: int. Texts that are read of each corpus at most.
         findings: `Findings` that are added to.
 
     Raises:
@@ -113,6 +117,16 @@ def examine_rows(
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
     findings.add(rows_kept_apart(train, others))
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            check = f"rows in {name}"
+            with findings.attempt(check):
+                findings.add(
+                    rows_in_text(others, corpus.texts(False), num_texts, check)
+                )
     if settings.unlabeled is not None:
         with findings.attempt("unlabelled rows"):
             count, kept = map(
@@ -170,14 +184,17 @@ def rows_of_epoch(
         task: `kdkit.tasks.Task`.
         num_train: int. Labelled rows that are trained on.
         learns: bool. Whether a teacher is there, who labels other rows.
+
+    Raises:
+        UsageError: for files that cannot be read, or if no unlabelled row is
+            left.
     """
     count = num_train
     augmented = settings.augmented
     if augmented is not None:
         per_row = augmented.copies_per_epoch
         if per_row is None and pathlib.Path(augmented.file).exists():
-            with open(augmented.file, encoding="utf-8") as lines:
-                count += sum(1 for _ in lines) - 1
+            count += count_copies(augmented.file)
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)

@@ -72,7 +72,8 @@ def check_inputs(
 ) -> None:
     """Compares what a run is made from with what was noted, if it was.
 
-    And with what the other processes of the run have.
+    And with what the other processes of the run have. What the version that
+    began the run did not note is not compared.
 
     Args:
         run: `RunDirectory`.
@@ -91,9 +92,9 @@ def check_inputs(
     before = noted[0]["digests"]
     present = {name: value for name, value in inputs.items() if value}
     different = [
-        f"{name} (content {before.get(name)}, now {value})"
+        f"{name} (content {before[name]}, now {value})"
         for name, value in present.items()
-        if before.get(name) != value
+        if before.get(name, value) != value
     ]
     if different:
         raise UsageError(

@@ -16,6 +16,9 @@ from kdkit.training.inputs import rows_digest
 from kdkit.training.pretraining import pretrain
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import check_data
+from kdkit.training.task_data import kept_apart
+
+KEPT_APART = "set of splits that rows are kept apart from"
 
 
 def check_transfer(settings: DistillSettings, task: Task) -> None:
@@ -79,9 +82,18 @@ def prepare_transfer(
 def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
     """Returns what a distillation is made from, by content.
 
-    What is made within the run directory is not among it.
+    What is made within the run directory is not among it. The splits that are
+    not trained on are where they decide which rows are: of texts without labels
+    and of copies, those that stand there are left out.
     """
     inputs = data_inputs(task, settings.data)
+    if settings.unlabeled is not None or settings.augmented is not None:
+        splits = kept_apart(task, settings.data)
+        inputs[KEPT_APART] = ", ".join(splits)
+        for split in splits:
+            if split not in inputs:
+                rows = task.load(split, settings.data.data_dir)
+                inputs[split] = rows_digest(rows)
     teachers = [settings.teacher, *settings.more_teachers]
     student = settings.student
     models = {

@@ -1,12 +1,14 @@
 """What a step leaves that is in no weight: sums of metrics, random states."""
 
 import dataclasses
+import pathlib
 
 import h5py
 import numpy as np
 
 from kdkit.backends import tf
 from kdkit.errors import RunError
+from kdkit.errors import shortened
 from kdkit.training.callbacks import SEED_STATE
 
 GROUP = "kdkit_running_state"  # beside what Keras writes into a file of weights
@@ -71,12 +73,32 @@ class RunningState:
 
     @classmethod
     def read(cls, file) -> "RunningState":
-        """Returns what `write` added to a file."""
-        with h5py.File(file, "r") as content:
-            group = content[GROUP]
-            return cls(
-                tuple(group[str(number)][()] for number in range(len(group)))
-            )
+        """Returns what `write` added to a file.
+
+        Raises:
+            RunError: if it is not there as it was written.
+        """
+        try:
+            size = pathlib.Path(file).stat().st_size
+            with h5py.File(file, "r") as content:
+                group = content[GROUP]
+                parts = [group[str(number)] for number in range(len(group))]
+                # What says that it is larger would take memory for nothing.
+                if sum(part.nbytes for part in parts) > size:
+                    raise ValueError("it says that it has more than its bytes")
+                values = tuple(part[()] for part in parts)
+            if not all(
+                isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+                for value in values
+            ):
+                raise ValueError("it has something else than numbers")
+        except Exception as error:  # h5py raises many kinds
+            raise RunError(
+                f"Cannot go on with {file}: it has no state of metrics and "
+                f"random layers ({shortened(str(error))}). Remove it, and the "
+                "same command goes on from the one before."
+            ) from error
+        return cls(values)
 
 
 def _variables(trainer):

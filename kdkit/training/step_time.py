@@ -34,6 +34,9 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
         subject: `Subject` with models that fit each other.
         rows: `ExaminedRows`.
         train: `kdkit.data.EncodedExamples` of some rows to train on.
+
+    Raises:
+        UsageError: as `rows_of_epoch` does.
     """
     settings = subject.settings
     total, parts = 0.0, []

@@ -15,7 +15,6 @@ from kdkit.doctor import Findings
 from kdkit.doctor import activations
 from kdkit.doctor import disk
 from kdkit.doctor import memory
-from kdkit.doctor import run_size
 from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
 from kdkit.doctor import texts_kept_apart
@@ -24,6 +23,7 @@ from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.examined_needs import size_with_checkpoints
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_directory import RunDirectory
@@ -187,9 +187,8 @@ def _examine_sizes(steps, findings):
     written = {}
     for name, settings in steps.runs.items():
         parameters = steps.model(settings.model).parameters
-        kept = max(len(stage.averaged_epochs) for stage in settings.stages)
-        written[name] = run_size(
-            parameters, parameters, len(settings.stages), kept
+        written[name] = size_with_checkpoints(
+            parameters, parameters, settings.stages, settings
         )
         if isinstance(settings.corpus, CorpusSettings):
             # Four bytes a token, of about four letters.

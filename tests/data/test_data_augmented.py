@@ -1,5 +1,7 @@
 """Rows with augmented copies: what is stored, drawn, left out, refused."""
 
+import json
+
 import keras_hub
 import numpy as np
 import pytest
@@ -84,6 +86,28 @@ def test_another_file_is_stored_anew(file, tokenizer):
     again = store(file, tokenizer)
     whole = data.encode(Examples((["so so"],)), tokenizer, 8)
     assert (again.encoded.row(4) == whole.row(0)).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["token_ids", "segment_ids", "lengths", "sources"]
+)
+def test_a_flipped_bit_in_what_is_stored_is_made_anew(name, file, tokenizer):
+    store(file, tokenizer)
+    path = file.parent / "stored" / name
+    right = path.read_bytes()
+    path.write_bytes(right[:-1] + bytes([right[-1] ^ 4]))
+    store(file, tokenizer)
+    assert path.read_bytes() == right
+
+
+def test_rows_stored_before_digests_were_noted_are_opened(file, tokenizer):
+    store(file, tokenizer)
+    index = file.parent / "stored" / "index.json"
+    noted = json.loads(index.read_text())
+    del noted["sha256"]
+    index.write_text(json.dumps(noted))
+    store(file, tokenizer)
+    assert json.loads(index.read_text()) == noted
 
 
 def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):

@@ -86,6 +86,14 @@ def test_rows_are_the_texts_one_after_the_other(tokenizer, tmp_path):
     np.testing.assert_array_equal(data.open_packed(tmp_path).rows, packed.rows)
 
 
+def test_a_flipped_bit_in_packed_rows_is_noticed(tokenizer, tmp_path):
+    data.pack(["a b c", "ad", "c c c c", "b"], tokenizer, 6, tmp_path)
+    rows = tmp_path / "rows"
+    right = rows.read_bytes()
+    rows.write_bytes(right[:4] + bytes([right[4] ^ 1]) + right[5:])
+    assert data.open_packed(tmp_path) is None
+
+
 def test_rows_go_on_from_one_step_of_texts_to_the_next(tokenizer, tmp_path):
     texts = ["a b"] * (2 * TEXTS_PER_STEP + 1)
     packed = data.pack(iter(texts), tokenizer, 9, tmp_path)

@@ -100,6 +100,47 @@ def test_held_out_lines_in_the_training_text_are_counted():
     assert apart(text, text[:5], worst_outcome=WARNING).outcome == WARNING
 
 
+DEV_TEXTS = [
+    (f"row {number} of dev is long enough here",) for number in range(50)
+]
+
+
+@pytest.mark.parametrize(
+    ("inside", "outcome"), [(0, OK), (1, WARNING), (50, WARNING)]
+)
+def test_rows_of_dev_in_the_general_text_are_counted(inside, outcome):
+    """They are no labelled rows, so that they never ruin a run."""
+    text = [f"This is line {number} of general text" for number in range(9)]
+    text += [
+        f"Before it. ROW  {n} of dev is long enough here" for n in range(inside)
+    ]
+    finding = doctor.rows_in_text({"dev": DEV_TEXTS}, text, 100, "text")
+    assert finding.outcome == outcome
+    assert f"{9 + inside} texts: {inside} of 50 rows in dev" in finding.found
+    assert ("row 0 of dev" in finding.found) == bool(inside)
+
+
+def test_rows_stand_in_text_by_all_their_long_texts():
+    pairs = [
+        ("the first one of a pair", "the second one of a pair"),
+        ("the first one of a pair", "short"),
+        ("short", "shorter"),
+    ]
+    tokens = [("words", "of", "a", "tagged", "text")]
+    text = ["The first one of a pair", "short", "words of a tagged text"]
+    text.append("the second one of a pair within a longer line")
+    finding = doctor.rows_in_text(
+        {"dev": pairs, "test": tokens}, text, 2, "text"
+    )
+    assert "first 2 texts: 1 of 3 rows in dev, 0 of 1 rows in test" in (
+        finding.found
+    )
+    finding = doctor.rows_in_text(
+        {"dev": pairs, "test": tokens}, text, 9, "text"
+    )
+    assert "4 texts: 1 of 3 rows in dev, 1 of 1 rows in test" in finding.found
+
+
 class Encoded:
     """What the check reads of `kdkit.data.EncodedExamples`."""
 
@@ -234,6 +275,20 @@ def test_too_little_room_on_the_disk_ruins_the_run(
     assert finding.outcome == outcome
     assert "About 900 MB" in finding.found
     assert f"free in {tmp_path}" in finding.found
+
+
+def test_epochs_that_are_kept_need_room(tmp_path, monkeypatch):
+    """Twenty of a stage with their moments, on a disk for two."""
+    few, many = (
+        doctor.run_size(10**6, 10**6, (20, 20), keep=keep) for keep in (1, 20)
+    )
+    assert many - few == 4 * 39 * (3 * 10**6 + 10**6)
+    assert doctor.run_size(10**6, 10**6, (2,), keep=20) < many / 5
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: types.SimpleNamespace(free=2 * few)
+    )
+    assert doctor.disk({"student": few}, tmp_path).outcome == OK
+    assert doctor.disk({"student": many}, tmp_path).outcome == RUINS
 
 
 @pytest.mark.parametrize(

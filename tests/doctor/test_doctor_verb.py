@@ -16,11 +16,15 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
 from kdkit.training import CacheSettings
+from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
+from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
 
 
@@ -198,6 +202,45 @@ def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
     assert "30 of 120 in dev" in found(findings, "rows kept apart").found
 
 
+def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(rows_of(made, "dev")[0]))
+    general = dataclasses.replace(
+        smoke.PRETRAINING, corpus=CorpusSettings((str(file),)), tokenizer=None
+    )
+    findings = diagnose(
+        dataclasses.replace(
+            settings,
+            student=ModelSettings(checkpoint=str(tmp_path / "general")),
+            general=general,
+            corpus=CorpusSettings((str(file),), held_out=(str(file),)),
+        ),
+        tmp_path / "run",
+    )
+    both = {"rows in the corpus", "rows in the general text"}
+    assert checks(findings, WARNING) >= both
+    assert "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test" in (
+        found(findings, "rows in the corpus").found
+    )
+
+
+def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
+    few, many = (
+        found(
+            diagnose(
+                override(
+                    settings,
+                    [f"keep_checkpoints={keep}", "stages.0.epochs=20"],
+                ),
+                tmp_path / "run",
+            ),
+            "disk",
+        ).found
+        for keep in (1, 20)
+    )
+    assert few != many
+
+
 def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("\n".join([*rows_of(made, "dev")[0][:4], "ab cd ef"]))
@@ -226,6 +269,43 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
             tmp_path / "run",
         )
         assert checks(findings, RUINS) == ruined
+
+
+def with_latin_copies(settings, made, tmp_path):
+    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab")])
+    with open(augmented.file, "ab") as more:
+        more.write(b"1\tcaf\xe9\n")
+    return dataclasses.replace(settings, augmented=augmented)
+
+
+def with_dev_alone(settings, made, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(rows_of(made, "dev")[0]))
+    return dataclasses.replace(
+        settings, unlabeled=UnlabeledSettings((str(file),))
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "said"),
+    [
+        (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
+        (with_dev_alone, "unlabelled rows", "No unlabelled row is left of"),
+    ],
+)
+def test_what_several_checks_cannot_read_is_one_row(
+    change, check, said, timed, made, settings, tmp_path, monkeypatch
+):
+    """Rows are also counted for the size of a cache and for the time."""
+    monkeypatch.setattr(step_time, "_seconds_per_update", lambda *_: (0.1, 1.0))
+    changed = dataclasses.replace(
+        change(settings, made, tmp_path),
+        cache=CacheSettings(str(tmp_path / "cache")),
+    )
+    findings = diagnose(changed, tmp_path / "run")
+    assert checks(findings, RUINS) == {check}
+    assert said in findings.ruinous[0].found
+    assert "disk" in checks(findings, OK)
 
 
 def test_rows_that_are_cut(made, settings, tmp_path):

@@ -1,6 +1,7 @@
 """Teachers from presets, Hugging Face directories, files and runs."""
 
 import json
+import shutil
 
 import keras_hub
 import numpy as np
@@ -9,8 +10,10 @@ from helpers import run_without_kdkit
 
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
+from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models import save_preset
+from kdkit.models import save_tokenizer
 from kdkit.models import student
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
@@ -68,6 +71,70 @@ def test_saved_preset_loads_where_kdkit_is_not_installed(
     printed = run_without_kdkit(script, tmp_path)
     logits = json.loads(printed.splitlines()[-1])
     np.testing.assert_allclose(logits, classifier(BATCH).numpy(), atol=1e-6)
+
+
+def load_two_classes(source):
+    return load_classifier(source, num_classes=2)
+
+
+def flip(file):
+    """Changes one bit in the middle of a file."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["task.weights.h5", "config.json", "assets/tokenizer/vocabulary.txt"],
+)
+def test_a_damaged_file_of_a_saved_preset_is_named(preset, tmp_path, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(preset, copy)
+    load_two_classes(copy)
+    file = copy / name
+    text = file.read_bytes()
+    if name == "config.json":
+        file.write_bytes(text.replace(b'"dropout": 0.1', b'"dropout": 0.3'))
+    else:
+        flip(file)
+    assert file.read_bytes() != text
+    for load in (load_two_classes, load_encoder, load_tokenizer):
+        with pytest.raises(UsageError, match=f"{name} is damaged: its content"):
+            load(copy)
+    file.unlink()
+    if name != "config.json":  # without it there is no model
+        with pytest.raises(UsageError, match=f"{name} is damaged: there is no"):
+            load_two_classes(copy)
+    file.write_bytes(text)
+    load_two_classes(copy)
+
+
+def test_a_preset_without_digests_loads_as_it_is(preset, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(preset, copy)
+    (copy / "digests.json").unlink()
+    flip(copy / "task.weights.h5")
+    load_two_classes(copy)
+
+
+@pytest.mark.parametrize(
+    "digests", [{"../config.json": "0"}, {"/etc/passwd": "0"}, {"a": 1}]
+)
+def test_digests_speak_of_files_beside_them_alone(preset, tmp_path, digests):
+    copy = tmp_path / "copy"
+    shutil.copytree(preset, copy)
+    (copy / "digests.json").write_text(json.dumps(digests))
+    with pytest.raises(UsageError, match=r"digests\.json is damaged"):
+        load_two_classes(copy)
+
+
+def test_a_damaged_saved_tokenizer_is_named(preset, tmp_path):
+    save_tokenizer(load_tokenizer(preset), tmp_path / "tokenizer")
+    assert load_tokenizer(tmp_path).vocabulary_size() == len(VOCABULARY)
+    flip(tmp_path / "tokenizer" / "vocabulary.txt")
+    with pytest.raises(UsageError, match=r"vocabulary\.txt is damaged"):
+        load_tokenizer(tmp_path)
 
 
 def test_saved_preset_holds_no_optimizer(preset, tmp_path):

@@ -1,0 +1,264 @@
+"""Readers of what kdkit itself wrote, as functions of bytes in a folder.
+
+As in readers.py, whose `READERS` have them too.
+"""
+
+import json
+import pathlib
+
+import keras_hub
+import numpy as np
+
+from kdkit.augmentation.files import _begun
+from kdkit.augmentation.files import check_made_from
+from kdkit.backends import tf
+from kdkit.cli.lengths import _saved_positions
+from kdkit.cli.sweeping import _parse
+from kdkit.cli.writing_texts import _read
+from kdkit.cli.writing_texts import _written_before
+from kdkit.data.augmented import _is_stored
+from kdkit.data.augmented import store_augmented
+from kdkit.data.examples import Examples
+from kdkit.models.file_digests import check_digests
+from kdkit.models.loading import _check_convertible
+from kdkit.models.loading import task_class
+from kdkit.models.plain_encoder import holds_plain_encoder
+from kdkit.models.tokens import load_saved_tokenizer
+from kdkit.models.tokens import save_tokenizer
+from kdkit.reporting.results import replace_results
+from kdkit.training.augmenting import _stop_words
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.curves import read_points
+from kdkit.training.running_state import RunningState
+
+PART = b"\n=====\n"
+ROWS = Examples((["a film", "a text"],), np.array([0, 1]))
+FINGERPRINT = {"model": "a", "seed": 0, "texts": "0" * 16}
+COLUMNS = ("token_ids", "segment_ids", "lengths", "sources")
+
+
+class Options:
+    """Those of `kdkit generate` that say what is read."""
+
+    prompt, output = None, "/nowhere/to/write"
+
+    def __init__(self, file):
+        self.input = file
+
+
+def write(folder, name, content):
+    """Writes a file in the folder of a reader; returns its path."""
+    path = pathlib.Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def parts(content, count):
+    """The parts of a file, empty ones where it has too few."""
+    found = content.split(PART, count - 1)
+    return [*found, *[b""] * (count - len(found))]
+
+
+def stage_state(content, folder):
+    write(folder, "state.json", content)
+    StageCheckpoints(pathlib.Path(folder)).begin()
+
+
+def running_state(content, folder):
+    RunningState.read(write(folder, "epoch-1-step-2.weights.h5", content))
+
+
+def copies_note(content, folder):
+    file = write(folder, "copies.tsv", b"source_row\tsentence\n")
+    write(folder, "copies.tsv.json", content)
+    check_made_from(file, ROWS, {"model": "a", "seed": 0})
+
+
+def begun_copies(content, folder):
+    note, begun = parts(content, 2)
+    _begun(
+        write(folder, ".copies.tsv.part", begun),
+        write(folder, ".copies.tsv.json", note),
+        pathlib.Path(folder, "copies.tsv"),
+        FINGERPRINT,
+    )
+
+
+def stored_copies(content, folder):
+    folder = pathlib.Path(folder)
+    index, *columns = parts(content, 1 + len(COLUMNS))
+    write(folder, "index.json", index)
+    for name, column in zip(COLUMNS, columns, strict=True):
+        write(folder, name, column)
+    if _is_stored(folder, None, len(ROWS)):
+        stored = store_augmented(
+            ROWS, folder / "gone.tsv", TOKENIZER, 8, folder
+        )
+        stored.rows_of_epoch(0, 0, 1)
+        for row in range(len(stored.encoded)):
+            stored.encoded.row(row).sum()
+
+
+def written_texts(content, folder):
+    note, texts = parts(content, 2)
+    _written_before(
+        write(folder, "a.partial", texts),
+        write(folder, "a.partial.json", note),
+        {"model": "a", "languages": []},
+    )
+
+
+def texts_to_read(content, folder):
+    _read(Options(str(write(folder, "texts.txt", content))))
+
+
+def stop_words(content, folder):
+    _stop_words(write(folder, "stop.txt", content))
+
+
+def saved_tokenizer(content, folder):
+    config, pieces = parts(content, 2)
+    write(folder, "tokenizer.json", config)
+    write(folder, "vocabulary.txt", pieces)
+    load_saved_tokenizer(folder)
+
+
+def file_digests(content, folder):
+    write(folder, "config.json", b"{}")
+    write(folder, "digests.json", content)
+    check_digests(pathlib.Path(folder))
+
+
+def saved_config(content, folder):
+    folder = pathlib.Path(folder)
+    write(folder, "config.json", content)
+    write(folder, "task.json", content)
+    _saved_positions(str(folder))
+    holds_plain_encoder(folder)
+    _check_convertible(folder)
+    task_class(folder)
+
+
+def curves(content, folder):
+    write(folder, "events.out.tfevents.1", content)
+    read_points(pathlib.Path(folder))
+
+
+def marked_page(content, folder):
+    replace_results(write(folder, "page.md", content), "results")
+
+
+def axis(content, folder):
+    for value in content.decode("utf-8", "replace").split(","):
+        _parse(value)
+
+
+def to_json(value):
+    """The bytes of a JSON file."""
+    return json.dumps(value).encode()
+
+
+def _in_folder(make):
+    """The bytes that a function leaves in a file."""
+    path = pathlib.Path("/tmp", f"seed-{id(make)}")
+    make(path)
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def _weights(path):
+    RunningState((np.zeros((1, 2)), np.ones(1, "int64"))).write(path)
+
+
+def _points(path):
+    event = tf.compat.v1.Event(
+        step=3,
+        summary=tf.compat.v1.Summary(
+            value=[tf.compat.v1.Summary.Value(tag="loss", simple_value=0.5)]
+        ),
+    )
+    with tf.io.TFRecordWriter(str(path)) as file:
+        file.write(event.SerializeToString())
+
+
+def _tokenizer():
+    """A saved tokenizer: its config and its vocabulary."""
+    folder = pathlib.Path("/tmp", f"seed-{id(TOKENIZER)}")
+    save_tokenizer(TOKENIZER, folder)
+    found = [
+        (folder / name).read_bytes()
+        for name in ("tokenizer.json", "vocabulary.txt")
+    ]
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    return PART.join(found)
+
+
+def _columns():
+    """Two rows and a copy, three tokens each."""
+    values = {
+        "token_ids": np.arange(9, dtype="int32"),
+        "segment_ids": np.zeros(9, "int8"),
+        "lengths": np.full(3, 3, "int32"),
+        "sources": np.array([1], "int32"),
+    }
+    index = {
+        "file": "0" * 16,
+        "num_labeled": 2,
+        "num_truncated": 0,
+        "num_left_out": 0,
+        "bytes": {name: value.nbytes for name, value in values.items()},
+    }
+    return PART.join(
+        [to_json(index), *(one.tobytes() for one in values.values())]
+    )
+
+
+TOKENIZER = keras_hub.tokenizers.BertTokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film"]
+)
+NOTE = {
+    "fingerprint": FINGERPRINT,
+    "progress": {"rows": 2, "copies": 1, "size": 4},
+}
+POSITION = {
+    "epoch": 1, "step": 2, "seconds": 0.5, "best_epoch": 1, "best_value": 0.5,
+}  # fmt: skip
+MARKERS = b"<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->\n"
+
+# By reader what it reads where all is well.
+SEEDS = {
+    stage_state: [
+        to_json({"kept": [POSITION], "digests": {"final": "0"}}),
+        to_json({**POSITION, "is_finished": False}),
+    ],
+    running_state: [_in_folder(_weights)],
+    copies_note: [
+        to_json(
+            {
+                **NOTE,
+                # That of the rows.
+                "fingerprint": {**FINGERPRINT, "texts": "00e0818a93629d6e"},
+            }
+        )
+    ],
+    begun_copies: [to_json(NOTE) + PART + b"abcd"],
+    stored_copies: [_columns()],
+    written_texts: [
+        to_json({"model": "a", "languages": []}) + PART + b"one\ntwo\nth"
+    ],
+    texts_to_read: [b"a text\nanother\n"],
+    stop_words: [b"the\nof\n"],
+    saved_tokenizer: [_tokenizer()],
+    file_digests: [to_json({"config.json": "5a2b462eeff5cf98"})],
+    saved_config: [
+        to_json({"class_name": "A", "config": {"max_sequence_length": 8}}),
+        to_json({"model_type": "bert"}),
+    ],
+    curves: [_in_folder(_points)],
+    marked_page: [b"above\n" + MARKERS + b"below\n"],
+    axis: [b"1,2.5,true,uniform"],
+}

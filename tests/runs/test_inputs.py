@@ -1,0 +1,98 @@
+"""What a run is made from: noted, and compared when it goes on."""
+
+import dataclasses
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.tasks import get_task
+from kdkit.training import AugmentedSettings
+from kdkit.training import UnlabeledSettings
+from kdkit.training.inputs import check_inputs
+from kdkit.training.inputs import log_inputs
+from kdkit.training.preparing import inputs_of
+from kdkit.training.run_directory import RunDirectory
+
+TASK = get_task("sst2")
+
+
+def write_split(root, split, texts):
+    folder = root / "SST-2"
+    folder.mkdir(exist_ok=True)
+    lines = [f"{text}\t{len(text) % 2}" for text in texts]
+    (folder / f"{split}.tsv").write_text(
+        "\n".join(["sentence\tlabel", *lines]) + "\n"
+    )
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A run with rows to train on and to choose on, and no test split."""
+    write_split(tmp_path, "train", ["fine", "dull"])
+    write_split(tmp_path, "dev", ["so fine", "so dull"])
+    whole = smoke.distillation(RECIPES["vanilla_kd"])
+    data = dataclasses.replace(
+        whole.data, task="sst2", data_dir=str(tmp_path), dev_split="dev"
+    )
+    return dataclasses.replace(whole, data=data, teacher="a_preset")
+
+
+@pytest.fixture(params=["unlabeled", "augmented"])
+def filtered(request, settings, tmp_path):
+    """Likewise, with rows of which those of other splits are left out."""
+    file = tmp_path / "more.txt"
+    file.write_text("a text\n")
+    more = {
+        "unlabeled": UnlabeledSettings((str(file),)),
+        "augmented": AugmentedSettings(str(file)),
+    }[request.param]
+    return dataclasses.replace(settings, **{request.param: more})
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "run").mkdir()
+    return RunDirectory(tmp_path / "run")
+
+
+def test_rows_that_others_are_kept_apart_from_are_inputs(
+    filtered, run, tmp_path
+):
+    log_inputs(run, inputs_of(filtered, TASK))
+    check_inputs(run, inputs_of(filtered, TASK))
+    write_split(tmp_path, "test", ["a text"])
+    with pytest.raises(UsageError, match=r"another set of splits .*dev, test"):
+        check_inputs(run, inputs_of(filtered, TASK))
+
+
+def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
+    write_split(tmp_path, "test", ["another text"])
+    log_inputs(run, inputs_of(filtered, TASK))
+    write_split(tmp_path, "test", ["a text"])
+    with pytest.raises(UsageError, match=r"begun with another test \("):
+        check_inputs(run, inputs_of(filtered, TASK))
+    (tmp_path / "SST-2" / "test.tsv").unlink()
+    with pytest.raises(UsageError, match="another set of splits"):
+        check_inputs(run, inputs_of(filtered, TASK))
+
+
+def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
+    write_split(tmp_path, "test", ["a text"])
+    inputs = inputs_of(filtered, TASK)
+    old = {
+        name: value
+        for name, value in inputs.items()
+        if name != "test" and "splits" not in name
+    }
+    assert len(old) == len(inputs) - 2
+    log_inputs(run, old)
+    check_inputs(run, inputs)
+
+
+def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
+    inputs = inputs_of(settings, TASK)
+    assert set(inputs) <= {"train", "dev", "teacher", "pretrained", "student"}
+    write_split(tmp_path, "test", ["a text"])
+    assert inputs_of(settings, TASK) == inputs
