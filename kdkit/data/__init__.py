@@ -3,6 +3,7 @@
 from kdkit.data.any_shape import for_any_shape
 from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.augmented import store_augmented
+from kdkit.data.batching import Padder
 from kdkit.data.batching import evaluation_batches
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
@@ -79,6 +80,7 @@ __all__ = [
     "Masker",
     "Masking",
     "PackedCorpus",
+    "Padder",
     "EncodedSentences",
     "ParallelText",
     "PolyphoneLayout",

@@ -149,7 +149,7 @@ def evaluation_batches(
 
 
 def _padded_batches(encoded, generate, input_names, features, shares):
-    padder = _Padder(
+    padder = Padder(
         encoded, input_names, None if features is None else features(encoded)
     )
 
@@ -163,18 +163,18 @@ def _padded_batches(encoded, generate, input_names, features, shares):
     ).prefetch(tf.data.AUTOTUNE)
 
 
-class _Padder:
+class Padder:
     """Makes a batch of some rows, all of one length.
 
     Only what a batch has is read of rows that are mapped from a file.
 
     Args:
         encoded: `EncodedExamples`.
-        input_names: names of the inputs that the model takes.
-        features: what makes further features, or `None`.
+        input_names: names of the inputs that the model takes. Defaults to all.
+        features: what makes further features, or `None`. Defaults to `None`.
     """
 
-    def __init__(self, encoded, input_names, features=None):
+    def __init__(self, encoded, input_names=INPUT_NAMES, features=None):
         self._encoded = encoded
         self._features = features
         self._input_names = input_names
@@ -182,15 +182,30 @@ class _Padder:
         self._starts = ends - encoded.lengths
 
     def __call__(self, rows, padded_length):
+        """Returns an element of the data set, as `training_batches` says."""
         encoded = self._encoded
-        per_row = encoded.sequences_per_row
-        sequences = rows
-        if per_row > 1:
-            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
-            sequences = sequences.reshape(-1)
-        places = np.arange(padded_length)
-        real = places < encoded.lengths[sequences, np.newaxis]
-        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
+        inputs = self.inputs(rows, padded_length)
+        if encoded.label_weights is not None:
+            inputs["label_weight"] = encoded.label_weights[rows]
+        if self._features is not None:
+            inputs |= self._features(rows, padded_length)
+        if encoded.labels is None:
+            return inputs
+        if not encoded.has_label_per_token:
+            return inputs, encoded.labels[rows]
+        places, real = self._places(rows, padded_length)
+        labels = np.where(real, encoded.labels[places], -1).astype("int32")
+        return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
+
+    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns what a model reads of some rows, as `int32` arrays by name.
+
+        Args:
+            rows: int array. The numbers of the rows.
+            padded_length: int. The length of the batch.
+        """
+        encoded = self._encoded
+        places, real = self._places(rows, padded_length)
 
         def padded(values, filler):
             return np.where(real, values[places], filler).astype("int32")
@@ -201,17 +216,16 @@ class _Padder:
         }
         if "segment_ids" in self._input_names:
             inputs["segment_ids"] = padded(encoded.segment_ids, 0)
-        inputs = {name: inputs[name] for name in self._input_names}
-        if encoded.label_weights is not None:
-            inputs["label_weight"] = encoded.label_weights[rows]
-        if self._features is not None:
-            inputs |= self._features(rows, padded_length)
-        if encoded.labels is None:
-            return inputs
-        if not encoded.has_label_per_token:
-            return inputs, encoded.labels[rows]
-        labels = padded(encoded.labels, -1)
-        return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
+        return {name: inputs[name] for name in self._input_names}
+
+    def _places(self, rows, padded_length):
+        """Where each position stands among all tokens, and whether it does."""
+        lengths = self._encoded.lengths
+        sequences = self._encoded.sequences_of(rows)
+        places = np.arange(padded_length)
+        real = places < lengths[sequences, np.newaxis]
+        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
+        return places, real
 
     @property
     def signature(self):

@@ -56,11 +56,7 @@ class CachedOutputs:
             rows: int array. The numbers of the rows.
             padded_length: int. The length of the batch.
         """
-        per_row = self._encoded.sequences_per_row
-        sequences = rows
-        if per_row > 1:
-            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
-            sequences = sequences.reshape(-1)
+        sequences = self._encoded.sequences_of(rows)
         features = {}
         for entry, shape in self._shapes.items():
             numbers = rows if entry.is_of_rows else sequences
