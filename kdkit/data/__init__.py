@@ -5,6 +5,7 @@ from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.augmented import store_augmented
 from kdkit.data.batching import Padder
 from kdkit.data.batching import evaluation_batches
+from kdkit.data.batching import rows_within
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
@@ -126,6 +127,7 @@ __all__ = [
     "read_table",
     "read_unlabeled",
     "read_word_vectors",
+    "rows_within",
     "sentiment_vocabulary",
     "store_augmented",
     "tokenize",

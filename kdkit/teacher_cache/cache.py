@@ -20,6 +20,7 @@ from kdkit.quantities import byte_size
 from kdkit.quantities import duration
 from kdkit.taps import Entry
 from kdkit.teacher_cache.batches import cut
+from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.filling import Filling
 from kdkit.teacher_cache.filling import make_run
 from kdkit.teacher_cache.filling import output_shapes
@@ -215,13 +216,12 @@ class TeacherCache:
             if absent[entry][numbers].any()
         ]
         run = self._run(tuple(incomplete))
-        filling = Filling(
-            run,
-            encoded,
-            cut(numbers, encoded.row_lengths, keys[True]),
-            output_shapes(run, encoded, incomplete),
-            self.precision,
+        shapes = output_shapes(run, encoded, incomplete)
+        bytes_of = functools.partial(
+            row_bytes, shapes, sequences_per_row=encoded.sequences_per_row
         )
+        batches = cut(numbers, encoded.row_lengths, keys[True], bytes_of)
+        filling = Filling(run, encoded, batches, shapes, self.precision)
         self._check_room(filling.size)
         self._announce(
             f"{self.directory}: running the teacher over {len(numbers)} rows, "

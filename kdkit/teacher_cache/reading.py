@@ -9,6 +9,7 @@ from kdkit.errors import RunError
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
+from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.precision import packed_size
 from kdkit.teacher_cache.precision import unpack
 
@@ -48,6 +49,12 @@ class CachedOutputs:
             )
             for entry, shape in self._shapes.items()
         }
+
+    def row_bytes(self, padded_length: int) -> int:
+        """Returns how large the tensors of one row are."""
+        return row_bytes(
+            self._shapes, padded_length, self._encoded.sequences_per_row
+        )
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the tensors of a batch by name; padding is 0.
@@ -125,6 +132,10 @@ class OutputsOfTeachers:
     def signature(self) -> dict:
         """What `__call__` returns, as `tf.data` wants it."""
         return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
+
+    def row_bytes(self, padded_length: int) -> int:
+        """Returns how large the outputs of all teachers for one row are."""
+        return sum(one.row_bytes(padded_length) for one in self._outputs)
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the feature, of what `CachedOutputs` gives."""
