@@ -30,13 +30,17 @@ class CachedOutputs:
 
     def __init__(self, shapes, places, shards, precision, encoded):
         self._shapes = shapes
-        self._places = places
-        self._precision = precision
         self._encoded = encoded
-        self._columns = {
-            (entry, number): shards[number].column(entry.name)
-            for entry in shapes
-            for number in np.unique(places[entry][:, 0])
+        self._kept = {
+            entry: _Kept(
+                entry,
+                shape,
+                places[entry],
+                shards,
+                encoded.row_lengths if entry.is_of_rows else encoded.lengths,
+                precision,
+            )
+            for entry, shape in shapes.items()
         }
 
     @property
@@ -64,44 +68,67 @@ class CachedOutputs:
             padded_length: int. The length of the batch.
         """
         sequences = self._encoded.sequences_of(rows)
-        features = {}
-        for entry, shape in self._shapes.items():
-            numbers = rows if entry.is_of_rows else sequences
-            self._check_size(entry, shape, numbers[:1])
-            batch = _aligned_zeros((len(numbers), *sizes(shape, padded_length)))
-            for one, number in zip(batch, numbers, strict=True):
-                shard, row = self._places[entry][number]
-                content = self._columns[entry, shard](row)
-                values = unpack(content, self._precision)
-                length = 0
-                if LENGTH in shape:
-                    length = int(self._encoded.lengths[number])
-                real = sizes(shape, length)
-                one[tuple(map(slice, real))] = values.reshape(real)
-            features[entry.name] = batch
-        return features
-
-    def _check_size(self, entry, shape, numbers):
-        """That what is kept is of the shape, before there is room for it."""
-        for number in numbers:
-            shard, row = self._places[entry][number]
-            length = int(self._encoded.lengths[number])
-            expected = packed_size(
-                math.prod(sizes(shape, length)), self._precision
+        return {
+            entry.name: kept(
+                rows if entry.is_of_rows else sequences, padded_length
             )
-            received = len(self._columns[entry, shard](row))
+            for entry, kept in self._kept.items()
+        }
+
+
+class _Kept:
+    """What is kept of one entry."""
+
+    def __init__(self, entry, shape, places, shards, lengths, precision):
+        self._name = entry.name
+        self._shape = shape
+        self._places = places
+        self._columns = {
+            number: shards[number].column(entry.name)
+            for number in np.unique(places[:, 0]).tolist()
+        }
+        self._lengths = lengths
+        self._precision = precision
+        self._long_axes = [
+            axis for axis, size in enumerate(shape) if size == LENGTH
+        ]
+
+    def __call__(self, numbers, padded_length):
+        """The tensor of a batch."""
+        places = self._places[numbers].tolist()
+        lengths = self._lengths[numbers].tolist()
+        self._check_size(places[:1], lengths[:1])
+        batch = _aligned((len(numbers), *sizes(self._shape, padded_length)))
+        for one, (shard, row), length in zip(
+            batch, places, lengths, strict=True
+        ):
+            real = tuple(map(slice, sizes(self._shape, length)))
+            unpack(self._columns[shard](row), self._precision, one[real])
+            if length < padded_length:
+                for axis in self._long_axes:
+                    one[(*real[:axis], slice(length, None))] = 0
+        return batch
+
+    def _check_size(self, places, lengths):
+        """That what is kept is of the shape, before there is room for it."""
+        for (shard, row), length in zip(places, lengths, strict=True):
+            expected = packed_size(
+                math.prod(sizes(self._shape, length)), self._precision
+            )
+            received = len(self._columns[shard](row))
             if received != expected:
                 raise RunError(
-                    f"The index of the cache is damaged: {entry.name} has the "
-                    f"shape {list(shape)}, of {expected} bytes. Received: "
-                    f"{received}. Remove the cache, and make it again."
+                    f"The index of the cache is damaged: {self._name} has the "
+                    f"shape {list(self._shape)}, of {expected} bytes. "
+                    f"Received: {received}. Remove the cache, and make it "
+                    "again."
                 )
 
 
-def _aligned_zeros(shape):
-    """A float32 array of zeros that TensorFlow takes without copying it."""
+def _aligned(shape):
+    """A float32 array of any numbers, which TensorFlow takes as it is."""
     size = 4 * math.prod(shape)
-    memory = np.zeros(size + ALIGNMENT, "uint8")
+    memory = np.empty(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view("float32").reshape(shape)
 
