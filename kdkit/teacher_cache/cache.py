@@ -228,7 +228,7 @@ class TeacherCache:
             f"{byte_size(filling.size)}."
         )
         try:
-            self._write(filling, keys)
+            self._write(filling, keys, encoded.sequence_length)
         except (OSError, RunError) as error:
             number = disk_problem(error)
             if number is None:
@@ -246,9 +246,10 @@ class TeacherCache:
         _, first = np.unique(keys[numbers], axis=0, return_index=True)
         return numbers[first]
 
-    def _write(self, filling, keys):
+    def _write(self, filling, keys, sequence_length):
         started, told, done = time.monotonic(), time.monotonic(), 0
         for shard, known in filling.write(self.directory, keys):
+            shard["sequence_length"] = sequence_length
             self._index.add(shard, known)
             done += shard["bytes"]  # keys and headers included
             now = time.monotonic()

@@ -38,6 +38,20 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     np.testing.assert_array_equal(found["logits"], expected["logits"])
 
 
+def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
+    cache = make(tmp_path, teacher)
+    cache.outputs(rows(3), [Entry("logits"), Entry("hidden_states", 1)])
+    shorter = rows(3, seed=1, length=LENGTH - 1)
+    part = make(tmp_path, teacher, part=(0, 1))
+    part.outputs(shorter, [Entry("cls_states", 2)])
+    # Another length is no other cache: the part is taken in.
+    cache.outputs(shorter, [Entry("cls_states", 2)])
+    assert cache.describe()["filled_with"] == {
+        "sequence_lengths": [LENGTH - 1, LENGTH],
+        "taps": ["cls_states", "hidden_states", "logits"],
+    }
+
+
 def test_another_teacher_is_refused_by_name(tmp_path, teacher):
     make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
     with pytest.raises(UsageError, match="teacher a there, b here"):
