@@ -82,11 +82,12 @@ class TeacherCache:
         self._announce = announce
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
+        self._whole = self._index
         # What is there already is no work for a part.
         self._known = [self._index]
         if part is not None:
-            whole = Index(pathlib.Path(directory), self._fingerprint)
-            self._known.append(whole)
+            self._whole = Index(pathlib.Path(directory), self._fingerprint)
+            self._known.append(self._whole)
         damaged = self._index.drop_damaged()
         if damaged:
             announce(
@@ -158,8 +159,11 @@ class TeacherCache:
 
     @property
     def agreement(self) -> dict | None:
-        """How far an exported file agrees with its teacher, if measured."""
-        return self._index.read().get("agreement")
+        """How far an exported file agrees with its teacher, if measured.
+
+        The parts of a cache know it together.
+        """
+        return self._whole.read().get("agreement")
 
     def keep_agreement(self, agreement: dict) -> None:
         """Writes into the index how far a file agrees with its teacher.
@@ -167,7 +171,7 @@ class TeacherCache:
         Args:
             agreement: dict of strings and numbers, as JSON has them.
         """
-        self._index.note("agreement", agreement)
+        self._whole.note("agreement", agreement)
 
     def _take_parts(self):
         """Adds what other processes wrote of their parts of the rows."""
