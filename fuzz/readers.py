@@ -272,6 +272,7 @@ def _index():
     sums = {"largest_error": 0.0, "squared_errors": 0.0, "squares": 1.0}
     shard = {
         "file": f"{'0' * 32}.arrow",
+        "sequence_length": 8,
         "rows": 2,
         "entries": ["logits"],
         "bytes": 8,

@@ -3,7 +3,9 @@
 from kdkit.data.any_shape import for_any_shape
 from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.augmented import store_augmented
+from kdkit.data.batching import Padder
 from kdkit.data.batching import evaluation_batches
+from kdkit.data.batching import rows_within
 from kdkit.data.batching import training_batches
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
@@ -80,6 +82,7 @@ __all__ = [
     "Masker",
     "Masking",
     "PackedCorpus",
+    "Padder",
     "EncodedSentences",
     "ParallelText",
     "PolyphoneLayout",
@@ -126,6 +129,7 @@ __all__ = [
     "read_table",
     "read_unlabeled",
     "read_word_vectors",
+    "rows_within",
     "sentiment_vocabulary",
     "store_augmented",
     "tokenize",

@@ -12,6 +12,7 @@ from kdkit.data.shares import WHOLE
 from kdkit.data.shares import Shares
 from kdkit.errors import UsageError
 
+BATCH_BYTES = 256_000_000  # of features, where nobody chose the rows of a batch
 INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
@@ -47,7 +48,8 @@ def training_batches(
         features: callable from `encoded` to what makes further features of
             batches: a `signature`, a dict of what `tf.data` calls a spec, and
             when called with the numbers of rows and the padded length a dict
-            of arrays. Defaults to `None`.
+            of arrays; `row_bytes` of a padded length, how large they are for
+            one row. Defaults to `None`.
         shares: `Shares`. Where replicas train on several devices: the elements
             are shares of batches, and only these rows are read. Defaults to
             whole batches.
@@ -99,9 +101,8 @@ def training_batches(
             f"{len(encoded)} rows, batch_size={batch_size}. "
             "Use a smaller `batch_size`."
         )
-    dataset = _padded_batches(
-        encoded, batches_without_end, input_names, features, shares
-    )
+    padder = Padder(encoded, input_names, features and features(encoded))
+    dataset = _padded_batches(padder, batches_without_end, shares)
     cardinality = tf.data.experimental.INFINITE_CARDINALITY
     return _with_cardinality(dataset, cardinality), steps_per_epoch
 
@@ -118,7 +119,8 @@ def evaluation_batches(
 
     Args:
         encoded: `EncodedExamples`.
-        batch_size: int. Rows of a batch.
+        batch_size: int. Rows of a batch; fewer where their features would be
+            more than 256 MB.
         num_buckets: int. Number of different padded lengths. Defaults to 8.
         input_names: names of the inputs that the model takes.
         features, shares: as in `training_batches`.
@@ -132,49 +134,59 @@ def evaluation_batches(
     boundaries = bucket_boundaries(
         encoded.row_lengths, num_buckets, encoded.sequence_length
     )
+    padder = Padder(encoded, input_names, features and features(encoded))
     batches = epoch_batches(
         encoded.row_lengths,
         boundaries,
-        batch_size,
+        rows_within(padder.feature_bytes(boundaries[-1]), batch_size),
         seed=0,
         epoch=0,
         shuffle=False,
     )
-    dataset = _padded_batches(
-        encoded, lambda: iter(batches), input_names, features, shares
-    )
+    dataset = _padded_batches(padder, lambda: iter(batches), shares)
     row_numbers = np.concatenate([rows for rows, _ in batches])
     num_shares = shares.num_shares(len(batches))
     return _with_cardinality(dataset, num_shares), row_numbers
 
 
-def _padded_batches(encoded, generate, input_names, features, shares):
-    padder = _Padder(
-        encoded, input_names, None if features is None else features(encoded)
-    )
+def rows_within(row_bytes: int, most: int) -> int:
+    """Returns how many rows a batch has: at least one, 256 MB at most.
 
+    Args:
+        row_bytes: int. Bytes of what comes with one row.
+        most: int. Rows of a batch at most.
+
+    >>> rows_within(50_000_000, 64), rows_within(1, 64), rows_within(10**9, 64)
+    (5, 64, 1)
+    """
+    return max(1, min(most, BATCH_BYTES // max(row_bytes, 1)))
+
+
+def _padded_batches(padder, generate, shares):
     def batches():
         for rows, padded_length in generate():
             for share in shares.of_rows(rows):
                 yield padder(share, padded_length)
 
+    # Features may be many times as large as what they stand beside.
+    ahead = 1 if padder.has_features else tf.data.AUTOTUNE
     return tf.data.Dataset.from_generator(
         batches, output_signature=padder.signature
-    ).prefetch(tf.data.AUTOTUNE)
+    ).prefetch(ahead)
 
 
-class _Padder:
+class Padder:
     """Makes a batch of some rows, all of one length.
 
     Only what a batch has is read of rows that are mapped from a file.
 
     Args:
         encoded: `EncodedExamples`.
-        input_names: names of the inputs that the model takes.
-        features: what makes further features, or `None`.
+        input_names: names of the inputs that the model takes. Defaults to all.
+        features: what makes further features, or `None`. Defaults to `None`.
     """
 
-    def __init__(self, encoded, input_names, features=None):
+    def __init__(self, encoded, input_names=INPUT_NAMES, features=None):
         self._encoded = encoded
         self._features = features
         self._input_names = input_names
@@ -182,15 +194,41 @@ class _Padder:
         self._starts = ends - encoded.lengths
 
     def __call__(self, rows, padded_length):
+        """Returns an element of the data set, as `training_batches` says."""
         encoded = self._encoded
-        per_row = encoded.sequences_per_row
-        sequences = rows
-        if per_row > 1:
-            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
-            sequences = sequences.reshape(-1)
-        places = np.arange(padded_length)
-        real = places < encoded.lengths[sequences, np.newaxis]
-        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
+        inputs = self.inputs(rows, padded_length)
+        if encoded.label_weights is not None:
+            inputs["label_weight"] = encoded.label_weights[rows]
+        if self.has_features:
+            inputs |= self._features(rows, padded_length)
+        if encoded.labels is None:
+            return inputs
+        if not encoded.has_label_per_token:
+            return inputs, encoded.labels[rows]
+        places, real = self._places(rows, padded_length)
+        labels = np.where(real, encoded.labels[places], -1).astype("int32")
+        return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
+
+    @property
+    def has_features(self) -> bool:
+        """Whether further features come with the rows."""
+        return self._features is not None
+
+    def feature_bytes(self, padded_length: int) -> int:
+        """Returns how large the further features of a row are."""
+        if self._features is None:
+            return 0
+        return self._features.row_bytes(padded_length)
+
+    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns what a model reads of some rows, as `int32` arrays by name.
+
+        Args:
+            rows: int array. The numbers of the rows.
+            padded_length: int. The length of the batch.
+        """
+        encoded = self._encoded
+        places, real = self._places(rows, padded_length)
 
         def padded(values, filler):
             return np.where(real, values[places], filler).astype("int32")
@@ -201,17 +239,16 @@ class _Padder:
         }
         if "segment_ids" in self._input_names:
             inputs["segment_ids"] = padded(encoded.segment_ids, 0)
-        inputs = {name: inputs[name] for name in self._input_names}
-        if encoded.label_weights is not None:
-            inputs["label_weight"] = encoded.label_weights[rows]
-        if self._features is not None:
-            inputs |= self._features(rows, padded_length)
-        if encoded.labels is None:
-            return inputs
-        if not encoded.has_label_per_token:
-            return inputs, encoded.labels[rows]
-        labels = padded(encoded.labels, -1)
-        return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
+        return {name: inputs[name] for name in self._input_names}
+
+    def _places(self, rows, padded_length):
+        """Where each position stands among all tokens, and whether it does."""
+        lengths = self._encoded.lengths
+        sequences = self._encoded.sequences_of(rows)
+        places = np.arange(padded_length)
+        real = places < lengths[sequences, np.newaxis]
+        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
+        return places, real
 
     @property
     def signature(self):

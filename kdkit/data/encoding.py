@@ -63,6 +63,15 @@ class EncodedExamples:
         """Tokens of the longest sequence of every row."""
         return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
 
+    def sequences_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the numbers of the sequences of some rows.
+
+        Args:
+            rows: int array. The numbers of the rows.
+        """
+        per_row = self.sequences_per_row
+        return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
+
     @property
     def targets(self):
         """The labels as `Task.compute_metrics` takes them."""

@@ -19,13 +19,15 @@ from kdkit.files import writing
 from kdkit.quantities import byte_size
 from kdkit.quantities import duration
 from kdkit.taps import Entry
+from kdkit.teacher_cache.batches import cut
+from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.filling import Filling
 from kdkit.teacher_cache.filling import make_run
 from kdkit.teacher_cache.filling import output_shapes
 from kdkit.teacher_cache.index import Index
-from kdkit.teacher_cache.keys import find
 from kdkit.teacher_cache.keys import row_keys
 from kdkit.teacher_cache.keys import sequence_keys
+from kdkit.teacher_cache.places import find_places
 from kdkit.teacher_cache.precision import check_precision
 from kdkit.teacher_cache.reading import CachedOutputs
 from kdkit.teacher_cache.shards import Shard
@@ -80,11 +82,12 @@ class TeacherCache:
         self._announce = announce
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
+        self._whole = self._index
         # What is there already is no work for a part.
         self._known = [self._index]
         if part is not None:
-            whole = Index(pathlib.Path(directory), self._fingerprint)
-            self._known.append(whole)
+            self._whole = Index(pathlib.Path(directory), self._fingerprint)
+            self._known.append(self._whole)
         damaged = self._index.drop_damaged()
         if damaged:
             announce(
@@ -122,7 +125,7 @@ class TeacherCache:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
             # One reading: another process may drop files it finds damaged.
             index = self._index.read()
-            places = _places(self._index, index["shards"], entries, keys)
+            places = find_places(self._index, index["shards"], entries, keys)
             shards = [
                 Shard(self.directory / shard["file"])
                 for shard in index["shards"]
@@ -156,8 +159,11 @@ class TeacherCache:
 
     @property
     def agreement(self) -> dict | None:
-        """How far an exported file agrees with its teacher, if measured."""
-        return self._index.read().get("agreement")
+        """How far an exported file agrees with its teacher, if measured.
+
+        The parts of a cache know it together.
+        """
+        return self._whole.read().get("agreement")
 
     def keep_agreement(self, agreement: dict) -> None:
         """Writes into the index how far a file agrees with its teacher.
@@ -165,7 +171,7 @@ class TeacherCache:
         Args:
             agreement: dict of strings and numbers, as JSON has them.
         """
-        self._index.note("agreement", agreement)
+        self._whole.note("agreement", agreement)
 
     def _take_parts(self):
         """Adds what other processes wrote of their parts of the rows."""
@@ -186,11 +192,10 @@ class TeacherCache:
 
     def _fill(self, encoded, entries, keys, beside):
         """Runs the teacher over the rows of which something is missing."""
-        per_row = encoded.sequences_per_row
-        missing = np.zeros(len(encoded), bool)
-        incomplete = []
         known = [
-            _places(index, index.read()["shards"], (*entries, *beside), keys)
+            find_places(
+                index, index.read()["shards"], (*entries, *beside), keys
+            )
             for index in self._known
         ]
 
@@ -198,41 +203,36 @@ class TeacherCache:
             absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
             if entry.is_of_rows:
                 return absent
-            return absent.reshape(-1, per_row).any(axis=1)
+            return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
 
-        for entry in entries:
-            absent = absent_rows(entry)
-            missing |= absent
-            if absent.any():
-                incomplete.append(entry)
-        # The same row need not be run twice.
-        numbers = np.flatnonzero(missing)
-        if self._part is not None:
-            which, count = self._part
-            numbers = numbers[keys[True][numbers, 0] % count == which]
-        _, first = np.unique(keys[True][numbers], axis=0, return_index=True)
-        numbers = numbers[np.sort(first)]
+        absent = {entry: absent_rows(entry) for entry in (*entries, *beside)}
+        missing = np.any([absent[entry] for entry in entries], axis=0)
+        numbers = self._share(np.flatnonzero(missing), keys[True])
         if not len(numbers):
             self._announce(
                 f"{self.directory}: the teacher's outputs for all "
                 f"{len(encoded)} rows are there."
             )
             return
-        incomplete += [
+        incomplete = [
             entry
-            for entry in sorted(beside)
-            if absent_rows(entry)[numbers].any()
+            for entry in (*entries, *sorted(beside))
+            if absent[entry][numbers].any()
         ]
         run = self._run(tuple(incomplete))
         shapes = output_shapes(run, encoded, incomplete)
-        filling = Filling(run, encoded, numbers, shapes, self.precision)
+        bytes_of = functools.partial(
+            row_bytes, shapes, sequences_per_row=encoded.sequences_per_row
+        )
+        batches = cut(numbers, encoded.row_lengths, keys[True], bytes_of)
+        filling = Filling(run, encoded, batches, shapes, self.precision)
         self._check_room(filling.size)
         self._announce(
             f"{self.directory}: running the teacher over {len(numbers)} rows, "
             f"{byte_size(filling.size)}."
         )
         try:
-            self._write(filling, keys)
+            self._write(filling, keys, encoded.sequence_length)
         except (OSError, RunError) as error:
             number = disk_problem(error)
             if number is None:
@@ -242,9 +242,18 @@ class TeacherCache:
             )
             raise RunError(describe(self.directory, number, kept)) from error
 
-    def _write(self, filling, keys):
+    def _share(self, numbers, keys):
+        """Which of the missing rows are to be run here, each once."""
+        if self._part is not None:
+            which, count = self._part
+            numbers = numbers[keys[numbers, 0] % count == which]
+        _, first = np.unique(keys[numbers], axis=0, return_index=True)
+        return numbers[first]
+
+    def _write(self, filling, keys, sequence_length):
         started, told, done = time.monotonic(), time.monotonic(), 0
         for shard, known in filling.write(self.directory, keys):
+            shard["sequence_length"] = sequence_length
             self._index.add(shard, known)
             done += shard["bytes"]  # keys and headers included
             now = time.monotonic()
@@ -265,48 +274,3 @@ class TeacherCache:
                 "are free. Use a smaller precision (bf16, int8), fewer rows, "
                 "or another disk."
             )
-
-
-def _places(index, files, entries, keys):
-    """By entry, file and row of every key, −1 where there is none.
-
-    The files are those of an index, as it was read.
-    """
-    places, searched = {}, {}
-    for entry in entries:
-        shards = tuple(
-            number
-            for number, shard in enumerate(files)
-            if entry.name in shard["entries"]
-        )
-        # Entries that stand in the same files have the same places.
-        group = shards, entry.is_of_rows
-        if group not in searched:
-            searched[group] = _search(
-                {
-                    number: index.directory / files[number]["file"]
-                    for number in shards
-                },
-                keys[entry.is_of_rows],
-            )
-        places[entry] = searched[group]
-    return places
-
-
-def _search(files, keys):
-    """File and row of every key in some files, known by their numbers."""
-    places = np.full((len(keys), 2), -1, "int32")
-    if not files:
-        return places
-    known = [Shard(path).keys for path in files.values()]
-    counts = [len(one) for one in known]
-    there = np.stack(
-        [
-            np.repeat(list(files), counts),
-            np.concatenate([np.arange(count) for count in counts]),
-        ],
-        axis=1,
-    ).astype("int32")
-    rows = find(keys, np.concatenate(known))
-    places[rows >= 0] = there[rows[rows >= 0]]
-    return places

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from kdkit.data import EncodedExamples
-from kdkit.data import evaluation_batches
+from kdkit.data import Padder
 from kdkit.data import for_any_shape
 from kdkit.errors import UsageError
 from kdkit.taps import sizes
@@ -16,8 +16,6 @@ from kdkit.teacher_cache.precision import pack
 from kdkit.teacher_cache.precision import packed_size
 from kdkit.teacher_cache.shards import write_shard
 
-BATCH_SIZE = 64
-NUM_BUCKETS = 8
 SHARD_BYTES = 64_000_000
 SHARD_ROWS = 65_536
 LOGITS = "logits"
@@ -31,44 +29,12 @@ def output_shapes(run, encoded: EncodedExamples, entries) -> dict:
         encoded: `kdkit.data.EncodedExamples`.
         entries: sequence of `kdkit.taps.Entry`.
     """
-    row = take(encoded, np.array([int(encoded.row_lengths.argmin())]))
-    batches, _ = evaluation_batches(row, 1)
-    (batch,) = list(batches)
-    inputs = batch[0] if isinstance(batch, tuple) else batch
-    taps = run(inputs)
+    row = int(encoded.row_lengths.argmin())
+    length = int(encoded.row_lengths[row])
+    taps = run(Padder(encoded).inputs(np.array([row]), length))
     return {
         entry: entry.shape(np.asarray(taps[entry.name])) for entry in entries
     }
-
-
-def take(encoded: EncodedExamples, rows: np.ndarray) -> EncodedExamples:
-    """Returns some of the rows, without their labels.
-
-    Args:
-        encoded: `kdkit.data.EncodedExamples`.
-        rows: int array. The numbers of the rows.
-    """
-    per_row = encoded.sequences_per_row
-    sequences = (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
-    ends = np.cumsum(encoded.lengths, dtype="int64")
-    lengths = encoded.lengths[sequences]
-    starts = ends[sequences] - lengths
-    places = np.concatenate(
-        [
-            np.arange(start, start + length)
-            for start, length in zip(starts, lengths, strict=True)
-        ]
-    )
-    return EncodedExamples(
-        token_ids=encoded.token_ids[places],
-        segment_ids=encoded.segment_ids[places],
-        lengths=lengths,
-        labels=None,
-        sequence_length=encoded.sequence_length,
-        num_truncated=0,
-        pad_token_id=encoded.pad_token_id,
-        sequences_per_row=per_row,
-    )
 
 
 class Filling:
@@ -77,15 +43,15 @@ class Filling:
     Args:
         run: callable, as `make_run` returns it.
         encoded: `kdkit.data.EncodedExamples`.
-        numbers: int array. The rows to run.
+        batches: list of int arrays. The numbers of the rows to run together.
         shapes: dict from `Entry` to shape.
         precision: string.
     """
 
-    def __init__(self, run, encoded, numbers, shapes, precision):
+    def __init__(self, run, encoded, batches, shapes, precision):
         self._run = run
         self._encoded = encoded
-        self._numbers = numbers
+        self._batches = batches
         self._shapes = shapes
         self._precision = precision
 
@@ -93,7 +59,8 @@ class Filling:
     def size(self) -> int:
         """Bytes that will be written, but for keys."""
         per_row = self._encoded.sequences_per_row
-        lengths = self._encoded.lengths.reshape(-1, per_row)[self._numbers]
+        rows = np.concatenate(self._batches)
+        lengths = self._encoded.lengths.reshape(-1, per_row)[rows]
         total = 0
         for length, count in zip(
             *np.unique(lengths, return_counts=True), strict=True
@@ -118,50 +85,46 @@ class Filling:
             Tuples of what `write_shard` returned and a dict from the names of
             its entries to their shapes and errors.
         """
-        several = self._encoded.sequences_per_row > 1
+        encoded = self._encoded
         groups = {}
         for entry in self._shapes:
-            of_rows = entry.is_of_rows and several
+            of_rows = entry.is_of_rows and encoded.sequences_per_row > 1
             groups.setdefault(of_rows, []).append(entry)
+        row_lengths = encoded.row_lengths
         pending = {
-            of_rows: _Pending(entries, self._shapes, self._precision)
+            of_rows: _Pending(
+                keys[of_rows],
+                row_lengths if of_rows else encoded.lengths,
+                {entry: self._shapes[entry] for entry in entries},
+                self._precision,
+            )
             for of_rows, entries in groups.items()
         }
-        # In steps, so that what is begun is kept when the run is stopped.
-        for start in range(0, len(self._numbers), SHARD_ROWS):
-            numbers = self._numbers[start : start + SHARD_ROWS]
-            for taps, rows, lengths in self._outputs(numbers):
-                for of_rows, shard in pending.items():
-                    shard.add(taps, rows, lengths, keys[of_rows], self._encoded)
-                    if shard.size >= SHARD_BYTES:
-                        yield shard.write(directory)
-        for shard in pending.values():
-            if shard.size:
-                yield shard.write(directory)
-
-    def _outputs(self, numbers):
-        """Yields the teacher's tensors of a batch, its rows and lengths."""
-        chosen = take(self._encoded, numbers)
-        batches, order = evaluation_batches(
-            chosen, BATCH_SIZE, num_buckets=NUM_BUCKETS
-        )
-        done = 0
-        for inputs in batches:
-            count = len(inputs["token_ids"]) // chosen.sequences_per_row
-            rows = order[done : done + count]
-            done += count
+        padder = Padder(encoded)
+        for rows in self._batches:
+            inputs = padder.inputs(rows, int(row_lengths[rows].max()))
             taps = {
                 name: np.asarray(tensor, "float32")
                 for name, tensor in self._run(inputs).items()
             }
-            yield taps, numbers[rows], inputs["padding_mask"].numpy().sum(1)
+            sequences = encoded.sequences_of(rows)
+            for of_rows, shard in pending.items():
+                shard.add(taps, rows if of_rows else sequences)
+                # What is written is kept when the run is stopped. A file
+                # holds whole batches, so that `cut` finds the others again.
+                if shard.size >= SHARD_BYTES or shard.rows >= SHARD_ROWS:
+                    yield shard.write(directory)
+        for shard in pending.values():
+            if shard.rows:
+                yield shard.write(directory)
 
 
 class _Pending:
     """Rows of the next file."""
 
-    def __init__(self, entries, shapes, precision):
-        self._entries = entries
+    def __init__(self, keys, lengths, shapes, precision):
+        self._all_keys = keys
+        self._lengths = lengths
         self._shapes = shapes
         self._precision = precision
         self._clear()
@@ -169,25 +132,20 @@ class _Pending:
     def _clear(self):
         self.size = 0
         self._keys = []
-        self._columns = {entry.name: [] for entry in self._entries}
-        self._errors = {entry.name: Error() for entry in self._entries}
+        self._columns = {entry.name: [] for entry in self._shapes}
+        self._errors = {entry.name: Error() for entry in self._shapes}
 
-    def add(self, taps, rows, lengths, keys, encoded):
+    @property
+    def rows(self) -> int:
+        return len(self._keys)
+
+    def add(self, taps, numbers):
         """Takes the tensors of a batch."""
-        per_row = encoded.sequences_per_row
-        of_rows = len(keys) == len(encoded)
-        numbers = rows
-        if not of_rows:
-            numbers = rows[:, np.newaxis] * per_row + np.arange(per_row)
-            numbers = numbers.reshape(-1)
-        if of_rows and per_row > 1:
-            lengths = lengths.reshape(-1, per_row).max(axis=1)
         for place, number in enumerate(numbers):
-            self._keys.append(keys[number].tobytes())
-            for entry in self._entries:
-                values = taps[entry.name][place]
-                shape = sizes(self._shapes[entry], int(lengths[place]))
-                values = values[tuple(map(slice, shape))]
+            self._keys.append(self._all_keys[number].tobytes())
+            for entry, shape in self._shapes.items():
+                real = sizes(shape, int(self._lengths[number]))
+                values = taps[entry.name][place][tuple(map(slice, real))]
                 content = pack(values, self._precision)
                 self._errors[entry.name].add(values, content, self._precision)
                 self._columns[entry.name].append(content)
@@ -197,12 +155,12 @@ class _Pending:
         shard = write_shard(directory, self._keys, self._columns)
         known = {
             entry.name: {
-                "shape": list(self._shapes[entry]),
+                "shape": list(shape),
                 "largest_error": self._errors[entry.name].largest,
                 "squared_errors": self._errors[entry.name].squared,
                 "squares": self._errors[entry.name].signal,
             }
-            for entry in self._entries
+            for entry, shape in self._shapes.items()
         }
         self._clear()
         return shard, known

@@ -19,6 +19,7 @@ INDEX = "index.json"
 FORMAT = 2
 FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # as write_shard names them
 TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
+ROW_LENGTH = "sequence_length"
 SUMS = ("largest_error", "squared_errors", "squares")
 
 
@@ -27,8 +28,11 @@ class Index:
 
     Args:
         directory: `pathlib.Path`.
-        fingerprint: dict of what decides the outputs: the teacher's content,
-            the length that rows are cut to, the precision.
+        fingerprint: dict of what decides the outputs of a row: the content of
+            the teacher and of its exported file, the vocabulary, the precision.
+            The length that rows are cut to is no part of it: rows that are cut
+            are other rows, with other keys. Nor are the taps: what is missing
+            is added. Both stand beside it, as `filled_with`.
 
     Raises:
         UsageError: (a `ValueError`) if the cache there is of something else.
@@ -47,7 +51,12 @@ class Index:
         self._check()
 
     def read(self) -> dict:
-        """Returns what is there: `shards` and `entries`."""
+        """Returns what is there.
+
+        A dict of the `fingerprint`, the `shards` and the `entries`, and, once
+        something is there, `filled_with`: the `sequence_lengths` that the rows
+        were cut to and the `taps`.
+        """
         path = self.directory / INDEX
         if not path.is_file():
             return {
@@ -59,7 +68,8 @@ class Index:
         """Adds a finished file, and says of its entries what is known.
 
         Args:
-            shard: dict, as `write_shard` returns it.
+            shard: dict, as `write_shard` returns it, with the
+                `sequence_length` of its rows.
             entries: dict from name to `shape` and errors.
         """
         with self._locked():
@@ -168,6 +178,21 @@ class Index:
             )
 
     def _write(self, index):
+        shards = index["shards"]
+        filled_with = {
+            "sequence_lengths": sorted(
+                # Earlier versions did not write it.
+                {one[ROW_LENGTH] for one in shards if ROW_LENGTH in one}
+            ),
+            "taps": sorted(
+                {
+                    name.partition("/")[0]
+                    for shard in shards
+                    for name in shard["entries"]
+                }
+            ),
+        }
+        index = {**index, "filled_with": filled_with}
         write_text(self.directory / INDEX, json.dumps(index, indent=1))
 
     def _locked(self, what="index"):
@@ -188,6 +213,8 @@ def _of_index(index):
         for name, kind in TYPES.items():
             if type(shard.get(name)) is not kind:
                 return f"expected a {kind.__name__} as {name!r} of {file}"
+        if type(shard.get(ROW_LENGTH, 0)) is not int:
+            return f"expected an int as {ROW_LENGTH!r} of {file}"
         if not all(isinstance(name, str) for name in shard["entries"]):
             return f"expected names as 'entries' of {file}"
     for name, known in index["entries"].items():

@@ -9,6 +9,7 @@ from kdkit.errors import RunError
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
+from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.precision import packed_size
 from kdkit.teacher_cache.precision import unpack
 
@@ -29,13 +30,17 @@ class CachedOutputs:
 
     def __init__(self, shapes, places, shards, precision, encoded):
         self._shapes = shapes
-        self._places = places
-        self._precision = precision
         self._encoded = encoded
-        self._columns = {
-            (entry, number): shards[number].column(entry.name)
-            for entry in shapes
-            for number in np.unique(places[entry][:, 0])
+        self._kept = {
+            entry: _Kept(
+                entry,
+                shape,
+                places[entry],
+                shards,
+                encoded.row_lengths if entry.is_of_rows else encoded.lengths,
+                precision,
+            )
+            for entry, shape in shapes.items()
         }
 
     @property
@@ -49,6 +54,12 @@ class CachedOutputs:
             for entry, shape in self._shapes.items()
         }
 
+    def row_bytes(self, padded_length: int) -> int:
+        """Returns how large the tensors of one row are."""
+        return row_bytes(
+            self._shapes, padded_length, self._encoded.sequences_per_row
+        )
+
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the tensors of a batch by name; padding is 0.
 
@@ -56,49 +67,68 @@ class CachedOutputs:
             rows: int array. The numbers of the rows.
             padded_length: int. The length of the batch.
         """
-        per_row = self._encoded.sequences_per_row
-        sequences = rows
-        if per_row > 1:
-            sequences = rows[:, np.newaxis] * per_row + np.arange(per_row)
-            sequences = sequences.reshape(-1)
-        features = {}
-        for entry, shape in self._shapes.items():
-            numbers = rows if entry.is_of_rows else sequences
-            self._check_size(entry, shape, numbers[:1])
-            batch = _aligned_zeros((len(numbers), *sizes(shape, padded_length)))
-            for one, number in zip(batch, numbers, strict=True):
-                shard, row = self._places[entry][number]
-                content = self._columns[entry, shard](row)
-                values = unpack(content, self._precision)
-                length = 0
-                if LENGTH in shape:
-                    length = int(self._encoded.lengths[number])
-                real = sizes(shape, length)
-                one[tuple(map(slice, real))] = values.reshape(real)
-            features[entry.name] = batch
-        return features
-
-    def _check_size(self, entry, shape, numbers):
-        """That what is kept is of the shape, before there is room for it."""
-        for number in numbers:
-            shard, row = self._places[entry][number]
-            length = int(self._encoded.lengths[number])
-            expected = packed_size(
-                math.prod(sizes(shape, length)), self._precision
+        sequences = self._encoded.sequences_of(rows)
+        return {
+            entry.name: kept(
+                rows if entry.is_of_rows else sequences, padded_length
             )
-            received = len(self._columns[entry, shard](row))
+            for entry, kept in self._kept.items()
+        }
+
+
+class _Kept:
+    """What is kept of one entry."""
+
+    def __init__(self, entry, shape, places, shards, lengths, precision):
+        self._name = entry.name
+        self._shape = shape
+        self._places = places
+        self._columns = {
+            number: shards[number].column(entry.name)
+            for number in np.unique(places[:, 0]).tolist()
+        }
+        self._lengths = lengths
+        self._precision = precision
+        self._long_axes = [
+            axis for axis, size in enumerate(shape) if size == LENGTH
+        ]
+
+    def __call__(self, numbers, padded_length):
+        """The tensor of a batch."""
+        places = self._places[numbers].tolist()
+        lengths = self._lengths[numbers].tolist()
+        self._check_size(places[:1], lengths[:1])
+        batch = _aligned((len(numbers), *sizes(self._shape, padded_length)))
+        for one, (shard, row), length in zip(
+            batch, places, lengths, strict=True
+        ):
+            real = tuple(map(slice, sizes(self._shape, length)))
+            unpack(self._columns[shard](row), self._precision, one[real])
+            if length < padded_length:
+                for axis in self._long_axes:
+                    one[(*real[:axis], slice(length, None))] = 0
+        return batch
+
+    def _check_size(self, places, lengths):
+        """That what is kept is of the shape, before there is room for it."""
+        for (shard, row), length in zip(places, lengths, strict=True):
+            expected = packed_size(
+                math.prod(sizes(self._shape, length)), self._precision
+            )
+            received = len(self._columns[shard](row))
             if received != expected:
                 raise RunError(
-                    f"The index of the cache is damaged: {entry.name} has the "
-                    f"shape {list(shape)}, of {expected} bytes. Received: "
-                    f"{received}. Remove the cache, and make it again."
+                    f"The index of the cache is damaged: {self._name} has the "
+                    f"shape {list(self._shape)}, of {expected} bytes. "
+                    f"Received: {received}. Remove the cache, and make it "
+                    "again."
                 )
 
 
-def _aligned_zeros(shape):
-    """A float32 array of zeros that TensorFlow takes without copying it."""
+def _aligned(shape):
+    """A float32 array of any numbers, which TensorFlow takes as it is."""
     size = 4 * math.prod(shape)
-    memory = np.zeros(size + ALIGNMENT, "uint8")
+    memory = np.empty(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view("float32").reshape(shape)
 
@@ -129,6 +159,10 @@ class OutputsOfTeachers:
     def signature(self) -> dict:
         """What `__call__` returns, as `tf.data` wants it."""
         return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
+
+    def row_bytes(self, padded_length: int) -> int:
+        """Returns how large the outputs of all teachers for one row are."""
+        return sum(one.row_bytes(padded_length) for one in self._outputs)
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the feature, of what `CachedOutputs` gives."""

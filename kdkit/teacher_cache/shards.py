@@ -1,5 +1,6 @@
 """Files of a cache: Arrow tables, written once, read where they are needed."""
 
+import dataclasses
 import pathlib
 import uuid
 
@@ -95,12 +96,33 @@ class Shard:
         content = self._batch.column(KEY).buffers()[1]
         return np.frombuffer(content, "uint64", 2 * rows).reshape(-1, 2)
 
-    def column(self, name):
-        """Returns a function from a row's number to its bytes of an entry."""
+    def column(self, name) -> "Column":
+        """Returns what it holds of an entry."""
         if name not in self._batch.schema.names:
             raise self._damaged(f"no column {shortened(name)}")
         _, starts, content = self._batch.column(name).buffers()
         rows = self._batch.num_rows
-        starts = np.frombuffer(starts, "int64", rows + 1 if rows else 0)
-        content = np.frombuffer(content, "uint8")
-        return lambda row: content[starts[row] : starts[row + 1]]
+        return Column(
+            np.frombuffer(starts, "int64", rows + 1)
+            if rows
+            else np.zeros(1, "int64"),
+            np.frombuffer(content, "uint8"),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """The bytes of every row, one after the other.
+
+    Args:
+        starts: `int64` array of shape `(rows + 1,)`. Where the bytes of each
+            row begin, and where the last ones end.
+        content: `uint8` array.
+    """
+
+    starts: np.ndarray
+    content: np.ndarray
+
+    def __call__(self, row: int) -> np.ndarray:
+        """Returns the bytes of a row."""
+        return self.content[self.starts[row] : self.starts[row + 1]]

@@ -52,8 +52,7 @@ def fill_cache(
     with tempfile.TemporaryDirectory() as folder:
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
         evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
-        if part is None:  # a part's would be forgotten
-            caches.measure_file(evaluator)
+        caches.measure_file(evaluator)
         material = rows.material(evaluator)
         weights = settings.teacher_weights or None
         caches.expect(stages, student, weights)

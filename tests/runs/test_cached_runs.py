@@ -15,6 +15,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import CacheSettings
+from kdkit.training import caching
 from kdkit.training import distill
 from kdkit.training import fill_cache
 
@@ -143,6 +144,32 @@ def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
     assert index["agreement"]["examples"] == DEV_ROWS
     assert 0.8 <= index["agreement"]["same_top_class"] <= 1
     assert 0 < index["agreement"]["kl_divergence"] < 0.1
+
+
+def test_parts_compare_a_teacher_in_8_bits_once(
+    finished_run, teacher_file, tmp_path, capsys, monkeypatch
+):
+    measured = []
+    predict = caching.predict_logits
+    monkeypatch.setattr(
+        caching,
+        "predict_logits",
+        lambda *args: measured.append(args) or predict(*args),
+    )
+    command = [
+        *filling(finished_run),
+        "--teacher-file", str(teacher_file),
+        "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    for part in (["--shard", "1/2"], ["--shard", "2/2"], []):
+        assert main([*command, *part]) == 0
+        lines = capsys.readouterr().out
+        compared = lines.index("agreement with the teacher")
+        if part:
+            assert compared < lines.index("running the teacher")
+        answer = json.loads(lines.splitlines()[-1])
+        assert answer["file_agreement"]["examples"] == DEV_ROWS
+    assert len(measured) == 1
 
 
 def test_a_run_learns_from_a_teacher_in_8_bits(

@@ -11,16 +11,16 @@ from kdkit.teacher_cache import TeacherCache
 LAYERS = 2
 
 
-def rows(count, seed=0, sequences_per_row=1):
+def rows(count, seed=0, sequences_per_row=1, length=LENGTH):
     generator = np.random.default_rng(seed)
-    lengths = generator.integers(2, LENGTH + 1, count * sequences_per_row)
+    lengths = generator.integers(2, length + 1, count * sequences_per_row)
     token_ids = generator.integers(1, VOCABULARY_SIZE, lengths.sum())
     return EncodedExamples(
         token_ids=token_ids.astype("int32"),
         segment_ids=np.zeros(lengths.sum(), "int32"),
         lengths=lengths.astype("int32"),
         labels=np.arange(count, dtype="int32"),
-        sequence_length=LENGTH,
+        sequence_length=length,
         num_truncated=0,
         pad_token_id=0,
         sequences_per_row=sequences_per_row,

@@ -2,7 +2,6 @@
 
 import collections
 import concurrent.futures
-import json
 import shutil
 
 import numpy as np
@@ -37,6 +36,20 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     assert "running the teacher over 8 rows" in says[-1]
     found = cached(np.arange(8), LENGTH)
     np.testing.assert_array_equal(found["logits"], expected["logits"])
+
+
+def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
+    cache = make(tmp_path, teacher)
+    cache.outputs(rows(3), [Entry("logits"), Entry("hidden_states", 1)])
+    shorter = rows(3, seed=1, length=LENGTH - 1)
+    part = make(tmp_path, teacher, part=(0, 1))
+    part.outputs(shorter, [Entry("cls_states", 2)])
+    # Another length is no other cache: the part is taken in.
+    cache.outputs(shorter, [Entry("cls_states", 2)])
+    assert cache.describe()["filled_with"] == {
+        "sequence_lengths": [LENGTH - 1, LENGTH],
+        "taps": ["cls_states", "hidden_states", "logits"],
+    }
 
 
 def test_another_teacher_is_refused_by_name(tmp_path, teacher):
@@ -104,25 +117,85 @@ def test_a_file_in_its_place_is_told(tmp_path, teacher):
         make(tmp_path / "file", teacher)
 
 
-def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, monkeypatch):
+@pytest.fixture
+def stopped_after(monkeypatch):
+    """A function: passes write small files, and stop after some of them."""
     from kdkit.teacher_cache import filling
 
-    monkeypatch.setattr(filling, "SHARD_ROWS", 4)
     monkeypatch.setattr(filling, "SHARD_BYTES", 1)
     written = filling.write_shard
 
-    def until_the_second(directory, keys, columns):
-        if list(directory.glob("*.arrow")):
-            raise KeyboardInterrupt
-        return written(directory, keys, columns)
+    def stop_after(count):
+        left = iter(range(count))
 
-    monkeypatch.setattr(filling, "write_shard", until_the_second)
+        def until_then(directory, keys, columns):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return written(directory, keys, columns)
+
+        monkeypatch.setattr(filling, "write_shard", until_then)
+
+    return stop_after
+
+
+def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, stopped_after):
+    encoded = rows(150)
+    stopped_after(1)
     with pytest.raises(KeyboardInterrupt):
-        make(tmp_path, teacher).outputs(rows(8), [Entry("logits")])
-    monkeypatch.setattr(filling, "write_shard", written)
+        make(tmp_path, teacher).outputs(encoded, [Entry("logits")])
+    stopped_after(9)
     says = Says()
-    make(tmp_path, teacher, says).outputs(rows(8), [Entry("logits")])
-    assert "running the teacher over 4 rows" in says[-1]
+    make(tmp_path, teacher, says).outputs(encoded, [Entry("logits")])
+    # A batch of 64 rows is kept; two of the rows are the same.
+    assert "running the teacher over 85 rows" in says[-1]
+
+
+class Gossip:
+    """An exported file whose logits tell which rows were beside a row."""
+
+    path = "gossip.tflite"
+
+    def __init__(self, sequences_per_row):
+        self._per_row = sequences_per_row
+
+    def __call__(self, inputs):
+        token_ids = np.asarray(inputs["token_ids"], "float32")
+        token_ids = token_ids.reshape(len(token_ids) // self._per_row, -1)
+        place = np.arange(len(token_ids)) + 1
+        return np.stack(
+            [place, np.full(len(place), token_ids.shape[1]),
+             np.full(len(place), place @ token_ids.sum(1))],
+            axis=1,
+        ).astype("float32")  # fmt: skip
+
+
+@pytest.mark.parametrize("sequences_per_row", [1, 2])
+def test_a_pass_that_goes_on_runs_the_same_batches(
+    tmp_path, stopped_after, sequences_per_row
+):
+    # Kernels give a row other bits in another batch.
+    length = 4 * LENGTH
+    encoded = rows(500, 0, sequences_per_row, length)
+
+    def kept(directory):
+        cache = make(directory, Gossip(sequences_per_row))
+        found = cache.outputs(encoded, [Entry("logits")])
+        return found(np.arange(500), length)["logits"]
+
+    stopped_after(99)
+    expected = kept(tmp_path / "whole")
+    directory = tmp_path / "stopped"
+    for files in (3, 2):
+        stopped_after(files)
+        with pytest.raises(KeyboardInterrupt):
+            kept(directory)
+    stopped_after(99)
+    np.testing.assert_array_equal(kept(directory), expected)
+    # The same of what is run again for damaged files.
+    index = make(directory, Gossip(sequences_per_row)).describe()
+    for shard in index["shards"][1::2]:
+        (directory / shard["file"]).write_bytes(b"")
+    np.testing.assert_array_equal(kept(directory), expected)
 
 
 def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
@@ -136,8 +209,7 @@ def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
     both = joined(rows(6, seed=1), rows(6, seed=2))
     make(tmp_path, teacher, says).outputs(both, [Entry("logits")])
     assert "outputs for all 12 rows are there" in says[-1]
-    index = json.loads((tmp_path / "index.json").read_text())
-    assert len(index["shards"]) == 2
+    assert len(make(tmp_path, teacher).describe()["shards"]) == 2
 
 
 def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
