@@ -333,11 +333,11 @@ SEEDS = {
     word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],
     word_pieces: [PIECES],
     byte_pairs: [
-        toto_json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
+        to_json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
         + PART
         + b"#version: 0.2\na b\n"
     ],
-    class_names: [toto_json({"classes": ["bad", "good"]})],
+    class_names: [to_json({"classes": ["bad", "good"]})],
     settings: [
         PART + b"seed=3",
         PART + b"stages.0.epochs=2" + PART + b"seed=-1",
@@ -347,14 +347,14 @@ SEEDS = {
     cache_index: [to_json(_index())],
     cache_file: [_arrow()],
     packed: [
-        toto_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
+        to_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
         + PART
         + np.arange(2, dtype="int32").tobytes()
     ],
     file_entry: [b"TFL3" + _zip({metadata.ENTRY: json.dumps(ENTRY)})],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
-        b"model.weights.json" + PART + toto_json({"weight_map": {"a": "a.h5"}}),
+        b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),
     ],
     claim: [
         to_json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
