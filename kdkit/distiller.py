@@ -196,6 +196,11 @@ class Distiller(Step, keras.Model):
             for variable in model.variables
         ]
 
+    @property
+    def teacher_entries(self) -> list[tuple]:
+        """What is read of each teacher, as `kdkit.teacher_cache` keeps it."""
+        return self._hidden.terms.teacher_entries
+
     def run_teachers(self, x) -> list[dict]:
         """Returns the taps of each teacher, in inference, without gradient.
 

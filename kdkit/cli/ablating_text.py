@@ -132,7 +132,7 @@ def _learning(settings, stage, model, pretrained):
     """The settings with a stage; without its teacher where it has no use."""
     changes = {"stages": (stage,), "model": model}
     if not stage.objectives:
-        changes |= {"teacher": None, "recipe": None}
+        changes |= {"teacher": None, "recipe": None, "cache": None}
         if model.has_random_weights:
             changes["tokenizer"] = pretrained
     return dataclasses.replace(settings, **changes)

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import pathlib
 
+from kdkit.cli.caching import cache_settings
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
@@ -46,8 +47,7 @@ OPTIONS = (
 OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
     "word_vectors", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "cache", "cache_precision",
-    "teacher_file",
+    "augment", "augment_model", "augment_vectors", "teacher_file",
     "stages", "parity", "config",
 )  # fmt: skip
 
@@ -103,6 +103,7 @@ def decoder_steps(recipe, options) -> Steps:
     if options.model == "mass":
         on_corpus, on_task_alone = pretraining.FROM_SCRATCH, pretraining.PAIRS
         same = {"jit_compile": UPDATE}  # batches have many shapes
+    caches = _caches(options)
     steps = Steps(
         pretrained=PretrainSettings(
             corpus=corpus,
@@ -128,6 +129,7 @@ def decoder_steps(recipe, options) -> Steps:
             stages=(on_general,),
             teacher=found["pretrained"],
             recipe=recipe.name,
+            cache=caches.get("general"),
             **same,
         )
         if is_made["general"]
@@ -138,10 +140,28 @@ def decoder_steps(recipe, options) -> Steps:
             stages=(on_task,),
             teacher=found["teacher"],
             recipe=recipe.name,
+            cache=caches.get("student"),
             **same,
         ),
     )
     return _with_settings(steps, options)
+
+
+def _caches(options):
+    """Where each step keeps the outputs of its teacher, which differ.
+
+    Hidden spans are drawn anew in every epoch.
+    """
+    cache = cache_settings(options)
+    if cache is None:
+        return {}
+    steps = ("student",) if options.model == "mass" else ("general", "student")
+    return {
+        name: dataclasses.replace(
+            cache, directory=str(pathlib.Path(cache.directory, name))
+        )
+        for name in steps
+    }
 
 
 def _running_text(options):

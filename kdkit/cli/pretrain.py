@@ -9,7 +9,9 @@ that was stopped.
 
 With --recipe and --teacher the student learns from an encoder by the stages of
 a recipe that are on running text: TinyBERT's general distillation, DistilBERT's
-pretraining. kdkit distill takes the run by --general.
+pretraining. kdkit distill takes the run by --general. With --cache what the
+teacher says is kept, of text that is the same in every epoch: running text for
+decoders or as it stands, and pairs.
 
 example:
   kdkit pretrain --corpus wiki.txt --model bert_base_en_uncased \\
@@ -91,6 +93,7 @@ def add_arguments(parser):
         "--parity",
         help="for --recipe: a variant of it, see kdkit show RECIPE",
     )
+    shared.add_cache(parser)
     shared.add_run(parser)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit.cli.augmenting import augmented_settings
+from kdkit.cli.caching import cache_settings
 from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
@@ -15,7 +16,6 @@ from kdkit.cli.corpora import unlabeled_settings
 from kdkit.cli.lengths import with_rows_that_fit
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
-from kdkit.cli.options import located
 from kdkit.cli.sentences import sentence_settings
 from kdkit.cli.sentences import trains_encoder_decoder
 from kdkit.cli.teachers import check_one_source
@@ -37,7 +37,6 @@ from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
-from kdkit.training.transfer_settings import CacheSettings
 
 
 def teacher_settings(options) -> TeacherSettings:
@@ -116,17 +115,8 @@ def distill_settings(options) -> DistillSettings:
     if options.encoder is not None:
         # What was set for the run holds for what it makes first, too.
         settings = override(with_same_settings(settings), options.set)
-    if options.cache is not None:
-        cache = CacheSettings(
-            located(options.cache),
-            options.cache_precision or "fp32",
-            absolute(options.teacher_file),
-        )
+    if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
-    elif given := given_flags(options, ("cache_precision", "teacher_file")):
-        raise UsageError(
-            f"{' and '.join(given)} needs --cache beside it. Received: none."
-        )
     if options.control and not any(s.objectives for s in settings.stages):
         raise UsageError(
             f"--control is what recipe {recipe.name!r} does: the student on "
@@ -186,8 +176,12 @@ def pretrain_settings(options) -> PretrainSettings:
             # Batches of sentences have many shapes.
             jit_compile=UPDATE if of_sentences else True,
         )
-        return with_rows_that_fit(_finish(settings, options), options)
-    return _finish(settings, options)
+    settings = _finish(settings, options)
+    if not (options.config or options.smoke):
+        settings = with_rows_that_fit(settings, options)
+    if cache := cache_settings(options):
+        settings = dataclasses.replace(settings, cache=cache)
+    return settings
 
 
 def get_recipe(name):

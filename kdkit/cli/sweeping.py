@@ -30,8 +30,7 @@ from kdkit.training.trials import yardstick
 FOR_TASKS = (
     "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
     "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "cache", "cache_precision",
-    "teacher_file",
+    "augment", "augment_model", "augment_vectors", "teacher_file",
     "stages",
 )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from kdkit.data.any_shape import for_any_shape
 from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.augmented import store_augmented
-from kdkit.data.batching import Padder
 from kdkit.data.batching import evaluation_batches
 from kdkit.data.batching import rows_within
 from kdkit.data.batching import training_batches
@@ -41,6 +40,7 @@ from kdkit.data.parts import in_parts
 from kdkit.data.polyphones import PolyphoneLayout
 from kdkit.data.polyphones import character_vocabulary
 from kdkit.data.race import RaceLayout
+from kdkit.data.readable_rows import ReadableRows
 from kdkit.data.sentence_batches import pair_batches
 from kdkit.data.sentence_batches import pair_evaluation_batches
 from kdkit.data.sentence_batches import span_batches
@@ -58,6 +58,8 @@ from kdkit.data.spans import SpanMasker
 from kdkit.data.spans import SpanMasking
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
+from kdkit.data.text_rows import PackedRows
+from kdkit.data.text_rows import PairRows
 from kdkit.data.tokens import EncodedTokens
 from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import encode_tokens
@@ -82,12 +84,14 @@ __all__ = [
     "Masker",
     "Masking",
     "PackedCorpus",
-    "Padder",
+    "PackedRows",
+    "PairRows",
     "EncodedSentences",
     "ParallelText",
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
+    "ReadableRows",
     "Shares",
     "SpanMasker",
     "SpanMasking",

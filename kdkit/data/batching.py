@@ -7,13 +7,13 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
+from kdkit.data.encoding import INPUT_NAMES
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.shares import WHOLE
 from kdkit.data.shares import Shares
 from kdkit.errors import UsageError
 
 BATCH_BYTES = 256_000_000  # of features, where nobody chose the rows of a batch
-INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
 def training_batches(
@@ -190,13 +190,11 @@ class Padder:
         self._encoded = encoded
         self._features = features
         self._input_names = input_names
-        ends = np.cumsum(encoded.lengths, dtype="int64")
-        self._starts = ends - encoded.lengths
 
     def __call__(self, rows, padded_length):
         """Returns an element of the data set, as `training_batches` says."""
         encoded = self._encoded
-        inputs = self.inputs(rows, padded_length)
+        inputs = encoded.inputs(rows, padded_length, self._input_names)
         if encoded.label_weights is not None:
             inputs["label_weight"] = encoded.label_weights[rows]
         if self.has_features:
@@ -205,7 +203,7 @@ class Padder:
             return inputs
         if not encoded.has_label_per_token:
             return inputs, encoded.labels[rows]
-        places, real = self._places(rows, padded_length)
+        places, real = encoded.places(rows, padded_length)
         labels = np.where(real, encoded.labels[places], -1).astype("int32")
         return inputs, np.maximum(labels, 0), (labels >= 0).astype("float32")
 
@@ -219,36 +217,6 @@ class Padder:
         if self._features is None:
             return 0
         return self._features.row_bytes(padded_length)
-
-    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns what a model reads of some rows, as `int32` arrays by name.
-
-        Args:
-            rows: int array. The numbers of the rows.
-            padded_length: int. The length of the batch.
-        """
-        encoded = self._encoded
-        places, real = self._places(rows, padded_length)
-
-        def padded(values, filler):
-            return np.where(real, values[places], filler).astype("int32")
-
-        inputs = {
-            "token_ids": padded(encoded.token_ids, encoded.pad_token_id),
-            "padding_mask": real.astype("int32"),
-        }
-        if "segment_ids" in self._input_names:
-            inputs["segment_ids"] = padded(encoded.segment_ids, 0)
-        return {name: inputs[name] for name in self._input_names}
-
-    def _places(self, rows, padded_length):
-        """Where each position stands among all tokens, and whether it does."""
-        lengths = self._encoded.lengths
-        sequences = self._encoded.sequences_of(rows)
-        places = np.arange(padded_length)
-        real = places < lengths[sequences, np.newaxis]
-        places = np.where(real, self._starts[sequences, np.newaxis] + places, 0)
-        return places, real
 
     @property
     def signature(self):

@@ -11,15 +11,17 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data.examples import Examples
+from kdkit.data.readable_rows import ReadableRows
 from kdkit.errors import UsageError
 from kdkit.families import family_of
 
 ROWS_PER_STEP = 1024  # tokenised together
 TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
+INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples:
+class EncodedExamples(ReadableRows):
     """Token ids of all rows, one row after the other.
 
     Args:
@@ -50,27 +52,67 @@ class EncodedExamples:
     label_weights: np.ndarray | None = None
     has_label_per_token: ClassVar[bool] = False
 
-    def __len__(self):
-        return len(self.lengths) // self.sequences_per_row
-
     def row(self, number: int) -> np.ndarray:
         """Returns the token ids of one sequence."""
         start = int(self.lengths[:number].sum())
         return self.token_ids[start : start + self.lengths[number]]
 
-    @property
-    def row_lengths(self) -> np.ndarray:
-        """Tokens of the longest sequence of every row."""
-        return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """Where every sequence begins in `token_ids`."""
+        return np.cumsum(self.lengths, dtype="int64") - self.lengths
 
-    def sequences_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the numbers of the sequences of some rows.
+    def contents(self):
+        columns = [
+            np.asarray(column, "int32")
+            for column in (self.token_ids, self.segment_ids)
+        ]
+        ends = (self.starts + self.lengths).tolist()
+        for start, end in zip(self.starts.tolist(), ends, strict=True):
+            yield tuple(column[start:end] for column in columns)
+
+    def inputs(
+        self,
+        rows: np.ndarray,
+        padded_length: int,
+        names: tuple[str, ...] = INPUT_NAMES,
+    ) -> dict:
+        """Returns what a model reads of some rows, as `int32` arrays by name.
 
         Args:
             rows: int array. The numbers of the rows.
+            padded_length: int. The length of the batch.
+            names: names of the inputs that the model takes. Defaults to all.
         """
-        per_row = self.sequences_per_row
-        return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
+        places, real = self.places(rows, padded_length)
+
+        def padded(values, filler):
+            return np.where(real, values[places], filler).astype("int32")
+
+        inputs = {
+            "token_ids": padded(self.token_ids, self.pad_token_id),
+            "padding_mask": real.astype("int32"),
+        }
+        if "segment_ids" in names:
+            inputs["segment_ids"] = padded(self.segment_ids, 0)
+        return {name: inputs[name] for name in names}
+
+    def places(self, rows: np.ndarray, padded_length: int) -> tuple:
+        """Returns where positions stand among all tokens, and whether they do.
+
+        Args:
+            rows: int array. The numbers of the rows.
+            padded_length: int. The length of the batch.
+
+        Returns:
+            Tuple of an int and a bool array of shape `(num_sequences,
+            padded_length)`.
+        """
+        sequences = self.sequences_of(rows)
+        places = np.arange(padded_length)
+        real = places < self.lengths[sequences, np.newaxis]
+        places = np.where(real, self.starts[sequences, np.newaxis] + places, 0)
+        return places, real
 
     @property
     def targets(self):

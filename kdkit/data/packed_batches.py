@@ -62,30 +62,37 @@ def plain_training_batches(
     seed: int,
     first_epoch: int = 0,
     first_step: int = 0,
+    features=None,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of the rows as they stand.
 
     Args:
         corpus, batch_size, seed, first_epoch, first_step: as in
             `masked_training_batches`, whose order this is.
+        features: what makes further inputs of the numbers of rows, such as
+            `kdkit.teacher_cache.OutputsOfTeachers` of
+            `kdkit.data.PackedRows`, or `None`. Defaults to `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of dicts of `token_ids`, `segment_ids` and
         `padding_mask`, and the number of batches in an epoch.
     """
-    return _endless(corpus, batch_size, seed, first_epoch, first_step, _plain)
+    return _endless(
+        corpus, batch_size, seed, first_epoch, first_step, plain, features
+    )
 
 
 def plain_evaluation_batches(
-    corpus: PackedCorpus, batch_size: int
+    corpus: PackedCorpus, batch_size: int, features=None
 ) -> "tf.data.Dataset":
     """Returns every row once, in order, as it stands.
 
     Args:
         corpus: `PackedCorpus`.
         batch_size: int. Rows of a batch; the last may have fewer.
+        features: as in `plain_training_batches`.
     """
-    return _in_order(corpus, batch_size, _plain)
+    return _in_order(corpus, batch_size, plain, features)
 
 
 def next_token_training_batches(
@@ -94,6 +101,7 @@ def next_token_training_batches(
     seed: int,
     first_epoch: int = 0,
     first_step: int = 0,
+    features=None,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of rows, each token to be predicted.
 
@@ -101,6 +109,7 @@ def next_token_training_batches(
         corpus: `PackedCorpus` as `kdkit.data.pack_stream` makes it.
         batch_size, seed, first_epoch, first_step: as in
             `masked_training_batches`.
+        features: as in `plain_training_batches`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)` and the number
@@ -109,12 +118,12 @@ def next_token_training_batches(
         shape `(batch_size, sequence_length)`.
     """
     return _endless(
-        corpus, batch_size, seed, first_epoch, first_step, _next_tokens
+        corpus, batch_size, seed, first_epoch, first_step, next_tokens, features
     )
 
 
 def next_token_evaluation_batches(
-    corpus: PackedCorpus, batch_size: int
+    corpus: PackedCorpus, batch_size: int, features=None
 ) -> "tf.data.Dataset":
     """Returns every row once, in order, with weight 1 at every token once.
 
@@ -123,6 +132,7 @@ def next_token_evaluation_batches(
     Args:
         corpus: `PackedCorpus` as `kdkit.data.pack_stream` makes it.
         batch_size: int. Rows of a batch; the last may have fewer.
+        features: as in `plain_training_batches`.
     """
     seen = corpus.sequence_length - 1 - corpus.stride
 
@@ -133,7 +143,7 @@ def next_token_evaluation_batches(
         is_old = later[:, tf.newaxis] & old[tf.newaxis, :]
         return x, y, tf.where(is_old, 0.0, weights)
 
-    batches = _in_order(corpus, batch_size, _next_tokens)
+    batches = _in_order(corpus, batch_size, next_tokens, features)
     if not seen:
         return batches
     first_rows = tf.data.Dataset.range(
@@ -144,7 +154,13 @@ def next_token_evaluation_batches(
     )
 
 
-def _next_tokens(rows, seed):
+def next_tokens(rows, seed):
+    """Returns `(x, y, weights)` of some rows for a decoder.
+
+    Args:
+        rows: int array of shape `(num_rows, sequence_length + 1)`.
+        seed: not used; that of what draws.
+    """
     del seed
     is_token = rows != PADDING
     ids = tf.where(is_token, rows, 0)
@@ -155,7 +171,13 @@ def _next_tokens(rows, seed):
     return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
 
 
-def _plain(rows, seed):
+def plain(rows, seed):
+    """Returns the inputs of an encoder that reads rows as they stand.
+
+    Args:
+        rows: int array of shape `(num_rows, sequence_length)`.
+        seed: not used; that of what draws.
+    """
     del seed
     return {
         "token_ids": rows,
@@ -164,7 +186,9 @@ def _plain(rows, seed):
     }
 
 
-def _endless(corpus, batch_size, seed, first_epoch, first_step, make):
+def _endless(
+    corpus, batch_size, seed, first_epoch, first_step, make, features=None
+):
     """Shuffled batches made of rows and seeds, and how many an epoch has."""
     batch_size = min(batch_size, len(corpus))
     steps_per_epoch = len(corpus) // batch_size
@@ -177,34 +201,56 @@ def _endless(corpus, batch_size, seed, first_epoch, first_step, make):
             begin = first_step if epoch == first_epoch else 0
             for step in range(begin, steps_per_epoch):
                 chosen = order[step * batch_size :][:batch_size]
-                yield corpus.rows[chosen], step_seed(seed, epoch, step)
+                yield chosen, step_seed(seed, epoch, step)
 
     cardinality = tf.data.experimental.INFINITE_CARDINALITY
-    return _made(batches, corpus, make, cardinality), steps_per_epoch
+    made = _made(batches, corpus, make, features, cardinality)
+    return made, steps_per_epoch
 
 
-def _in_order(corpus, batch_size, make):
+def _in_order(corpus, batch_size, make, features=None):
     """Every row once, in batches made of rows and seeds."""
     steps = -(-len(corpus) // batch_size)
 
     def batches():
         for step in range(steps):
-            rows = corpus.rows[step * batch_size :][:batch_size]
-            yield rows, step_seed(0, EVALUATION, step)
+            chosen = np.arange(len(corpus))[step * batch_size :][:batch_size]
+            yield chosen, step_seed(0, EVALUATION, step)
 
-    return _made(batches, corpus, make, steps)
+    return _made(batches, corpus, make, features, steps)
 
 
-def _made(generate, corpus, make, cardinality):
-    rows = tf.data.Dataset.from_generator(
-        generate,
+def _made(generate, corpus, make, features, cardinality):
+    """Batches of the numbers of rows and seeds.
+
+    Where there are further features, the inputs are a dict.
+    """
+    length = corpus.sequence_length - (corpus.stride is not None)
+
+    def batches():
+        for chosen, seed in generate():
+            further = {} if features is None else features(chosen, length)
+            yield corpus.rows[chosen], seed, further
+
+    def with_features(rows, seed, further):
+        made = make(rows, seed)
+        if not further:
+            return made
+        if isinstance(made, dict):
+            return made | further
+        x, *others = made
+        return x | further, *others
+
+    batches = tf.data.Dataset.from_generator(
+        batches,
         output_signature=(
             tf.TensorSpec((None, corpus.sequence_length), "int32"),
             tf.TensorSpec((2,), "int64"),
+            {} if features is None else features.signature,
         ),
     )
     return (
-        rows.map(make, num_parallel_calls=tf.data.AUTOTUNE)
+        batches.map(with_features, num_parallel_calls=tf.data.AUTOTUNE)
         .apply(tf.data.experimental.assert_cardinality(cardinality))
         .prefetch(tf.data.AUTOTUNE)
     )

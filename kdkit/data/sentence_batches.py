@@ -65,6 +65,7 @@ def pair_batches(
     seed: int,
     first_epoch: int = 0,
     first_step: int = 0,
+    features=None,
 ) -> "tuple[tf.data.Dataset, int]":
     """Returns endless shuffled batches of pairs for an encoder-decoder.
 
@@ -76,6 +77,9 @@ def pair_batches(
         first_epoch: int. Epoch to begin with, from 0. The batches of an epoch
             do not depend on it. Defaults to `0`.
         first_step: int. How many batches of it to leave out. Defaults to `0`.
+        features: what makes further inputs of the numbers of rows, such as
+            `kdkit.teacher_cache.OutputsOfTeachers` of `kdkit.data.PairRows`, or
+            `None`. Defaults to `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)`, and the number
@@ -98,31 +102,50 @@ def pair_batches(
             begin = first_step if epoch == first_epoch else 0
             drawn = token_batches(lengths, max_tokens, seed, epoch)
             for rows in drawn[begin:]:
-                yield _pair(sources, targets, rows)
+                yield _with_features(sources, targets, rows, features)
 
     steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
-    return _endless(_dataset(batches)), steps
+    return _endless(_dataset(batches, features)), steps
 
 
 def pair_evaluation_batches(
-    sources: EncodedSentences, targets: EncodedSentences, max_tokens: int
+    sources: EncodedSentences,
+    targets: EncodedSentences,
+    max_tokens: int,
+    features=None,
 ) -> "tf.data.Dataset":
     """Returns every pair once, always in the same batches.
 
     Args:
-        sources, targets, max_tokens: as in `pair_batches`.
+        sources, targets, max_tokens, features: as in `pair_batches`.
     """
     lengths = [sources.lengths, targets.lengths]
     rows_of = token_batches(lengths, max_tokens, seed=0, epoch=0)
 
     def batches():
         for rows in rows_of:
-            yield _pair(sources, targets, rows)
+            yield _with_features(sources, targets, rows, features)
 
-    return _of_length(_dataset(batches), len(rows_of))
+    return _of_length(_dataset(batches, features), len(rows_of))
 
 
-def _pair(sources, targets, rows):
+def _with_features(sources, targets, rows, features):
+    """A batch of pairs, with what else comes with them."""
+    x, y, weights = pair_batch(sources, targets, rows)
+    if features is not None:
+        x |= features(rows, y.shape[1])
+    return x, y, weights
+
+
+def pair_batch(
+    sources: EncodedSentences, targets: EncodedSentences, rows: np.ndarray
+) -> tuple:
+    """Returns some pairs as arrays `(x, y, sample_weight)`.
+
+    Args:
+        sources, targets: as in `pair_batches`.
+        rows: int array. The numbers of the pairs.
+    """
     source, target = sources.padded(rows), targets.padded(rows)
     before, y = target[:, :-1], target[:, 1:]
     real = y != targets.pad_token_id
@@ -140,7 +163,7 @@ def _pair(sources, targets, rows):
     return x, y, real.astype("float32")
 
 
-def _dataset(generate):
+def _dataset(generate, features):
     ids = tf.TensorSpec((None, None), "int32")
     names = (
         "encoder_token_ids",
@@ -149,8 +172,9 @@ def _dataset(generate):
         "decoder_padding_mask",
         "decoder_positions",
     )
+    further = {} if features is None else features.signature
     signature = (
-        dict.fromkeys(names, ids),
+        dict.fromkeys(names, ids) | further,
         ids,
         tf.TensorSpec((None, None), "float32"),
     )

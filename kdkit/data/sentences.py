@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -36,6 +37,14 @@ class EncodedSentences:
     def ends(self) -> np.ndarray:
         """Where each sentence ends in `token_ids`."""
         return np.cumsum(self.lengths, dtype="int64")
+
+    def sentences(self) -> Iterator[np.ndarray]:
+        """Yields the token ids of every sentence."""
+        ends = self.ends
+        for start, end in zip(
+            (ends - self.lengths).tolist(), ends.tolist(), strict=True
+        ):
+            yield self.token_ids[start:end]
 
     def padded(self, rows: np.ndarray) -> np.ndarray:
         """Returns some sentences, padded to the longest of them.

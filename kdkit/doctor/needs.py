@@ -12,6 +12,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.layer_maps import layer_map
+from kdkit.objectives import entry_of_teacher
 from kdkit.quantities import byte_size
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
@@ -46,7 +47,9 @@ def tapped_entries(
             if kind == "hidden_states" and objective.include_embeddings:
                 pairs = {0: 0, **pairs}
         for ours, theirs in pairs.items():
-            of_teacher.add(Entry(tap, theirs))
+            of_teacher.add(
+                entry_of_teacher(objective, theirs, teacher.num_classes)
+            )
             of_student.add(Entry(tap, ours))
     return of_teacher, of_student
 
@@ -64,7 +67,8 @@ def numbers_of(
     """
     kind = split_tap(entry.tap)[1]
     if kind == "logits":
-        return shape.num_classes * (length if has_label_per_token else 1)
+        per_place = 2 * entry.top_k + 1 if entry.top_k else shape.num_classes
+        return per_place * (length if has_label_per_token else 1)
     if kind in ATTENTION_TAPS:
         return shape.num_heads * length * length
     if kind in (*VECTOR_TAPS, "hidden_states", "embedding_output"):

@@ -17,6 +17,7 @@ from kdkit.losses.logits import LogitKLDivergence
 from kdkit.losses.logits import LogitMSE
 from kdkit.losses.logits import SoftBinaryCrossEntropy
 from kdkit.losses.logits import SoftCrossEntropy
+from kdkit.losses.top_classes import top_classes
 
 __all__ = [
     "AttentionMSE",
@@ -31,4 +32,5 @@ __all__ = [
     "SmoothedCrossEntropy",
     "SoftBinaryCrossEntropy",
     "SoftCrossEntropy",
+    "top_classes",
 ]

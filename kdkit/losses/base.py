@@ -39,6 +39,9 @@ class DistillationLoss(keras.losses.Loss):
             of `sample_weight`, do not fit.
     """
 
+    # Of the teacher's classes so many stand for themselves; all if None.
+    top_k = None
+
     def __init__(self, name, dtype="float32"):
         super().__init__(name=name, reduction=None, dtype=dtype)
 
@@ -59,7 +62,15 @@ class DistillationLoss(keras.losses.Loss):
     def weighted_sums(self, teacher, student, sample_weight):
         """The two sums, for tensors already in the dtype of the loss."""
         check_same_shape(teacher, student, self.name)
-        values = self.call(teacher, student)
+        return self.reduce(self.call(teacher, student), sample_weight)
+
+    def reduce(self, values, sample_weight):
+        """Returns the two sums of values.
+
+        Args:
+            values: Tensor, as `call` returns it.
+            sample_weight: `None` or tensor, as for `sums`.
+        """
         if sample_weight is None:
             weights = ops.ones_like(values)
         else:

@@ -8,6 +8,9 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import reject_parity
+from kdkit.losses.top_classes import log_probs_of
+from kdkit.losses.top_classes import split_top_classes
+from kdkit.losses.top_classes import top_classes
 
 
 def check_temperature(temperature):
@@ -180,7 +183,8 @@ class LogitKLDivergence(DistillationLoss):
         top_k: int or `None`. The teacher's most probable classes that stand for
             themselves; all others together are one class more, with their
             probability together. It is never larger than the whole
-            divergence. `None` for every class by itself. Defaults to `None`.
+            divergence. Of a teacher whose outputs are kept, only these are.
+            `None` for every class by itself. Defaults to `None`.
         name: string. Defaults to `"logit_kl_divergence"`.
 
     Call arguments:
@@ -223,17 +227,44 @@ class LogitKLDivergence(DistillationLoss):
         self.top_k = top_k
 
     def call(self, teacher, student):
-        log_teacher = ops.log_softmax(teacher / self.temperature)
-        log_student = ops.log_softmax(student / self.temperature)
         if self.top_k is not None and self.top_k < teacher.shape[-1]:
-            log_teacher, log_student = _others_as_one(
-                log_teacher, log_student, self.top_k
+            top = top_classes(teacher, self.top_k, self.temperature)
+            return self._on_top(top, student)
+        return self._divergence(
+            ops.log_softmax(teacher / self.temperature),
+            ops.log_softmax(student / self.temperature),
+            teacher.shape[-1],
+        )
+
+    def sums_on_top(self, top, student, sample_weight=None):
+        """As `sums`, of what was kept of a teacher.
+
+        Args:
+            top: Tensor of shape `(..., 2 * top_k + 1)`, as
+                `kdkit.losses.top_classes` makes it with the `top_k` and the
+                temperature of the loss.
+            student: Tensor of shape `(..., num_classes)`. Logits.
+            sample_weight: Tensor of shape `(...)`, or `None`.
+        """
+        top = ops.convert_to_tensor(top, dtype=self.dtype)
+        student = ops.convert_to_tensor(student, dtype=self.dtype)
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(
+                sample_weight, dtype=self.dtype
             )
+        return self.reduce(self._on_top(top, student), sample_weight)
+
+    def _on_top(self, top, student):
+        log_teacher, ids = split_top_classes(top)
+        log_student = log_probs_of(student / self.temperature, ids)
+        return self._divergence(log_teacher, log_student, student.shape[-1])
+
+    def _divergence(self, log_teacher, log_student, num_classes):
         values = ops.sum(
             ops.exp(log_teacher) * (log_teacher - log_student), axis=-1
         )
         if self.parity == "pkd":
-            values /= teacher.shape[-1]
+            values /= num_classes
         return values * self.temperature**2
 
     def get_config(self):
@@ -243,31 +274,6 @@ class LogitKLDivergence(DistillationLoss):
             "parity": self.parity,
             "top_k": self.top_k,
         }
-
-
-def _others_as_one(log_teacher, log_student, top_k):
-    """Log-probabilities of the teacher's first classes, and of all others.
-
-    On the last axis there is one class more, the others together; what each
-    of them was by itself has no probability left. Classes as probable as the
-    last of the first ones are among these.
-    """
-    first, _ = ops.top_k(log_teacher, top_k)
-    is_other = log_teacher < first[..., -1:]
-    # Less than the least log-probability of float32, and finite.
-    nothing = -1e4
-
-    def split(log_probabilities):
-        others = ops.where(is_other, log_probabilities, nothing)
-        return ops.concatenate(
-            [
-                ops.where(is_other, nothing, log_probabilities),
-                ops.logsumexp(others, axis=-1, keepdims=True),
-            ],
-            axis=-1,
-        )
-
-    return split(log_teacher), split(log_student)
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

@@ -1,6 +1,7 @@
 """Objectives: one term of the distillation loss each."""
 
 from kdkit.objectives.binding import bind
+from kdkit.objectives.binding import entry_of_teacher
 from kdkit.objectives.comparison import Comparison
 from kdkit.objectives.comparison import sum_over_replicas
 from kdkit.objectives.labels import check_chunk_size
@@ -22,6 +23,7 @@ __all__ = [
     "bind",
     "check_chunk_size",
     "check_labels",
+    "entry_of_teacher",
     "label_count",
     "label_term",
     "label_weights",

@@ -88,7 +88,25 @@ def _bind_one(objective, teacher, student, dtype, suffix):
             [student_index for student_index, _ in pairs],
             dtype,
         )
-    return BoundObjective(objective, tuple(pairs), projections)
+    return BoundObjective(
+        objective, tuple(pairs), projections, teacher.num_classes
+    )
+
+
+def entry_of_teacher(
+    objective: Objective, layer: int, num_classes: int | None
+) -> Entry:
+    """Returns what an objective reads of a teacher's layer.
+
+    Args:
+        objective: `kdkit.Objective`.
+        layer: int, as in `kdkit.taps.Entry`.
+        num_classes: int or `None`. Of the teacher's logits, if it has any.
+    """
+    top_k = objective.loss.top_k
+    if objective.tap != "logits" or top_k is None or top_k >= num_classes:
+        return Entry(objective.tap, layer)
+    return Entry("logits", 0, top_k, objective.loss.temperature)
 
 
 def _clashing_names(objectives):
@@ -127,10 +145,19 @@ def _label_problems(hard_label_weight, student):
 class BoundObjective:
     """An objective with its pairs and projections for two given models."""
 
-    def __init__(self, objective, pairs, projections):
+    def __init__(self, objective, pairs, projections, num_classes):
         self.objective = objective
         self.pairs = pairs
         self.projections = projections
+        self._num_classes = num_classes
+
+    @property
+    def teacher_entries(self) -> set[Entry]:
+        """What is read of the teacher's taps."""
+        return {self._entry(layer) for _, layer in self.pairs}
+
+    def _entry(self, layer):
+        return entry_of_teacher(self.objective, layer, self._num_classes)
 
     def sums(
         self,
@@ -156,12 +183,11 @@ class BoundObjective:
                 likewise. Defaults to `None`.
         """
         tap = self.objective.tap
-        loss = self.objective.loss
         if not self.objective.use_sample_weight:
             sample_weight = None
         numerators = []
         for student_index, teacher_index in self.pairs:
-            teacher = Entry(tap, teacher_index).read(teacher_taps)
+            sums, teacher = self._compared(teacher_taps, teacher_index)
             student = Entry(tap, student_index).read(student_taps)
             weights = combine_weights(tap, student, padding_mask, sample_weight)
             weights = pair_weights(tap, student, weights, key_padding_mask)
@@ -169,26 +195,33 @@ class BoundObjective:
             if projection is not None:
                 student = projection(student)
             # Every pair has the same shapes, so the same denominator.
-            numerator, denominator = loss.sums(teacher, student, weights)
+            numerator, denominator = sums(teacher, student, weights)
             numerators.append(numerator)
         total = sum(numerators)
         if self.objective.pair_reduction == "mean":
             total /= len(self.pairs)
         return total, denominator
 
+    def _compared(self, teacher_taps, layer):
+        """The sums of the loss, and what of the teacher they take."""
+        entry, loss = self._entry(layer), self.objective.loss
+        was_kept = entry.top_k and entry.name in teacher_taps
+        sums = loss.sums_on_top if was_kept else loss.sums
+        return sums, entry.read(teacher_taps)
+
     def chunk_term(self, teacher_taps, student_taps, sample_weight):
         """Returns the term of an objective on logits, for `chunked_sums`.
 
         Args:
             teacher_taps, student_taps: dicts whose `"logits"` are
-                `kdkit.taps.FactoredLogits`.
+                `kdkit.taps.FactoredLogits`; those of the teacher may have been
+                kept.
             sample_weight: as in `sums`.
         """
         if not self.objective.use_sample_weight:
             sample_weight = None
         return ChunkTerm(
-            self.objective.loss.sums,
-            teacher_taps["logits"],
+            *self._compared(teacher_taps, 0),
             position_weights(student_taps["logits"].states, sample_weight),
         )
 

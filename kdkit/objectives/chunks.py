@@ -19,7 +19,8 @@ class ChunkTerm(NamedTuple):
         sums: callable of (target, logits, weights) with a first axis of
             positions, which returns Σ weight × value and Σ weight.
         target: `FactoredLogits` of a teacher; or a tensor of shape
-            `(batch_size, sequence_length)`, such as labels.
+            `(batch_size, sequence_length, ...)`, such as labels, or a teacher's
+            logits that were kept.
         weights: tensor of shape `(batch_size, sequence_length)`.
     """
 
@@ -61,7 +62,7 @@ def chunked_sums(
     targets = [
         chunks(term.target.states, (term.target.states.shape[-1],))
         if isinstance(term.target, FactoredLogits)
-        else chunks(term.target)
+        else chunks(term.target, term.target.shape[2:])
         for term in terms
     ]
     weights = [chunks(ops.cast(term.weights, "float32")) for term in terms]

@@ -82,9 +82,7 @@ class Terms:
         per_teacher = len(self.objectives)
         entries = [set() for _ in self.teacher_weights]
         for index, term in enumerate(self._bound):
-            entries[index // per_teacher].update(
-                Entry(term.objective.tap, layer) for _, layer in term.pairs
-            )
+            entries[index // per_teacher] |= term.teacher_entries
         return [tuple(sorted(one)) for one in entries]
 
     def sums(self, teachers_taps, student_taps, x, sample_weight):

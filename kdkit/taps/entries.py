@@ -20,16 +20,24 @@ class Entry:
         tap: string. As in `kdkit.taps`.
         layer: int. Of taps per layer the block, counted from 1, or 0 for the
             embedding output; 0 for other taps.
+        top_k: int. Of logits, how many classes are kept, as
+            `kdkit.losses.top_classes` makes them; 0 for the logits themselves.
+            Defaults to `0`.
+        temperature: float. With which they are made. Defaults to `1.0`.
     """
 
     tap: str
     layer: int = 0
+    top_k: int = 0
+    temperature: float = 1.0
 
     @property
     def name(self) -> str:
-        """`"logits"`, `"hidden_states/3"`."""
+        """`"logits"`, `"hidden_states/3"`, `"logits@64@2.0"`."""
         if self.is_per_layer:
             return f"{self.tap}/{self.layer}"
+        if self.top_k:
+            return f"{self.tap}@{self.top_k}@{float(self.temperature)}"
         return self.tap
 
     @classmethod
@@ -37,9 +45,12 @@ class Entry:
         """Returns the entry of a name.
 
         >>> Entry.of("hidden_states/3")
-        Entry(tap='hidden_states', layer=3)
+        Entry(tap='hidden_states', layer=3, top_k=0, temperature=1.0)
         """
-        tap, _, layer = name.partition("/")
+        tap, *classes = name.split("@")
+        if classes:
+            return cls(tap, 0, int(classes[0]), float(classes[1]))
+        tap, _, layer = tap.partition("/")
         return cls(tap, int(layer or 0))
 
     @property
@@ -53,7 +64,12 @@ class Entry:
         return self.tap == "logits"
 
     def read(self, taps: dict):
-        """Returns the tensor out of what `kdkit.taps.tapped` returned."""
+        """Returns the tensor out of what `kdkit.taps.tapped` returned.
+
+        It is the logits where their first classes were not kept.
+        """
+        if self.name in taps:
+            return taps[self.name]
         tensors = taps[self.tap]
         if not self.is_per_layer:
             return tensors
@@ -62,11 +78,21 @@ class Entry:
     def write(self, taps: dict, tensor, num_layers: int) -> None:
         """Puts the tensor where `read` finds it."""
         if not self.is_per_layer:
-            taps[self.tap] = tensor
+            taps[self.name] = tensor
             return
         first = self._first_layer
         tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
         tensors[self.layer - first] = tensor
+
+    def num_exact(self, shape: tuple) -> int:
+        """Returns how many numbers of the last axis must not be rounded.
+
+        They stand at its end: the numbers of classes, and what all others have.
+
+        Args:
+            shape: tuple, as `shape` returns it.
+        """
+        return shape[-1] // 2 + 1 if self.top_k else 0
 
     @property
     def _first_layer(self):

@@ -11,19 +11,27 @@ from kdkit.taps import sizes
 BATCH_ROWS = 64
 
 
-def row_bytes(shapes: dict, length: int, sequences_per_row: int) -> int:
+def row_bytes(
+    shapes: dict, length: int, sequences_per_row: int, num_classes: int = 0
+) -> int:
     """Returns the bytes of what a teacher says of a row, as float32.
 
     Args:
         shapes: dict from `Entry` to the shape of one, `"length"` in it.
         length: int. Tokens of each sequence of the row.
         sequences_per_row: int.
+        num_classes: int. Of logits of which only the first classes are kept,
+            how many there are at one time. Defaults to `0`.
     """
-    return 4 * sum(
-        math.prod(sizes(shape, length))
-        * (1 if entry.is_of_rows else sequences_per_row)
-        for entry, shape in shapes.items()
-    )
+
+    def numbers(entry, shape):
+        if entry.top_k and num_classes:
+            shape = (*shape[:-1], num_classes)
+        return math.prod(sizes(shape, length)) * (
+            1 if entry.is_of_rows else sequences_per_row
+        )
+
+    return 4 * sum(numbers(entry, shape) for entry, shape in shapes.items())
 
 
 def cut(

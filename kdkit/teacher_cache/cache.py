@@ -8,17 +8,19 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterable
 
+import keras
 import numpy as np
 
-from kdkit.data import EncodedExamples
+from kdkit.data import ReadableRows
 from kdkit.errors import RunError
-from kdkit.files import describe
+from kdkit.files import describe as describe_problem
 from kdkit.files import disk_problem
 from kdkit.files import rename
 from kdkit.files import writing
 from kdkit.quantities import byte_size
 from kdkit.quantities import duration
 from kdkit.taps import Entry
+from kdkit.taps import describe
 from kdkit.teacher_cache.batches import cut
 from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.filling import Filling
@@ -79,6 +81,12 @@ class TeacherCache:
         self.precision = precision
         # Traced once for train, dev and all that follow.
         self._run = functools.cache(functools.partial(make_run, teacher))
+        # A file gives the logits of tasks, which have few classes.
+        self._num_classes = (
+            (describe(teacher).num_classes or 0)
+            if isinstance(teacher, keras.Model)
+            else 0
+        )
         self._announce = announce
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
@@ -97,7 +105,7 @@ class TeacherCache:
 
     def outputs(
         self,
-        encoded: EncodedExamples,
+        encoded: ReadableRows,
         entries: Iterable[Entry],
         beside: Iterable[Entry] = (),
     ) -> CachedOutputs:
@@ -106,7 +114,8 @@ class TeacherCache:
         What is not there yet is run and written first.
 
         Args:
-            encoded: `kdkit.data.EncodedExamples`.
+            encoded: `kdkit.data.EncodedExamples`, or `kdkit.data.PackedRows`
+                or `PairRows` of text.
             entries: iterable of `Entry`.
             beside: iterable of `Entry`. What will be asked for later, of these
                 rows: where the teacher is run at all, it is written too, so
@@ -222,7 +231,10 @@ class TeacherCache:
         run = self._run(tuple(incomplete))
         shapes = output_shapes(run, encoded, incomplete)
         bytes_of = functools.partial(
-            row_bytes, shapes, sequences_per_row=encoded.sequences_per_row
+            row_bytes,
+            shapes,
+            sequences_per_row=encoded.sequences_per_row,
+            num_classes=self._num_classes,
         )
         batches = cut(numbers, encoded.row_lengths, keys[True], bytes_of)
         filling = Filling(run, encoded, batches, shapes, self.precision)
@@ -240,7 +252,9 @@ class TeacherCache:
             kept = (
                 "What is there is kept; the same command goes on with the rest."
             )
-            raise RunError(describe(self.directory, number, kept)) from error
+            raise RunError(
+                describe_problem(self.directory, number, kept)
+            ) from error
 
     def _share(self, numbers, keys):
         """Which of the missing rows are to be run here, each once."""

@@ -1,14 +1,12 @@
 """Running a teacher over rows, and writing what it says."""
 
-import math
-
 import keras
 import numpy as np
 
-from kdkit.data import EncodedExamples
-from kdkit.data import Padder
+from kdkit.data import ReadableRows
 from kdkit.data import for_any_shape
 from kdkit.errors import UsageError
+from kdkit.losses import top_classes
 from kdkit.taps import sizes
 from kdkit.taps import tapped
 from kdkit.teacher_cache.precision import Error
@@ -21,17 +19,17 @@ SHARD_ROWS = 65_536
 LOGITS = "logits"
 
 
-def output_shapes(run, encoded: EncodedExamples, entries) -> dict:
+def output_shapes(run, encoded: ReadableRows, entries) -> dict:
     """Returns the shape of each entry for one row, by running a short one.
 
     Args:
         run: callable, as `make_run` returns it.
-        encoded: `kdkit.data.EncodedExamples`.
+        encoded: `kdkit.data.ReadableRows`.
         entries: sequence of `kdkit.taps.Entry`.
     """
     row = int(encoded.row_lengths.argmin())
     length = int(encoded.row_lengths[row])
-    taps = run(Padder(encoded).inputs(np.array([row]), length))
+    taps = run(encoded.inputs(np.array([row]), length))
     return {
         entry: entry.shape(np.asarray(taps[entry.name])) for entry in entries
     }
@@ -42,7 +40,7 @@ class Filling:
 
     Args:
         run: callable, as `make_run` returns it.
-        encoded: `kdkit.data.EncodedExamples`.
+        encoded: `kdkit.data.ReadableRows`.
         batches: list of int arrays. The numbers of the rows to run together.
         shapes: dict from `Entry` to shape.
         precision: string.
@@ -67,8 +65,12 @@ class Filling:
         ):
             for entry, shape in self._shapes.items():
                 share = 1 / per_row if entry.is_of_rows else 1
-                numbers = math.prod(sizes(shape, int(length)))
-                total += count * share * packed_size(numbers, self._precision)
+                size = packed_size(
+                    sizes(shape, int(length)),
+                    self._precision,
+                    entry.num_exact(shape),
+                )
+                total += count * share * size
         return int(total)
 
     def write(self, directory, keys):
@@ -100,9 +102,8 @@ class Filling:
             )
             for of_rows, entries in groups.items()
         }
-        padder = Padder(encoded)
         for rows in self._batches:
-            inputs = padder.inputs(rows, int(row_lengths[rows].max()))
+            inputs = encoded.inputs(rows, int(row_lengths[rows].max()))
             taps = {
                 name: np.asarray(tensor, "float32")
                 for name, tensor in self._run(inputs).items()
@@ -146,8 +147,11 @@ class _Pending:
             for entry, shape in self._shapes.items():
                 real = sizes(shape, int(self._lengths[number]))
                 values = taps[entry.name][place][tuple(map(slice, real))]
-                content = pack(values, self._precision)
-                self._errors[entry.name].add(values, content, self._precision)
+                exact = entry.num_exact(shape)
+                content = pack(values, self._precision, exact)
+                self._errors[entry.name].add(
+                    values, content, self._precision, exact
+                )
                 self._columns[entry.name].append(content)
                 self.size += len(content)
 
@@ -183,9 +187,17 @@ def make_run(teacher, entries):
 
     def outputs(inputs):
         taps = run(inputs, training=False)
-        return {entry.name: entry.read(taps) for entry in entries}
+        return {entry.name: _kept(entry, taps) for entry in entries}
 
     return for_any_shape(outputs)
+
+
+def _kept(entry, taps):
+    """What is kept of a tensor: all of it, or the first classes."""
+    tensor = entry.read(taps)
+    if entry.top_k:
+        tensor = top_classes(tensor, entry.top_k, entry.temperature)
+    return tensor
 
 
 def _run_of_file(file, entries):
@@ -195,4 +207,9 @@ def _run_of_file(file, entries):
             f"{file.path} gives logits alone. Received: {', '.join(others)}. "
             "Run the teacher itself for these."
         )
-    return lambda inputs: {LOGITS: file(inputs)}
+
+    def outputs(inputs):
+        taps = {LOGITS: file(inputs)}
+        return {entry.name: _kept(entry, taps) for entry in entries}
+
+    return outputs

@@ -5,20 +5,20 @@ import weakref
 
 import numpy as np
 
-from kdkit.data import EncodedExamples
+from kdkit.data import ReadableRows
 
 KEY_BYTES = 16
 # Every stage, teacher and split of a run asks for the same ones again.
 _kept = weakref.WeakKeyDictionary()
 
 
-def sequence_keys(encoded: EncodedExamples) -> np.ndarray:
+def sequence_keys(encoded: ReadableRows) -> np.ndarray:
     """Returns a key for every sequence, of its tokens and its segments.
 
     They are made once, and kept as long as `encoded` is.
 
     Args:
-        encoded: `kdkit.data.EncodedExamples`.
+        encoded: `kdkit.data.ReadableRows`.
 
     Returns:
         `uint64` array of shape `(num_sequences, 2)`.
@@ -26,7 +26,7 @@ def sequence_keys(encoded: EncodedExamples) -> np.ndarray:
     return _keys(encoded)[0]
 
 
-def row_keys(encoded: EncodedExamples) -> np.ndarray:
+def row_keys(encoded: ReadableRows) -> np.ndarray:
     """Returns a key for every row: that of its sequence, or of all of them.
 
     They are kept as those of the sequences are.
@@ -40,26 +40,15 @@ def row_keys(encoded: EncodedExamples) -> np.ndarray:
 def _keys(encoded):
     """The keys of the sequences and of the rows."""
     if encoded not in _kept:
-        of_sequences = _of_sequences(encoded)
+        of_sequences = _as_keys(
+            _digest(*arrays) for arrays in encoded.contents()
+        )
         of_rows = of_sequences
         if encoded.sequences_per_row > 1:
             rows = of_sequences.reshape(len(encoded), -1)
             of_rows = _as_keys(_digest(row) for row in rows)
         _kept[encoded] = of_sequences, of_rows
     return _kept[encoded]
-
-
-def _of_sequences(encoded):
-    ends = np.cumsum(encoded.lengths, dtype="int64")
-    places = zip((ends - encoded.lengths).tolist(), ends.tolist(), strict=True)
-    columns = [
-        np.asarray(column, "int32")
-        for column in (encoded.token_ids, encoded.segment_ids)
-    ]
-    return _as_keys(
-        _digest(*(column[start:end] for column in columns))
-        for start, end in places
-    )
 
 
 def _digest(*arrays):

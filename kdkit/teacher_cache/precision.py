@@ -1,6 +1,7 @@
 """Arrays as bytes in fewer bits, and what that changes."""
 
 import dataclasses
+import math
 
 import ml_dtypes
 import numpy as np
@@ -25,12 +26,22 @@ def check_precision(precision: str) -> None:
         )
 
 
-def pack(values: np.ndarray, precision: str) -> bytes:
+def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
     """Returns an array as bytes.
 
     As int8 it is scaled by its largest number, which stands before it.
+
+    Args:
+        values: `float32` array.
+        precision: string.
+        exact: int. So many numbers at the end of the last axis stay as they
+            are, and stand first. Defaults to `0`.
     """
     values = np.ascontiguousarray(values, "float32")
+    if exact:
+        return values[..., -exact:].tobytes() + pack(
+            values[..., :-exact], precision
+        )
     if precision == "fp32":
         return values.tobytes()
     if precision == "bf16":
@@ -39,13 +50,16 @@ def pack(values: np.ndarray, precision: str) -> bytes:
     return scale.tobytes() + np.rint(values / scale).astype("int8").tobytes()
 
 
-def unpack(content: np.ndarray, precision: str, out: np.ndarray) -> None:
+def unpack(
+    content: np.ndarray, precision: str, out: np.ndarray, exact: int = 0
+) -> None:
     """Puts the numbers of an array, from its bytes, into an array.
 
     Args:
         content: `uint8` array.
         precision: string. As it was packed.
         out: `float32` array of the shape of what was packed.
+        exact: int. As it was packed. Defaults to `0`.
 
     >>> out = np.empty(2, "float32")
     >>> content = np.frombuffer(pack(np.array([1.0, -0.5]), "int8"), "uint8")
@@ -53,7 +67,11 @@ def unpack(content: np.ndarray, precision: str, out: np.ndarray) -> None:
     >>> out.round(2).tolist()
     [1.0, -0.5]
     """
-    if precision == "fp32":
+    if exact:
+        kept = out[..., -exact:]
+        unpack(content[: 4 * kept.size], "fp32", kept)
+        unpack(content[4 * kept.size :], precision, out[..., :-exact])
+    elif precision == "fp32":
         out[...] = content.view("float32").reshape(out.shape)
     elif precision == "bf16":
         out[...] = content.view(ml_dtypes.bfloat16).reshape(out.shape)
@@ -62,10 +80,17 @@ def unpack(content: np.ndarray, precision: str, out: np.ndarray) -> None:
         np.multiply(numbers, content[:4].view("float32"), out=out)
 
 
-def packed_size(numbers: int, precision: str) -> int:
-    """Returns the bytes of an array of so many numbers."""
+def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
+    """Returns the bytes of an array as `pack` makes them.
+
+    Args:
+        shape: tuple of ints. Of the array.
+        precision, exact: as in `pack`.
+    """
     each, beside = PRECISIONS[precision]
-    return numbers * each + beside
+    rounded = math.prod(shape)
+    kept = rounded // shape[-1] * exact if exact else 0
+    return (rounded - kept) * each + beside + 4 * kept
 
 
 @dataclasses.dataclass
@@ -82,12 +107,20 @@ class Error:
     squared: float = 0.0
     signal: float = 0.0
 
-    def add(self, values: np.ndarray, content: bytes, precision: str) -> None:
-        """Counts an array; as fp32 there is nothing to count."""
+    def add(
+        self,
+        values: np.ndarray,
+        content: bytes,
+        precision: str,
+        exact: int = 0,
+    ) -> None:
+        """Counts an array; what is kept as it is is not counted."""
         if precision == "fp32":
             return
         found = np.empty(values.shape, "float32")
-        unpack(np.frombuffer(content, "uint8"), precision, found)
+        unpack(np.frombuffer(content, "uint8"), precision, found, exact)
+        if exact:
+            found, values = found[..., :-exact], values[..., :-exact]
         difference = np.abs(found - values)
         self.largest = max(self.largest, float(difference.max(initial=0.0)))
         self.squared += float(np.square(difference, dtype="float64").sum())

@@ -25,7 +25,7 @@ class CachedOutputs:
             and the row in it of every sequence, or row.
         shards: list of `Shard`.
         precision: string.
-        encoded: the `kdkit.data.EncodedExamples` that they are of.
+        encoded: the `kdkit.data.ReadableRows` that they are of.
     """
 
     def __init__(self, shapes, places, shards, precision, encoded):
@@ -89,6 +89,7 @@ class _Kept:
         }
         self._lengths = lengths
         self._precision = precision
+        self._exact = entry.num_exact(shape)
         self._long_axes = [
             axis for axis, size in enumerate(shape) if size == LENGTH
         ]
@@ -103,7 +104,12 @@ class _Kept:
             batch, places, lengths, strict=True
         ):
             real = tuple(map(slice, sizes(self._shape, length)))
-            unpack(self._columns[shard](row), self._precision, one[real])
+            unpack(
+                self._columns[shard](row),
+                self._precision,
+                one[real],
+                self._exact,
+            )
             if length < padded_length:
                 for axis in self._long_axes:
                     one[(*real[:axis], slice(length, None))] = 0
@@ -113,7 +119,7 @@ class _Kept:
         """That what is kept is of the shape, before there is room for it."""
         for (shard, row), length in zip(places, lengths, strict=True):
             expected = packed_size(
-                math.prod(sizes(self._shape, length)), self._precision
+                sizes(self._shape, length), self._precision, self._exact
             )
             received = len(self._columns[shard](row))
             if received != expected:

@@ -8,6 +8,7 @@ from kdkit import export
 from kdkit.files import digest
 from kdkit.files import digest_of_text
 from kdkit.models import LoadedModel
+from kdkit.models import tokenizers_of_sides
 from kdkit.objectives import Terms
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
@@ -16,6 +17,7 @@ from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.inputs import model_digest
+from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import CacheSettings
 
@@ -48,6 +50,7 @@ class TeacherCaches:
         self._expected = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
         self._first = teachers[0].model
+        self._precision = settings.precision
         self._file = None
         of_file = {}
         if settings.teacher_file is not None:
@@ -63,9 +66,7 @@ class TeacherCaches:
                 {
                     **of_file,
                     "teacher": model_digest(place),
-                    "vocabulary": digest_of_text(
-                        json.dumps(teacher.tokenizer.get_vocabulary())
-                    ),
+                    "vocabulary": _vocabulary_digest(teacher.tokenizer),
                 },
                 settings.precision,
                 _say,
@@ -176,6 +177,28 @@ class TeacherCaches:
             {name: cache.relative_error(name) for name in sorted(read)}
             for cache, read in zip(self._caches, self._read, strict=True)
         ]
+
+    def log(self, run: RunDirectory) -> None:
+        """Notes once how what was read was kept.
+
+        Args:
+            run: `RunDirectory`.
+        """
+        if not run.events("teacher_cache"):
+            run.log(
+                "teacher_cache",
+                precision=self._precision,
+                relative_errors=self.relative_errors(),
+                file_agreement=self.agreement,
+            )
+
+
+def _vocabulary_digest(tokenizer):
+    """The digest of a vocabulary, or of the two of an encoder-decoder."""
+    sides = dict.fromkeys(tokenizers_of_sides(tokenizer))
+    return digest_of_text(
+        "".join(json.dumps(list(side.get_vocabulary())) for side in sides)
+    )
 
 
 def _say(line):

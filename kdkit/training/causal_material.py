@@ -1,9 +1,11 @@
 """Running text as the material of a stage: causal language modelling."""
 
 import dataclasses
+import functools
 
 from kdkit.data import WHOLE
 from kdkit.data import PackedCorpus
+from kdkit.data import PackedRows
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import next_token_training_batches
 from kdkit.training.token_metrics import TokenMaterial
@@ -38,16 +40,31 @@ class CausalMaterial(TokenMaterial):
         first_step=0,
     ):
         batches, steps_per_epoch = next_token_training_batches(
-            self.train, stage.batch_size, seed, first_epoch, first_step
+            self.train,
+            stage.batch_size,
+            seed,
+            first_epoch,
+            first_step,
+            features and features(self._train_rows),
         )
         return shares.of_batches(batches), steps_per_epoch
 
     def validation_batches(self, features=None, shares=WHOLE):
         return shares.of_batches(
             next_token_evaluation_batches(
-                self.held_out, rows_at_once(self.held_out, self.vocabulary_size)
+                self.held_out,
+                rows_at_once(self.held_out, self.vocabulary_size),
+                features and features(self._held_out_rows),
             )
         )
+
+    @functools.cached_property
+    def _train_rows(self):
+        return PackedRows(self.train)
+
+    @functools.cached_property
+    def _held_out_rows(self):
+        return PackedRows(self.held_out)
 
     def evaluate(self, predict, logs):
         """Perplexity and accuracy of every token of the text held out."""

@@ -1,11 +1,13 @@
 """Running text as the material of a stage: masked-language modelling."""
 
 import dataclasses
+import functools
 
 from kdkit import models
 from kdkit.data import WHOLE
 from kdkit.data import Masker
 from kdkit.data import PackedCorpus
+from kdkit.data import PackedRows
 from kdkit.data import masked_evaluation_batches
 from kdkit.data import masked_training_batches
 from kdkit.data import open_packed
@@ -102,14 +104,31 @@ class PlainTextMaterial:
         first_step=0,
     ):
         batches, steps_per_epoch = plain_training_batches(
-            self.train, stage.batch_size, seed, first_epoch, first_step
+            self.train,
+            stage.batch_size,
+            seed,
+            first_epoch,
+            first_step,
+            features and features(self._train_rows),
         )
         return shares.of_batches(batches), steps_per_epoch
 
     def validation_batches(self, features=None, shares=WHOLE):
         return shares.of_batches(
-            plain_evaluation_batches(self.held_out, EVALUATION_BATCH_SIZE)
+            plain_evaluation_batches(
+                self.held_out,
+                EVALUATION_BATCH_SIZE,
+                features and features(self._held_out_rows),
+            )
         )
+
+    @functools.cached_property
+    def _train_rows(self):
+        return PackedRows(self.train)
+
+    @functools.cached_property
+    def _held_out_rows(self):
+        return PackedRows(self.held_out)
 
     def evaluate(self, predict, logs):
         """The losses on text that is held out."""
@@ -180,6 +199,20 @@ def check_readable(settings, model) -> None:
             "True, and an encoder, whose rows are texts one after the other. "
             "Leave it out."
         )
+
+
+def is_masked(settings, model) -> bool:
+    """Whether tokens of the text are masked for a model.
+
+    Args:
+        settings: as in `check_readable`.
+        model: likewise.
+    """
+    return (
+        isinstance(settings, CorpusSettings)
+        and not models.is_causal(model)
+        and models.backbone_of(model) is not model
+    )
 
 
 def load_corpus(settings: CorpusSettings, tokenizer, directory, model):

@@ -134,11 +134,17 @@ def _cache_size(subject, rows, train):
     for stage in subject.fitting:
         entries |= tapped_entries(stage.build_objectives(), *subject.shapes)[0]
     per_token = subject.task.kind.has_label_per_token
-    of_some = sum(
-        packed_size(
-            numbers_of(entry, subject.shapes[0], int(length), per_token),
-            settings.cache.precision,
+
+    def size(entry, length):
+        numbers = numbers_of(entry, subject.shapes[0], length, per_token)
+        width = 2 * entry.top_k + 1 if entry.top_k else numbers
+        shape = numbers // width, width
+        return packed_size(
+            shape, settings.cache.precision, entry.num_exact(shape)
         )
+
+    of_some = sum(
+        size(entry, int(length))
         for length in train.lengths
         for entry in entries
     )

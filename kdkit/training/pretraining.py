@@ -11,7 +11,9 @@ from kdkit.errors import all_mistakes
 from kdkit.files import staged
 from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
+from kdkit.training.caching import TeacherCaches
 from kdkit.training.corpus_material import check_readable
+from kdkit.training.corpus_material import is_masked
 from kdkit.training.corpus_material import load_corpus
 from kdkit.training.distribution import training_on
 from kdkit.training.inputs import check_inputs
@@ -81,6 +83,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         log_findings(run, findings)
         with distribution.chief_first():
             material = _load_text(settings.corpus, loaded, run.path / "corpus")
+            caches = _open_cache(settings, teacher, loaded.tokenizer)
         arm = Arm(
             name=name,
             model=model,
@@ -88,6 +91,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             material=material,
             seed=settings.seed,
             jit_compile=settings.jit_compile,
+            caches=caches,
             distribution=distribution,
             saving=Saving.of(settings),
         )
@@ -96,6 +100,8 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             log_model(run, "teacher", teacher)
         with models.frozen_pooler(models.backbone_of(model)):
             best = arm.run(run, settings.stages)
+        if caches is not None:
+            caches.log(run)
         path = run.path / name
         if not (run.is_read_only or path.exists()):
             with staged(path, models.stored_size(model)) as partial:
@@ -130,6 +136,14 @@ def _load_text(settings, loaded, directory):
     if models.is_encoder_decoder(loaded.model):
         return load_seq2seq(settings, loaded.tokenizer)
     return load_corpus(settings, loaded.tokenizer, directory, loaded.model)
+
+
+def _open_cache(settings, teacher, tokenizer):
+    """The cache of the teacher, if there is to be one."""
+    if settings.cache is None:
+        return None
+    taught = LoadedModel(teacher, tokenizer, False)
+    return TeacherCaches(settings.cache, [taught], [settings.teacher])
 
 
 def _inputs(settings):
@@ -182,6 +196,11 @@ def _load(settings, has_head, tokenizer_directory):
         check_length(sequence_length, teacher, CORPUS_LENGTH)
         if not has_head:
             teacher = teacher.backbone
+        if settings.cache is not None and is_masked(settings.corpus, teacher):
+            raise UsageError(
+                "--cache: masks are drawn anew in every epoch; what a teacher "
+                "says of masked tokens cannot be kept. Leave it out."
+            )
         _check_fit(settings, teacher, loaded.model)
     return loaded, teacher
 

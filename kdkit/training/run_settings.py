@@ -3,7 +3,6 @@
 import dataclasses
 
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
 from kdkit.policies import check_policy
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
@@ -15,6 +14,8 @@ from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import check_parts
 from kdkit.training.strategies import check_strategy
+from kdkit.training.text_run_checks import check_kept_text
+from kdkit.training.text_run_checks import check_tokenizer_source
 from kdkit.training.transfer_settings import AugmentedSettings
 from kdkit.training.transfer_settings import CacheSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
@@ -104,6 +105,9 @@ class PretrainSettings:
         recipe: string or `None`. The recipe that the stages are of.
         steps_before: dict from name to `PretrainSettings`. Of the last step of
             a recipe on text alone: what was made before it, in `NAME_run/`.
+        cache: `CacheSettings` or `None`. Where the teacher's outputs are kept,
+            of rows that are the same in every epoch: those of decoders and of
+            pairs, and of encoders without a head.
         seed: int. Seed of weights, dropout, order and masks.
         jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
             the optimiser's update of the weights.
@@ -129,6 +133,7 @@ class PretrainSettings:
     steps_before: dict[str, "PretrainSettings"] = dataclasses.field(
         default_factory=dict
     )
+    cache: CacheSettings | None = None
     seed: int = 0
     jit_compile: bool | str = True
     dtype_policy: str = "float32"
@@ -159,54 +164,14 @@ class PretrainSettings:
                 f"Received: teacher={self.teacher!r}, "
                 f"{'' if has_objectives else 'no '}objectives."
             )
-        self._check_tokenizer()
+        check_tokenizer_source(self)
+        if self.cache is not None:
+            check_kept_text(self)
 
     @property
     def reads_sentences(self) -> bool:
         """Whether the text is for an encoder-decoder."""
         return not isinstance(self.corpus, CorpusSettings)
-
-    def _check_tokenizer(self):
-        """Refuses a tokenizer where the model, or a teacher, brings one."""
-        sources = {
-            name: getattr(self, name)
-            for name in ("tokenizer", "vocabulary_size", "teacher")
-            if getattr(self, name) is not None
-        }
-        if len(sources) > 1:
-            raise UsageError(
-                "A tokenizer is read, trained, or a teacher's. Received: "
-                f"{sources}. Leave all but one out."
-            )
-        sources.pop("teacher", None)
-        if sources and not self.model.has_random_weights:
-            raise UsageError(
-                f"{' and '.join(sources)} is for a model with random weights; "
-                f"a checkpoint brings its own tokenizer. Received: {sources}."
-            )
-        writes_text = (
-            self.model.mass is not None or self.model.family in DECODERS
-        )
-        if self.vocabulary_size is not None and not writes_text:
-            raise UsageError(
-                "A vocabulary is trained for decoders and encoder-decoders. "
-                f"Received: family={self.model.family!r}. Name a tokenizer."
-            )
-        if not self.separate_vocabularies:
-            return
-        if not isinstance(self.corpus, PairSettings):
-            raise UsageError(
-                "Two vocabularies are of the two sides of pairs. The words of "
-                "a hidden span stand on both sides, so that sentences need a "
-                "joint one. Received: separate_vocabularies=True, "
-                f"{type(self.corpus).__name__}. Use --pairs, or leave it out."
-            )
-        if self.vocabulary_size is None:
-            raise UsageError(
-                "separate_vocabularies is of vocabularies that are trained, "
-                "each of so many tokens. Expected --vocabulary-size N. "
-                "Received: none."
-            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -247,13 +247,8 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
             for evaluator in others:
                 evaluate_other(run, arm, best[name], evaluator)
             _keep(run, arm, tokenizer, settings.data, task)
-        if caches is not None and not run.events("teacher_cache"):
-            run.log(
-                "teacher_cache",
-                precision=settings.cache.precision,
-                relative_errors=caches.relative_errors(),
-                file_agreement=caches.agreement,
-            )
+        if caches is not None:
+            caches.log(run)
         finish(run, best)
 
 

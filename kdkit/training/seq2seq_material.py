@@ -8,6 +8,7 @@ import numpy as np
 
 from kdkit.data import WHOLE
 from kdkit.data import EncodedSentences
+from kdkit.data import PairRows
 from kdkit.data import SpanMasker
 from kdkit.data import encode_sentences
 from kdkit.data import join_sentences
@@ -79,11 +80,20 @@ class HeldOutPairs:
             for row in range(rows)
         ]
 
-    def batches(self):
-        """Returns all of them, always in the same batches."""
+    def batches(self, features=None):
+        """Returns all of them, always in the same batches.
+
+        Args:
+            features: as in `Material.validation_batches`.
+        """
+        kept = features and features(self._rows)
         return pair_evaluation_batches(
-            self.sources, self.targets, EVALUATION_TOKENS
+            self.sources, self.targets, EVALUATION_TOKENS, kept
         )
+
+    @functools.cached_property
+    def _rows(self):
+        return PairRows(self.sources, self.targets)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +105,13 @@ class Seq2SeqMaterial(TokenMaterial):
             `first_step`. Returns endless batches and the number of them in an
             epoch.
         held_out: `HeldOutSentences` or `HeldOutPairs`.
+        rows: `kdkit.data.PairRows` or `None`. The pairs to learn from, of which
+            `batches` takes `features` too. Defaults to `None`.
     """
 
     batches: Callable
     held_out: HeldOutSentences | HeldOutPairs
+    rows: PairRows | None = None
 
     def training_batches(
         self,
@@ -109,16 +122,19 @@ class Seq2SeqMaterial(TokenMaterial):
         shares=WHOLE,
         first_step=0,
     ):
+        kept = {} if features is None else {"features": features(self.rows)}
         batches, steps_per_epoch = self.batches(
             max_tokens=stage.batch_tokens,
             seed=seed,
             first_epoch=first_epoch,
             first_step=first_step,
+            **kept,
         )
         return shares.of_batches(batches), steps_per_epoch
 
     def validation_batches(self, features=None, shares=WHOLE):
-        return shares.of_batches(self.held_out.batches())
+        kept = {} if features is None else {"features": features}
+        return shares.of_batches(self.held_out.batches(**kept))
 
     def evaluate(self, predict, logs):
         """Perplexity and accuracy of the tokens that the decoder predicts."""
@@ -202,9 +218,10 @@ def load_seq2seq(
         UsageError: if a file is missing or malformed, there is too little text,
             or a language has no token.
     """
-    held_out = load_held_out(settings, tokenizer)
+    held_out, rows = load_held_out(settings, tokenizer), None
     if isinstance(settings, PairSettings):
         sources, targets = _encode_pairs(settings, tokenizer, False)
+        rows = PairRows(sources, targets)
         batches = functools.partial(pair_batches, sources, targets)
         num_cut = sources.num_truncated + targets.num_truncated
         what = f"pairs: {len(sources)}"
@@ -218,7 +235,7 @@ def load_seq2seq(
         f"{settings.sequence_length} tokens.",
         flush=True,
     )
-    return Seq2SeqMaterial(batches, held_out)
+    return Seq2SeqMaterial(batches, held_out, rows)
 
 
 def load_held_out(settings: SentenceSettings | PairSettings, tokenizer):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from helpers import log_softmax
 from helpers import softmax
+from helpers import to_numpy
 
 from kdkit import losses
 
@@ -128,9 +129,36 @@ def test_first_classes_stand_for_themselves_and_the_others_are_one(top_k):
     found = float(loss(teacher, student))
     assert found == pytest.approx(4 * expected.mean(), rel=1e-5)
     assert found <= whole * (1 + 1e-6)
+    if top_k < CLASSES:
+        # Of a teacher of which only these were kept, the same.
+        top = losses.top_classes(teacher, top_k, temperature=2.0)
+        assert top.shape == (BATCH, LENGTH, 2 * top_k + 1)
+        for weights in (None, MASK):
+            value, count = loss.sums_on_top(top, student, weights)
+            assert float(value / count) == pytest.approx(
+                float(loss(teacher, student, weights)), rel=1e-6
+            )
     # All probability on the first class: nothing of the others is left.
     sure = np.where(np.arange(CLASSES) == 2, 500.0, -500.0)[np.newaxis]
     assert float(loss(sure, sure)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_top_classes_are_probabilities_and_numbers_of_classes():
+    logits, _ = tensors(BATCH, CLASSES)
+    found = to_numpy(losses.top_classes(logits, 2, temperature=0.5))
+    p = softmax(logits / 0.5)
+    order = np.argsort(-p, axis=-1)[:, :2]
+    np.testing.assert_array_equal(found[:, 3:], order)
+    first = np.take_along_axis(p, order, -1)
+    np.testing.assert_allclose(np.exp(found[:, :2]), first, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.exp(found[:, 2]), 1 - first.sum(-1), rtol=1e-4
+    )
+    # Of equal ones the first are taken, and the others are the others.
+    equal = to_numpy(losses.top_classes(np.zeros((1, 5)), 2))
+    np.testing.assert_allclose(
+        equal, [[*np.log([1 / 5, 1 / 5, 3 / 5]), 0, 1]], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("loss", [losses.HiddenStateMSE, losses.EmbeddingMSE])

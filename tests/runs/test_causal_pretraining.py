@@ -161,11 +161,22 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         "--set", "jit_compile=false", "--set", "stages.0.epochs=1",
         "--set", "stages.0.batch_size=64",
     ]  # fmt: skip
-    run = tmp_path / "run"
-    words += ["--set", "stages.0.chunk_size=256", "--run-dir", str(run)]
-    assert main(words) == 0
+    words += [
+        *("--set", "stages.0.chunk_size=256"),
+        *("--set", "stages.0.objectives.0.loss_settings.top_k=8"),
+    ]
+    run, cached = tmp_path / "run", tmp_path / "cached"
+    cache = ["--cache", str(tmp_path / "cache"), "--cache-precision", "bf16"]
+    assert main([*words, "--run-dir", str(run)]) == 0
+    assert main([*words, *cache, "--run-dir", str(cached)]) == 0
     (epoch,) = read_events(run, "epoch")
     logs = epoch["logs"]
+    (of_cached,) = read_events(cached, "epoch")
+    assert of_cached["logs"] == pytest.approx(logs, rel=2e-3, abs=1e-4)
+    (kept,) = read_events(cached, "teacher_cache")
+    ((name, error),) = kept["relative_errors"][0].items()
+    assert name == "logits@8@1.0"
+    assert 0 < error < 0.01
     assert logs["loss"] == pytest.approx(
         0.5 * logs["hard_label_loss"] + 0.5 * logs["logit_kl_divergence"],
         rel=1e-3,
@@ -191,6 +202,7 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         ),
         (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
         (["--model", "RUN", "--stage", "pretraining"], "need --recipe"),
+        (["--model", "RUN", "--cache", "new"], "of a teacher"),
         (
             ["--model", "RUN", "--set", "stages.0.chunk_size=8"],
             "chunk_size is of objectives",

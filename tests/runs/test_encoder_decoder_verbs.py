@@ -54,7 +54,13 @@ def flags(text, *names):
 def translator(text, pretrained, tmp_path_factory):
     """A student of itself, by the recipe's second stage."""
     path = tmp_path_factory.mktemp("encoder_decoder") / "en_de"
-    arguments = [
+    assert main(translation(text, pretrained, path)) == 0
+    return path
+
+
+def translation(text, pretrained, path):
+    """The words of the command."""
+    return [
         *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
         *("--model", str(pretrained), "--languages", "en", "de"),
         *flags(text, "--pairs", "train"),
@@ -63,8 +69,6 @@ def translator(text, pretrained, tmp_path_factory):
         *("--set", "corpus.sequence_length=32", "--set", "jit_compile=false"),
         *("--run-dir", str(path)),
     ]
-    assert main(arguments) == 0
-    return path
 
 
 def test_pretraining_leaves_a_preset_and_its_vocabulary(pretrained):
@@ -84,6 +88,25 @@ def test_pairs_are_the_recipes_last_stage(translator):
     first, last = read_events(translator, "epoch")
     assert first["logs"]["logit_kl_divergence"] > 0
     assert last["logs"]["loss"] < first["logs"]["loss"]
+
+
+def test_a_cache_of_pairs_gives_the_same_losses(
+    text, pretrained, translator, tmp_path, capsys
+):
+    words = translation(text, pretrained, tmp_path / "cached")
+    assert main([*words, "--cache", str(tmp_path / "cache")]) == 0
+    plain, cached = (
+        [event["logs"] for event in read_events(run, "epoch")]
+        for run in (translator, tmp_path / "cached")
+    )
+    assert len(plain) == len(cached) == 2
+    for one, other in zip(plain, cached, strict=True):
+        assert other == pytest.approx(one, rel=2e-3)
+    # Of pairs with their lengths, so of other batches too.
+    capsys.readouterr()
+    again = [*translation(text, pretrained, tmp_path / "again"), "--seed", "1"]
+    assert main([*again, "--cache", str(tmp_path / "cache")]) == 0
+    assert "running the teacher" not in capsys.readouterr().out
 
 
 def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
