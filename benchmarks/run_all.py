@@ -31,6 +31,7 @@ SCRIPTS = (
     "depth.py",
     "augmentation.py",
     "cached_step.py",
+    "cached_text.py",
     "cached_memory.py",
     "allocation.py",
     "padding.py",

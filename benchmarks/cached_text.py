@@ -1,0 +1,169 @@
+"""What a decoder's distillation step costs without and with a teacher cache.
+
+    python benchmarks/cached_text.py
+    python benchmarks/cached_text.py --top-k 256 --precision bf16
+
+Trains a GPT-2 of 3×192 for an epoch over a few rows of 128 random tokens by
+LightPAFF's fine-tuning: alone on the tokens, with a teacher of 6×384 that is
+run, and with what was kept of it: of each position the first classes and all
+others as one. In turn, round by round, in one process, input included. The
+sizes are those of experiments/ptb_lightpaff.sh.
+
+The last line is a JSON object. The exit status is 1 where the ratio of the
+step on what was kept to that of the student alone is above the goal.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+from measuring import median_seconds
+
+import kdkit
+from kdkit import data
+from kdkit import models
+from kdkit.recipes import RECIPES
+from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache import TeacherCache
+
+GOAL = 1.15
+LENGTH, VOCABULARY, BATCH_SIZE = 128, 8000, 16
+SIZES = {
+    "teacher": {"num_layers": 6, "hidden_dim": 384, "num_heads": 6},
+    "student": {"num_layers": 3, "hidden_dim": 192, "num_heads": 3},
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--top-k", type=int, default=64)
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    keras.utils.set_random_seed(0)
+    teacher = make("teacher")
+    ids = np.random.default_rng(0).integers(
+        0, VOCABULARY, (options.rows, LENGTH + 1)
+    )
+    corpus = data.PackedCorpus(ids.astype("int32"), 1, stride=LENGTH)
+    with tempfile.TemporaryDirectory() as folder:
+        kept, size = outputs(teacher, corpus, folder, options)
+        medians = median_seconds(
+            {
+                "student alone": student_alone(corpus, options),
+                "distillation": distillation(teacher, corpus, options),
+                "distillation, cached": distillation(
+                    teacher, corpus, options, kept
+                ),
+            },
+            options.rounds,
+        )
+    steps = options.rows // BATCH_SIZE
+    for name, median in medians.items():
+        print(f"{name:<22} {1000 * median / steps:8.1f} ms a step")
+    alone = medians["student alone"]
+    ratio = medians["distillation, cached"] / alone
+    print(
+        json.dumps(
+            {
+                "benchmark": "cached_text",
+                "top_k": options.top_k,
+                "precision": options.precision,
+                "kilobytes_per_row": round(size / options.rows / 1e3, 1),
+                "kilobytes_of_all_logits": round(
+                    4 * LENGTH * VOCABULARY / 1e3, 1
+                ),
+                "median_ms_per_step": {
+                    name: round(1000 * median / steps, 1)
+                    for name, median in medians.items()
+                },
+                "run_over_alone": round(medians["distillation"] / alone, 3),
+                "cached_over_alone": round(ratio, 3),
+                "goal": GOAL,
+            }
+        )
+    )
+    return 0 if ratio <= GOAL else 1
+
+
+def make(name):
+    sizes = SIZES[name]
+    backbone = models.student(
+        {
+            "family": "gpt2",
+            "intermediate_dim": 4 * sizes["hidden_dim"],
+            "vocabulary_size": VOCABULARY,
+            "max_sequence_length": LENGTH,
+            **sizes,
+        }
+    )
+    return models.language_model(backbone)
+
+
+def stage_of(options):
+    """LightPAFF's fine-tuning of GPT-2, with the first classes."""
+    _, stage = RECIPES["lightpaff"].for_families["gpt2"].stages
+    (objective,) = stage.objectives
+    settings = {**objective.loss_settings, "top_k": options.top_k}
+    objective = dataclasses.replace(objective, loss_settings=settings)
+    return dataclasses.replace(stage, objectives=(objective,))
+
+
+def make_distiller(teacher, options):
+    stage = stage_of(options)
+    return kdkit.Distiller(
+        teacher,
+        make("student"),
+        stage.build_objectives(),
+        stage.label_weight,
+        chunk_size=stage.chunk_size,
+    )
+
+
+def outputs(teacher, corpus, folder, options):
+    """What is kept of the teacher, and its size."""
+    (entries,) = make_distiller(teacher, options).teacher_entries
+    cache = TeacherCache(folder, teacher, {}, options.precision)
+    kept = cache.outputs(data.PackedRows(corpus), entries)
+    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
+    return OutputsOfTeachers([kept]), size
+
+
+def student_alone(corpus, options):
+    return epochs(make("student"), corpus, options, [])
+
+
+def distillation(teacher, corpus, options, kept=None):
+    return epochs(make_distiller(teacher, options), corpus, options, None, kept)
+
+
+def epochs(model, corpus, options, metrics, features=None):
+    """A function that trains a model for one epoch more."""
+    model.compile(
+        optimizer=stage_of(options).make_optimizer(1000, fused=True),
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        ),
+        metrics=metrics,
+        jit_compile=False,
+    )
+    batches, steps = data.next_token_training_batches(
+        corpus, BATCH_SIZE, seed=0, features=features
+    )
+    return lambda: model.fit(
+        batches, steps_per_epoch=steps, verbose=0, shuffle=False
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
