@@ -31,6 +31,7 @@ import tensorflow as tf
 from measuring import compiled_forward
 from measuring import median_seconds
 from measuring import random_batch
+from measuring import step_of_fit
 
 import kdkit
 from kdkit import data
@@ -280,15 +281,7 @@ def update(model, batch, stage, jit_compile):
         metrics=None if isinstance(model, kdkit.Distiller) else [],
         jit_compile=jit_compile,
     )
-    steps = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(steps, steps_per_epoch=1, verbose=0, shuffle=False)
-    iterator = iter(steps)
-
-    def step():
-        logs = model.train_function(iterator)
-        return float(logs["loss"])
-
-    return step
+    return step_of_fit(model, batch)
 
 
 if __name__ == "__main__":

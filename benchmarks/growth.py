@@ -23,10 +23,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-import tensorflow as tf
 from measuring import median_seconds
 from measuring import random_batch
 from measuring import rows_like_sst2
+from measuring import step_of_fit
 
 import kdkit
 from kdkit import data
@@ -124,10 +124,7 @@ def step(**changes):
     sizes = {**BASE, **changes}
     model = distiller(**sizes)
     batch = random_batch(BATCH_SIZE, sizes["length"], sizes["vocabulary"])
-    steps = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(steps, steps_per_epoch=1, verbose=0, shuffle=False)
-    iterator = iter(steps)
-    return lambda: float(model.train_function(iterator)["loss"])
+    return step_of_fit(model, batch)
 
 
 def epoch(rows):

@@ -23,9 +23,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-import tensorflow as tf
 from measuring import median_seconds
 from measuring import random_batch
+from measuring import step_of_fit
 
 import kdkit
 from kdkit import models
@@ -160,10 +160,7 @@ def update(model, options):
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=True,
     )
-    steps = tf.data.Dataset.from_tensors(batch).repeat()
-    model.fit(steps, steps_per_epoch=1, verbose=0, shuffle=False)
-    iterator = iter(steps)
-    return lambda: float(model.train_function(iterator)["loss"])
+    return step_of_fit(model, batch)
 
 
 if __name__ == "__main__":

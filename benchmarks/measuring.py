@@ -107,6 +107,19 @@ def compiled_forward(model, inputs, jit_compile=True):
     return lambda: forward(inputs).numpy()
 
 
+def step_of_fit(model, batch):
+    """One step of `fit` on a batch, as `fit` compiles it; gives its loss.
+
+    Args:
+        model: compiled `keras.Model`.
+        batch: an element of its data set.
+    """
+    batches = tf.data.Dataset.from_tensors(batch).repeat()
+    model.fit(batches, steps_per_epoch=1, verbose=0, shuffle=False)
+    iterator = iter(batches)
+    return lambda: float(model.train_function(iterator)["loss"])
+
+
 def median_seconds(work, rounds):
     """Runs functions in turn, round by round, after two rounds unmeasured.
 

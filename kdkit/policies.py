@@ -32,6 +32,9 @@ def with_policy(model, name: str):
         return model
     copy = type(model).from_config(changed)
     copy.set_weights(model.get_weights())
+    # Functional models have none in their configuration, and Keras scales the
+    # losses of a model by its own, not by those of its layers.
+    copy.dtype_policy = name
     return copy
 
 

@@ -1,4 +1,4 @@
-"""Two replicas give the numbers of one device."""
+"""Two replicas give the numbers of one device, in steps that are traced."""
 
 import keras
 import numpy as np
@@ -9,8 +9,12 @@ from helpers import bert
 from helpers import cross_entropy
 from helpers import distiller
 from helpers import labels
+from trained import classifiers
 
 import kdkit
+from kdkit.training import distribution
+from kdkit.training.loops import KerasLoop
+from kdkit.training.loops import ReplicaLoop
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +141,53 @@ def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
         "val_logit_mse",
         "val_loss",
     ]
+
+
+@pytest.fixture
+def two_devices(monkeypatch):
+    """What a run on two devices trains on."""
+    monkeypatch.setattr(
+        distribution, "visible_devices", lambda: ["CPU:0", "CPU:1"]
+    )
+    return distribution.open_distribution("mirrored")
+
+
+def train_as_runs_do(on, run_eagerly):
+    """Logs and weights after batches of three rows and of one."""
+    keras.utils.set_random_seed(1)  # the same projections
+    with on.scope():
+        student, teacher, objectives, rows = classifiers()
+        model = kdkit.Distiller(teacher, student, objectives, 1.0)
+        model.compile(
+            keras.optimizers.SGD(0.001),
+            cross_entropy(),
+            run_eagerly=run_eagerly,
+            jit_compile=False,
+        )
+        model.optimizer.build(model.trainable_variables)
+    loop = ReplicaLoop(model, on) if on.strategy else KerasLoop(model)
+    batches = tf.data.Dataset.from_tensor_slices(rows).batch(3)
+    history = keras.callbacks.History()
+    loop.fit(
+        on.shares.of_batches(batches.repeat()),
+        steps_per_epoch=2,
+        initial_epoch=0,
+        initial_step=0,
+        running=None,
+        epochs=1,
+        validation_data=on.shares.of_batches(batches),
+        callbacks=[history],
+    )
+    evaluated = loop.evaluate(on.shares.of_batches(batches))
+    return history.history, evaluated, model.get_weights()
+
+
+def test_two_devices_train_by_all_objectives_as_one_does(two_devices):
+    """Of the last batch one device has no row."""
+    two = train_as_runs_do(two_devices, run_eagerly=False)
+    one = train_as_runs_do(distribution.ONE_DEVICE, run_eagerly=True)
+    assert len(one[0]) > 10  # losses
+    assert_same_logs(two[0], one[0])
+    assert_same_logs(two[1], one[1])
+    for of_two, of_one in zip(two[2], one[2], strict=True):
+        np.testing.assert_allclose(of_two, of_one, atol=1e-5)

@@ -1,7 +1,6 @@
 """Accumulated gradients, XLA and half precision change nothing but the cost.
 
-One Distiller has the objectives of all recipes at once, so that a few traces
-hold for each of them.
+Of every kind of model that recipes train, with the objectives of its recipes.
 """
 
 import dataclasses
@@ -13,22 +12,16 @@ import tensorflow as tf
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import bert
-from helpers import decoder
-from helpers import spread_weights
+from trained import KINDS
 
 import kdkit
 from kdkit import data
-from kdkit import policies
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
-from kdkit.recipes import RECIPES
-from kdkit.tasks import get_task
+from kdkit import models
 from kdkit.training import Stage
 
-ROWS, UPDATES, PARTS = 4, 3, 2
-STAGE = Stage(
-    "intermediate_layer", 1, 1e-3, hard_label_weight=1.0, warmup_fraction=0.5
-)
+UPDATES, PARTS = 3, 2
+CHUNK_SIZES = {"decoders": 8}
+STAGE = Stage("any", 1, 1e-3, hard_label_weight=1.0, warmup_fraction=0.5)
 # How far losses and weights may be from those of the plain step.
 EXACT = {"rtol": 1e-4, "atol": 2e-5}
 HALF = {
@@ -37,87 +30,24 @@ HALF = {
 }
 
 
-def objectives_of_all_recipes():
-    """Each once, under a name of its own."""
-    task = get_task("sst2")
-    found = {}
-    for recipe in RECIPES.values():
-        for stage in [*recipe.stages_for(task), *recipe.general]:
-            for settings in stage.objectives:
-                found[repr(dataclasses.replace(settings, name=""))] = settings
-    return [
-        dataclasses.replace(settings, name=f"{settings.name}_{number}").build()
-        for number, settings in enumerate(found.values())
-    ]
-
-
-def classifiers():
-    """Teacher, student, objectives and a batch of rows of one length."""
-    generator = np.random.default_rng(0)
-    shape = (ROWS, LENGTH)
-    x = {
-        "token_ids": generator.integers(1, VOCABULARY_SIZE, shape),
-        "segment_ids": np.zeros(shape),
-        "padding_mask": np.ones(shape),
-    }
-    x = {name: values.astype("int32") for name, values in x.items()}
-    y = generator.integers(0, 3, ROWS).astype("int32")
-    return bert(4, seed=1), bert(2, seed=2), objectives_of_all_recipes(), (x, y)
-
-
-def on_logits():
-    (stage, _) = RECIPES["lightpaff"].for_families["gpt2"].stages
-    return stage.build_objectives()
-
-
-def decoders():
-    ids = np.random.default_rng(0).integers(0, 40, (ROWS, 9)).astype("int32")
-    x = {"token_ids": ids[:, :-1], "padding_mask": np.ones_like(ids[:, :-1])}
-    batch = x, ids[:, 1:], np.ones((ROWS, 8), "float32")
-    return decoder(2, seed=1), decoder(1, seed=2), on_logits(), batch
-
-
-def encoder_decoders():
-    generator = np.random.default_rng(0)
-    source, target = generator.integers(5, 12, (2, ROWS, 4)).astype("int32")
-    real = np.ones_like(source)
-    x = {
-        "encoder_token_ids": source,
-        "encoder_padding_mask": real,
-        "decoder_token_ids": target,
-        "decoder_padding_mask": real,
-        "decoder_positions": np.cumsum(real, axis=1, dtype="int32") - 1,
-    }
-    models = [
-        MassSeq2SeqLM(MassBackbone(12, 1, 1, 2, 8, 12, dropout=0.0))
-        for _ in range(2)
-    ]
-    for seed, model in enumerate(models, start=1):
-        spread_weights(model, seed)
-    weights = np.ones((ROWS, 4), "float32")
-    return *models, on_logits(), (x, generator.permuted(target), weights)
-
-
-KINDS = {
-    "classifiers": (classifiers, None),
-    "decoders": (decoders, 8),
-    "encoder_decoders": (encoder_decoders, None),
-}
-
-
-def train(kind, jit_compile=False, fused=False, parts=1, policy="float32"):
-    """The losses of some updates, and the weights that they leave."""
-    make, chunk_size = KINDS[kind]
-    teacher, student, objectives, batch = make()
-    student = policies.with_policy(student, policy)
+def make(kind, policy="float32"):
+    """A student in some precision, its distiller, and a batch for it."""
+    student, teacher, objectives, batch = KINDS[kind]()
+    student = models.in_policy(student, policy)
     keras.utils.set_random_seed(0)  # the same projections
     distiller = kdkit.Distiller(
         teacher,
         student,
         objectives,
         STAGE.hard_label_weight,
-        chunk_size=chunk_size,
+        chunk_size=CHUNK_SIZES.get(kind),
     )
+    return student, distiller, batch
+
+
+def train(kind, jit_compile=False, fused=False, parts=1, policy="float32"):
+    """The losses of some updates, and the weights that they leave."""
+    student, distiller, batch = make(kind, policy)
     stage = dataclasses.replace(STAGE, gradient_accumulation_steps=parts)
     optimizer = stage.make_optimizer(2 * UPDATES, fused)
     if policy == "mixed_float16":
@@ -165,29 +95,29 @@ def check(found, expected, tolerance):
         np.testing.assert_allclose(one, other, **tolerance)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fused"), [("classifiers", False), ("encoder_decoders", True)]
-)
-def test_gradients_of_parts_make_the_update_of_the_batch(kind, fused, plain):
-    found = train(kind, parts=PARTS, fused=fused)
-    check(found, plain(kind), EXACT)
+# Runs on sentences are refused to compile more than the update.
+FOR_UPDATES = {"encoder_decoders": {"fused": True}}
 
 
-def test_xla_changes_no_number(plain):
-    found = train("classifiers", jit_compile=True)
-    check(found, plain("classifiers"), EXACT)
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_compiled_by_xla_make_the_update_of_the_batch(kind, plain):
+    by_xla = FOR_UPDATES.get(kind, {"jit_compile": True})
+    check(train(kind, parts=PARTS, **by_xla), plain(kind), EXACT)
 
 
-@pytest.mark.parametrize(
-    ("kind", "policy"),
-    [
-        ("classifiers", "mixed_bfloat16"),
-        ("classifiers", "mixed_float16"),
-        ("encoder_decoders", "mixed_bfloat16"),
-    ],
-)
+@pytest.mark.parametrize("policy", HALF)
+@pytest.mark.parametrize("kind", KINDS)
 def test_half_precision_is_near(kind, policy, plain):
     check(train(kind, policy=policy), plain(kind), HALF[policy])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_scaled_in_float16(kind):
+    """Of a distiller, and of a student that learns from labels alone."""
+    student, distiller, _ = make(kind, "mixed_float16")
+    for model in (distiller, student):
+        model.compile(STAGE.make_optimizer(UPDATES), loss="mse")
+        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 @pytest.mark.large

@@ -22,7 +22,6 @@ def training_batches(
     seed: int,
     first_epoch: int = 0,
     num_buckets: int = 8,
-    drop_remainder: bool = False,
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,
@@ -39,8 +38,6 @@ def training_batches(
             do not depend on it, so training can go on where it stopped.
         num_buckets: int. Number of different padded lengths; each is one
             program for XLA. Defaults to 8.
-        drop_remainder: bool. Whether to leave out the one batch of an epoch
-            that is not full, which costs XLA one more program.
         input_names: names of the inputs that the model takes.
         rows_of_epoch: callable from the number of an epoch to the numbers of
             its rows, as many in each, or `None` for all of them. Defaults to
@@ -77,17 +74,12 @@ def training_batches(
         rows = np.arange(len(encoded))
         if rows_of_epoch is not None:
             rows = rows_of_epoch(epoch)
-        batches = [
+        return [
             (rows[batch], length)
             for batch, length in epoch_batches(
                 encoded.row_lengths[rows], boundaries, batch_size, seed, epoch
             )
         ]
-        if drop_remainder:
-            batches = [
-                batch for batch in batches if len(batch[0]) == batch_size
-            ]
-        return batches
 
     def batches_without_end():
         yield from batches_of(first_epoch)[first_step:]
@@ -95,12 +87,6 @@ def training_batches(
             yield from batches_of(epoch)
 
     steps_per_epoch = len(batches_of(first_epoch))
-    if not steps_per_epoch:
-        raise UsageError(
-            "`drop_remainder=True` leaves no batch. Received: "
-            f"{len(encoded)} rows, batch_size={batch_size}. "
-            "Use a smaller `batch_size`."
-        )
     padder = Padder(encoded, input_names, features and features(encoded))
     dataset = _padded_batches(padder, batches_without_end, shares)
     cardinality = tf.data.experimental.INFINITE_CARDINALITY

@@ -38,24 +38,38 @@ def token_batches(
     >>> token_batches([np.array([2, 9, 2, 8])], max_tokens=18, seed=0, epoch=0)
     [array([3, 1]), array([2, 0])]
     """
+    return _drawn(lengths, _cuts(lengths, max_tokens), seed, epoch)
+
+
+def _cuts(lengths, max_tokens):
+    """Where rows in the order of their lengths are cut, in every epoch."""
+    rows = np.stack(lengths, axis=1)[_by_length(lengths)].tolist()
+    cuts, begin = [], 0
+    longest = [0] * len(lengths)
+    real = 0
+    for end, sides in enumerate(rows):
+        with_row = list(map(max, longest, sides))
+        padded = sum(with_row) * (end - begin + 1)
+        real += sum(sides)
+        if end > begin and (padded > max_tokens or real < REAL_SHARE * padded):
+            cuts.append(end)
+            begin, with_row, real = end, sides, sum(sides)
+        longest = with_row
+    return cuts
+
+
+def _drawn(lengths, cuts, seed, epoch):
+    """The batches of an epoch, as `token_batches` returns them."""
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths[0]))
-    # The first side counts first; lexsort takes the last key as the first.
-    keys = [side[order] for side in reversed(lengths)]
-    order = order[np.lexsort(keys)]
-    batches, begin = [], 0
-    longest = np.zeros(len(lengths), "int64")
-    real = 0
-    for end, sides in enumerate(np.stack(lengths, axis=1)[order]):
-        with_row = np.maximum(longest, sides)
-        padded = with_row.sum() * (end - begin + 1)
-        real += sides.sum()
-        if end > begin and (padded > max_tokens or real < REAL_SHARE * padded):
-            batches.append(order[begin:end])
-            begin, with_row, real = end, sides, sides.sum()
-        longest = with_row
-    batches.append(order[begin:])
+    order = order[_by_length([side[order] for side in lengths])]
+    batches = np.split(order, cuts)
     return [batches[number] for number in rng.permutation(len(batches))]
+
+
+def _by_length(lengths):
+    """The order of rows by their first side, then by the others."""
+    return np.lexsort(lengths[::-1])  # takes the last key as the first
 
 
 def pair_batches(
@@ -96,16 +110,16 @@ def pair_batches(
             f"{len(sources)} sources, {len(targets)} targets."
         )
     lengths = [sources.lengths, targets.lengths]
+    cuts = _cuts(lengths, max_tokens)
 
     def batches():
         for epoch in itertools.count(first_epoch):
             begin = first_step if epoch == first_epoch else 0
-            drawn = token_batches(lengths, max_tokens, seed, epoch)
+            drawn = _drawn(lengths, cuts, seed, epoch)
             for rows in drawn[begin:]:
                 yield _with_features(sources, targets, rows, features)
 
-    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
-    return _endless(_dataset(batches, features)), steps
+    return _endless(_dataset(batches, features)), len(cuts) + 1
 
 
 def pair_evaluation_batches(
@@ -214,16 +228,16 @@ def span_batches(
         batches in an epoch.
     """
     lengths = [sentences.lengths, masker.span_lengths(sentences.lengths)]
+    cuts = _cuts(lengths, max_tokens)
 
     def batches():
         for epoch in itertools.count(first_epoch):
             begin = first_step if epoch == first_epoch else 0
-            drawn = token_batches(lengths, max_tokens, seed, epoch)
+            drawn = _drawn(lengths, cuts, seed, epoch)
             for step, rows in enumerate(drawn[begin:], start=begin):
                 yield sentences.padded(rows), step_seed(seed, epoch, step)
 
-    steps = len(token_batches(lengths, max_tokens, seed, first_epoch))
-    return _endless(_masked(batches, masker)), steps
+    return _endless(_masked(batches, masker)), len(cuts) + 1
 
 
 def span_evaluation_batches(

@@ -64,7 +64,9 @@ def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
     )(state)
     state = keras.layers.Dropout(config.dropout, dtype=dtype)(state)
     logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(state)
-    return keras.Model(inputs, logits, name=LSTM_LAYER)
+    model = keras.Model(inputs, logits, name=LSTM_LAYER)
+    model.dtype_policy = dtype
+    return model
 
 
 def bilstm_of(model):

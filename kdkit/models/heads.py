@@ -96,6 +96,8 @@ def add_head(backbone, head: Head, tokenizer=None):
 def join(backbone, head_model):
     """Returns the functional model of an encoder and a head behind it.
 
+    It has the encoder's policy, by which Keras scales losses.
+
     Args:
         backbone: a keras-hub backbone.
         head_model: `keras.Model` as `head_model_of` returns it.
@@ -105,7 +107,9 @@ def join(backbone, head_model):
     if pooler is not None and "pooled_output" not in head_model.input:
         pooler.trainable = False  # it has no gradient there
     logits = head_model({name: states[name] for name in head_model.input})
-    return keras.Model(backbone.input, logits)
+    model = keras.Model(backbone.input, logits)
+    model.dtype_policy = backbone.dtype_policy
+    return model
 
 
 def in_policy(model, name: str):

@@ -131,9 +131,10 @@ class Step:
 
     def _with_teachers(self, function):
         """A function of state and iterator whose batches bring the weights."""
+        variables = self.teachers_variables()  # a walk through all layers
 
         def run(state, iterator):
-            weights = [variable.value for variable in self.teachers_variables()]
+            weights = [variable.value for variable in variables]
             try:
                 return function(
                     state, (_TaughtBatch(data, weights) for data in iterator)

@@ -9,7 +9,7 @@ from kdkit.steps.untrained import check_trained
 
 
 class Step(EvaluationStep):
-    """What a `Distiller` does with a batch on TensorFlow."""
+    """What a `Distiller` or `LabelTrainer` does with a batch on TensorFlow."""
 
     @property
     def num_replicas(self) -> int:

@@ -59,5 +59,5 @@ def fill_cache(
         for stage in stages:
             features = caches.features(stage, student, weights)
             material.training_batches(stage, settings.seed, 0, features)
-            material.validation_batches(features)
+            material.validation_batches(stage, features)
     return caches

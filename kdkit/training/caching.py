@@ -147,13 +147,14 @@ class TeacherCaches:
             return
         (cache,) = self._caches
         if cache.agreement is None:
-            logits = evaluator.teacher_logits
-            if logits is None:
+            if not evaluator.teachers_logits:
                 logits = predict_logits(
                     make_forward(self._first), evaluator.encoded
                 )
-            measured = dataclasses.replace(evaluator, teacher_logits=logits)
-            evaluation = measured(self._file)
+                evaluator = dataclasses.replace(
+                    evaluator, teachers_logits=(logits,)
+                )
+            evaluation = evaluator(self._file)
             cache.keep_agreement(
                 {
                     "split": evaluation["split"],

@@ -49,7 +49,7 @@ class CausalMaterial(TokenMaterial):
         )
         return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None, shares=WHOLE):
+    def validation_batches(self, stage, features=None, shares=WHOLE):
         return shares.of_batches(
             next_token_evaluation_batches(
                 self.held_out,

@@ -58,7 +58,7 @@ class CorpusMaterial(TokenMaterial):
         )
         return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None, shares=WHOLE):
+    def validation_batches(self, stage, features=None, shares=WHOLE):
         return shares.of_batches(
             masked_evaluation_batches(
                 self.held_out, self.masker, EVALUATION_BATCH_SIZE
@@ -113,7 +113,7 @@ class PlainTextMaterial:
         )
         return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None, shares=WHOLE):
+    def validation_batches(self, stage, features=None, shares=WHOLE):
         return shares.of_batches(
             plain_evaluation_batches(
                 self.held_out,

@@ -21,14 +21,14 @@ class Evaluator:
         task: `kdkit.tasks.Task`.
         encoded: `kdkit.data.EncodedExamples` of the split, with labels.
         split: string. Name of the split.
-        teacher_logits: array as `predict_logits` returns it, or `None`
-            where there is no teacher.
+        teachers_logits: tuple of arrays as `predict_logits` returns them, one
+            per teacher; the first is agreed with. Defaults to `()`.
     """
 
     task: Task
     encoded: object
     split: str = "dev"
-    teacher_logits: np.ndarray | None = None
+    teachers_logits: tuple[np.ndarray, ...] = ()
 
     def __call__(self, predict) -> dict:
         """Returns the fields of an `"evaluation"` event.
@@ -38,8 +38,8 @@ class Evaluator:
         """
         logits = predict_logits(predict, self.encoded)
         agrees = None
-        if self.teacher_logits is not None:
-            agrees = self.task.kind.agreement(self.teacher_logits, logits)
+        if self.teachers_logits:
+            agrees = self.task.kind.agreement(self.teachers_logits[0], logits)
         return {
             "split": self.split,
             "examples": len(self.encoded),

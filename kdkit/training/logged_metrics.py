@@ -12,7 +12,7 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
     Agreement is measured with the first of them. The others are logged as
     `teacher_2` and so on. `forwards` are the teachers' forward passes.
     """
-    evaluator = None
+    all_logits = []
     for number, (teacher, forward) in enumerate(
         zip(teachers, forwards, strict=True), start=1
     ):
@@ -35,9 +35,8 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
             f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
             flush=True,
         )
-        if evaluator is None:
-            evaluator = Evaluator(task, dev, split, teacher_logits=logits)
-    return evaluator
+        all_logits.append(logits)
+    return Evaluator(task, dev, split, tuple(all_logits))
 
 
 def evaluate_other(run, arm, best, evaluator):

@@ -13,6 +13,7 @@ from kdkit.data import training_batches
 from kdkit.training.evaluation import BATCH_SIZE
 from kdkit.training.evaluation import NUM_BUCKETS
 from kdkit.training.evaluation import Evaluator
+from kdkit.training.kept_logits import kept_logits
 from kdkit.training.stages import Stage
 from kdkit.training.task_data import TrainingRows
 
@@ -54,8 +55,10 @@ class Material(Protocol):
         `kdkit.data.training_batches`.
         """
 
-    def validation_batches(self, features=None, shares: Shares = WHOLE):
-        """Returns the batches of dev, for the losses on it."""
+    def validation_batches(
+        self, stage: Stage, features=None, shares: Shares = WHOLE
+    ):
+        """Returns the batches of dev, for the losses of a stage on it."""
 
     def evaluate(self, predict, logs: dict) -> dict:
         """Returns the fields of an `"evaluation"` event.
@@ -126,12 +129,12 @@ class TaskMaterial:
             self.train.encoded, self.unlabeled, self.per_labeled, **settings
         )
 
-    def validation_batches(self, features=None, shares=WHOLE):
+    def validation_batches(self, stage, features=None, shares=WHOLE):
         batches, _ = evaluation_batches(
             self.evaluator.encoded,
             BATCH_SIZE,
             num_buckets=NUM_BUCKETS,
-            features=features,
+            features=features or kept_logits(stage, self.evaluator),
             shares=shares,
         )
         return batches

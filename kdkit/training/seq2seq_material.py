@@ -132,7 +132,7 @@ class Seq2SeqMaterial(TokenMaterial):
         )
         return shares.of_batches(batches), steps_per_epoch
 
-    def validation_batches(self, features=None, shares=WHOLE):
+    def validation_batches(self, stage, features=None, shares=WHOLE):
         kept = {} if features is None else {"features": features}
         return shares.of_batches(self.held_out.batches(**kept))
 

@@ -240,7 +240,7 @@ class StageRun:
         distribution = self.arm.distribution
         with distribution.chief_first():
             batches = self._material.validation_batches(
-                self._features, distribution.shares
+                self.stage, self._features, distribution.shares
             )
         return batches_for(self.arm, self.stage, batches)
 

@@ -90,18 +90,6 @@ def test_training_batches_have_one_signature(encoded):
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
-def test_training_batches_drop_the_partial_batch(encoded):
-    dataset, steps = training_batches(encoded, 8, seed=3, drop_remainder=True)
-    assert steps == len(encoded) // 8
-    sizes = {len(y) for _, y in dataset.take(2 * steps).as_numpy_iterator()}
-    assert sizes == {8}
-
-
-def test_training_batches_refuse_to_drop_everything(encoded):
-    with pytest.raises(UsageError, match="leaves no batch"):
-        training_batches(encoded, 100, seed=3, drop_remainder=True)
-
-
 def test_training_batches_give_the_inputs_asked_for(encoded):
     names = ("token_ids", "padding_mask")
     dataset, _ = training_batches(encoded, 8, seed=3, input_names=names)

@@ -4,9 +4,11 @@ import dataclasses
 import json
 
 import pytest
+from comparing import assert_same_run
 from helpers import DEV_ROWS
 from helpers import read_events
 
+import kdkit
 from kdkit import export
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
@@ -14,10 +16,12 @@ from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
+from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.training import CacheSettings
 from kdkit.training import caching
 from kdkit.training import distill
 from kdkit.training import fill_cache
+from kdkit.training import material
 
 ROWS = 48
 
@@ -54,6 +58,29 @@ def test_losses_are_those_with_the_teacher_run(runs):
         assert set(one["logs"]) == set(other["logs"])
         for name, value in one["logs"].items():
             assert other["logs"][name] == pytest.approx(value, rel=2e-3)
+
+
+def test_teachers_of_logits_are_not_run_over_dev_again(
+    settings, tmp_path, monkeypatch
+):
+    """They were, when they were measured; without a cache too."""
+    of_logits = dataclasses.replace(settings, stages=settings.stages[-1:])
+    has_outputs = []
+    run_teachers = kdkit.Distiller.run_teachers
+
+    def noted(self, x):
+        has_outputs.append(TEACHER_OUTPUTS in x)
+        return run_teachers(self, x)
+
+    monkeypatch.setattr(kdkit.Distiller, "run_teachers", noted)
+    distill(of_logits, tmp_path / "kept")
+    # The batch of dev before the first step, two steps, and the one of dev.
+    assert has_outputs == [True, False, False, True]
+    monkeypatch.setattr(material, "kept_logits", lambda *arguments: None)
+    has_outputs.clear()
+    distill(of_logits, tmp_path / "run_again")
+    assert not any(has_outputs)
+    assert_same_run(tmp_path / "kept", tmp_path / "run_again")
 
 
 def test_errors_of_what_was_kept_are_logged(runs):

@@ -4,14 +4,13 @@ import argparse
 import dataclasses
 import json
 
-import numpy as np
 import pytest
-from helpers import read_events
+from comparing import assert_same_numbers
+from comparing import assert_same_run
 
 from kdkit.cli.devices import prepare
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
-from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -104,26 +103,6 @@ def recipe_run(recipe_settings, tmp_path_factory):
     return path
 
 
-def assert_same_numbers(run, other):
-    """Losses, metrics on dev and final weights of two runs."""
-    for kind, numbers in (("epoch", "logs"), ("evaluation", "metrics")):
-        events, others = (read_events(place, kind) for place in (run, other))
-        assert events
-        for one, two in zip(events, others, strict=True):
-            assert one[numbers] == pytest.approx(
-                two[numbers], rel=1e-4, abs=1e-5
-            ), (one["arm"], one["stage"])
-
-
-def assert_same_weights(run, other):
-    for one, two in zip(
-        load_classifier(run, 2).model.get_weights(),
-        load_classifier(other, 2).model.get_weights(),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, two, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "number", [2, pytest.param(4, marks=pytest.mark.large)]
 )
@@ -132,8 +111,7 @@ def test_a_recipe_on_several_devices_is_that_on_one(
 ):
     use_devices(number)
     distill(with_strategy(recipe_settings, "mirrored"), tmp_path / "run")
-    assert_same_numbers(tmp_path / "run", recipe_run)
-    assert_same_weights(tmp_path / "run", recipe_run)
+    assert_same_run(tmp_path / "run", recipe_run)
 
 
 def test_labels_on_four_devices_are_those_on_one(
@@ -142,8 +120,7 @@ def test_labels_on_four_devices_are_those_on_one(
     use_devices(4)
     settings = with_strategy(teacher_settings, "mirrored")
     train_teacher(settings, tmp_path / "run")
-    assert_same_numbers(tmp_path / "run", teacher_run)
-    assert_same_weights(tmp_path / "run", teacher_run)
+    assert_same_run(tmp_path / "run", teacher_run)
 
 
 def test_text_on_four_devices_is_that_on_one(

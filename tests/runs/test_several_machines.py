@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 
-import numpy as np
 import pytest
+from comparing import assert_same_run
 from helpers import free_ports
 from helpers import read_events
 
@@ -16,7 +16,6 @@ from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.files import digest
-from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -146,21 +145,6 @@ def run_settings(verb, settings, run_dir, programs):
     return run_processes(
         [*verb, "--config", str(config), "--run-dir", str(run_dir)], programs
     )
-
-
-def assert_same_run(run, other):
-    for kind, numbers in (("epoch", "logs"), ("evaluation", "metrics")):
-        events, others = (read_events(place, kind) for place in (run, other))
-        for one, two in zip(events, others, strict=True):
-            assert one[numbers] == pytest.approx(
-                two[numbers], rel=1e-4, abs=1e-5
-            )
-    for one, two in zip(
-        load_classifier(run, 2).model.get_weights(),
-        load_classifier(other, 2).model.get_weights(),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

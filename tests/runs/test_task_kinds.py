@@ -13,6 +13,8 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
+from kdkit.taps import TEACHER_OUTPUTS
+from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
 from kdkit.training import DataSettings
 from kdkit.training import DistillSettings
@@ -21,7 +23,13 @@ from kdkit.training import Stage
 from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
+from kdkit.training.evaluation import Evaluator
+from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.kept_logits import kept_logits
+from kdkit.training.making import load_teachers
+from kdkit.training.material import TaskMaterial
+from kdkit.training.task_data import load_data
 
 LENGTH = 16
 SIZES = {
@@ -130,6 +138,25 @@ def test_exported_files_do_what_the_student_does(runs):
     assert set(int8["metrics"]) == set(fp32["metrics"])
     file = root / "run" / "exports" / "student-fp32.tflite"
     assert main(["benchmark", str(file), "--runs", "2", "--warmup", "1"]) == 0
+
+
+def test_logits_kept_of_dev_are_what_the_teacher_says_of_each_batch(runs):
+    """Nothing where tokens have labels: of others no logits were kept."""
+    root, task = runs
+    (teacher,) = load_teachers([root / "teacher"], task)
+    settings = DataSettings(task.name, str(root), LENGTH)
+    _, dev = load_data(task, settings, teacher.tokenizer, seed=0)
+    logits = predict_logits(make_forward(teacher.model), dev)
+    evaluator = Evaluator(task, dev, teachers_logits=(logits,))
+    *_, of_logits = RECIPES["tinybert"].stages_for(task)
+    if dev.has_label_per_token:
+        assert kept_logits(of_logits, evaluator) is None
+        return
+    material = TaskMaterial(None, evaluator, num_buckets=1)
+    for x, _ in material.validation_batches(of_logits):
+        (kept,) = x[TEACHER_OUTPUTS]
+        said = teacher.model(select_inputs(teacher.model, x))
+        np.testing.assert_allclose(kept["logits"], said, rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_with_random_weights_reads_the_characters_of_its_data(tmp_path):
