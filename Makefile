@@ -36,8 +36,8 @@ test: $(READY)  ## the tests, under ten minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-jax: $(READY)  ## the core of the contract tests on JAX
-	KERAS_BACKEND=jax XLA_FLAGS=--xla_backend_optimization_level=0 \
-	    $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(CORE)
+	KERAS_BACKEND=jax $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
+	    $(CORE)
 
 test-torch: $(READY)  ## all of the contract tests on PyTorch
 	$(BIN)/python -m pip install --quiet torch

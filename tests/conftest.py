@@ -11,6 +11,8 @@ import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Programs of XLA run once or twice here: what takes long is compiling them.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
 
