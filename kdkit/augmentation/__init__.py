@@ -6,6 +6,7 @@ from kdkit.augmentation.augmenter import copies_for
 from kdkit.augmentation.files import check_made_from
 from kdkit.augmentation.files import check_output
 from kdkit.augmentation.files import join_parts
+from kdkit.augmentation.files import numbers_of_parts
 from kdkit.augmentation.files import part_of_file
 from kdkit.augmentation.files import rows_of_part
 from kdkit.augmentation.files import write_augmented
@@ -27,6 +28,7 @@ __all__ = [
     "copies_for",
     "default_stop_words",
     "join_parts",
+    "numbers_of_parts",
     "part_of_file",
     "rows_of_part",
     "write_augmented",

@@ -159,6 +159,24 @@ def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
     )
 
 
+def numbers_of_parts(output) -> list[int]:
+    """Returns of how many parts those are that stand beside a file.
+
+    Args:
+        output: path of the file, in a folder that is there.
+
+    Returns:
+        A sorted list of ints: empty without parts, several where there are
+        parts of several numbers.
+    """
+    output = pathlib.Path(output)
+    name = re.compile(
+        rf"{re.escape(output.stem)}\.part_\d+_of_(\d+){re.escape(output.suffix)}"
+    )
+    matches = [name.fullmatch(path.name) for path in output.parent.iterdir()]
+    return sorted({int(match[1]) for match in matches if match})
+
+
 def join_parts(
     examples: Examples, output, fingerprint: dict
 ) -> Progress | None:
@@ -177,11 +195,7 @@ def join_parts(
             something else, or there are parts of several numbers.
     """
     output = pathlib.Path(output)
-    name = re.compile(
-        rf"{re.escape(output.stem)}\.part_\d+_of_(\d+){re.escape(output.suffix)}"
-    )
-    matches = [name.fullmatch(path.name) for path in output.parent.iterdir()]
-    counts = sorted({int(match[1]) for match in matches if match})
+    counts = numbers_of_parts(output)
     if not counts:
         return None
     if len(counts) > 1:
