@@ -29,10 +29,12 @@ from kdkit.training import AugmentSettings
 from kdkit.training import CacheSettings
 from kdkit.training import augmenting
 from kdkit.training import distill
+from kdkit.training import preparing
 from kdkit.training.augmenting import prepare_part
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import load_teacher
+from kdkit.training.preparing import prepare_transfer
 from kdkit.training.shared_folders import is_one_folder
 
 ROWS, DEV_ROWS = 19, 8
@@ -230,6 +232,28 @@ def test_processes_know_whether_they_see_one_folder(tmp_path, is_shared):
     )
     assert found == [is_shared] * 2
     assert not [path for path in tmp_path.rglob("*") if "seen" in path.name]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_copies_are_made_in_parts_where_all_machines_see_them(
+    settings_in, tmp_path, monkeypatch, is_shared
+):
+    made = []
+    monkeypatch.setattr(
+        preparing, "prepare_part", lambda settings, part: made.append(part)
+    )
+    monkeypatch.setattr(
+        preparing, "prepare_augmented", lambda *args: made.append("all")
+    )
+
+    def prepare(distribution):
+        folder = tmp_path / str(is_shared or distribution.rank)
+        prepare_transfer(settings_in(folder), get_task("sst2"), distribution)
+
+    in_two_threads(prepare)
+    parts_made = [(0, 2), (1, 2)] if is_shared else []
+    assert sorted(made[:-2]) == parts_made
+    assert made[-2:] == ["all", "all"]
 
 
 @pytest.mark.parametrize(
