@@ -10,7 +10,7 @@ import keras_hub
 import numpy as np
 
 from kdkit.augmentation.files import _begun
-from kdkit.augmentation.files import check_made_from
+from kdkit.augmentation.notes import check_made_from
 from kdkit.backends import tf
 from kdkit.cli.lengths import _saved_positions
 from kdkit.cli.sweeping import _parse

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.augmentation import files as augmented_files
+from kdkit.augmentation import parts as parts_of_files
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.data import Examples
@@ -288,7 +288,7 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
     classifier, tmp_path, monkeypatch, capfd
 ):
     """On a real file system of 8 MB, with ever more room on it."""
-    monkeypatch.setattr(augmented_files, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(parts_of_files, "ROWS_PER_STEP", 1)
     with faults.small_disk(tmp_path / "disk", 8) as disk:
         prepared(disk)
         for work in (replace_text, replace_folder, log_events, fill_cache):

@@ -1,43 +1,31 @@
 """Augmented rows on disk: written step by step, gone on with, then named."""
 
 import dataclasses
-import hashlib
-import json
 import os
 import pathlib
-import re
 from collections.abc import Callable
 
+from kdkit.augmentation.notes import Progress
+from kdkit.augmentation.notes import differences
+from kdkit.augmentation.notes import digest_of_texts
+from kdkit.augmentation.notes import note_of
+from kdkit.augmentation.notes import of_note
+from kdkit.augmentation.notes import write_note
+from kdkit.augmentation.parts import fields_of_part
+from kdkit.augmentation.parts import part_of_file
+from kdkit.augmentation.parts import rows_of_part
+from kdkit.augmentation.parts import rows_of_step
 from kdkit.data.examples import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.errors import shortened
 from kdkit.files import describe
 from kdkit.files import digest
 from kdkit.files import disk_problem
 from kdkit.files import locked
 from kdkit.files import rename
-from kdkit.files import staged
-from kdkit.files import write_text
 from kdkit.reading import read_json
 
-ROWS_PER_STEP = 1024  # augmented together
 SOURCE = ("source_row", "column", "copy")
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a file is written.
-
-    Args:
-        rows: int. Source rows behind it.
-        copies: int. Copies of them.
-        size: int. Bytes of the file that hold them.
-    """
-
-    rows: int = 0
-    copies: int = 0
-    size: int = 0
 
 
 def check_output(output) -> None:
@@ -97,12 +85,12 @@ def write_augmented(
     output = pathlib.Path(output)
     if part is not None:
         output = part_of_file(output, part)
-        fingerprint = {**fingerprint, "part": f"{part[0] + 1}/{part[1]}"}
+        fingerprint = fingerprint | fields_of_part(len(examples), part)
     first, end = rows_of_part(len(examples), part)
     check_output(output)
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
-    fingerprint = {**fingerprint, "texts": _digest(examples)}
+    fingerprint = {**fingerprint, "texts": digest_of_texts(examples)}
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         lock = output.with_name(f".{output.name}.lock")
@@ -117,9 +105,9 @@ def write_augmented(
                 examples, augmenter, unfinished, state, fingerprint,
                 begun or Progress(rows=first), end, columns, in_place, announce,
             )  # fmt: skip
-            _note(state, fingerprint, progress, digest(unfinished))
+            write_note(state, fingerprint, progress, digest(unfinished))
             # The note first: a file without one would not be known.
-            rename(state, _note_of(output))
+            rename(state, note_of(output))
             rename(unfinished, output)
             lock.unlink()
     except (OSError, RunError) as error:
@@ -136,91 +124,6 @@ def write_augmented(
     return progress
 
 
-def rows_of_part(num_rows: int, part: tuple[int, int] | None):
-    """Returns the first of the rows of a part, and what follows its last one.
-
-    >>> rows_of_part(10, (1, 3))
-    (3, 6)
-    """
-    which, count = part or (0, 1)
-    return num_rows * which // count, num_rows * (which + 1) // count
-
-
-def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
-    """Returns the name of a part of a file: part i, from 0, of n.
-
-    >>> part_of_file("copies.tsv", (0, 4)).name
-    'copies.part_1_of_4.tsv'
-    """
-    output = pathlib.Path(output)
-    which, count = part
-    return output.with_name(
-        f"{output.stem}.part_{which + 1}_of_{count}{output.suffix}"
-    )
-
-
-def join_parts(
-    examples: Examples, output, fingerprint: dict
-) -> Progress | None:
-    """Puts the parts of a file together, as one process would have written it.
-
-    Args:
-        examples: `Examples` that the copies are of.
-        output: path of the new file.
-        fingerprint: dict, as in `write_augmented`.
-
-    Returns:
-        `Progress`, or `None` where there are no parts.
-
-    Raises:
-        UsageError: (a `ValueError`) if a part is missing, was made from
-            something else, or there are parts of several numbers.
-    """
-    output = pathlib.Path(output)
-    name = re.compile(
-        rf"{re.escape(output.stem)}\.part_\d+_of_(\d+){re.escape(output.suffix)}"
-    )
-    matches = [name.fullmatch(path.name) for path in output.parent.iterdir()]
-    counts = sorted({int(match[1]) for match in matches if match})
-    if not counts:
-        return None
-    if len(counts) > 1:
-        raise UsageError(
-            f"Expected the parts of {output} to be of one number of parts. "
-            f"Received: parts of {' and of '.join(map(str, counts))}. Remove "
-            "those that are not wanted."
-        )
-    (count,) = counts
-    parts = [part_of_file(output, (which, count)) for which in range(count)]
-    missing = [part.name for part in parts if not part.exists()]
-    if missing:
-        raise UsageError(
-            f"{output} is not whole: there is no {', '.join(missing)}. Make "
-            "them first, or remove the other parts."
-        )
-    copies = 0
-    for number, part in enumerate(parts, start=1):
-        wanted = {**fingerprint, "part": f"{number}/{count}"}
-        check_made_from(part, examples, wanted)
-    with staged(output) as partial:
-        with open(partial, "wb") as file:
-            for number, part in enumerate(parts):
-                with open(part, "rb") as lines:
-                    head = next(lines)
-                    if number == 0:
-                        file.write(head)
-                    for line in lines:
-                        file.write(line)
-                        copies += 1
-        progress = Progress(len(examples), copies, partial.stat().st_size)
-        whole = {**fingerprint, "texts": _digest(examples)}
-        _note(_note_of(output), whole, progress, digest(partial))
-    for part in parts:
-        part.unlink()
-        _note_of(part).unlink()
-    return progress
-
-
 def _write(
     examples, augmenter, unfinished, state, fingerprint, progress, end, columns,
     in_place, announce,
@@ -233,67 +136,19 @@ def _write(
             file.write(_line((*SOURCE, *columns)))
             file.flush()
             progress = dataclasses.replace(progress, size=file.tell())
-            _note(state, fingerprint, progress)  # a part may have no rows
+            write_note(state, fingerprint, progress)  # a part may have no rows
         while progress.rows < end:
             progress = _step(examples, augmenter, file, progress, end, in_place)
             file.flush()
             os.fsync(file.fileno())
-            _note(state, fingerprint, progress)
+            write_note(state, fingerprint, progress)
             announce(progress)
     return progress
 
 
-def check_made_from(file, examples: Examples, fingerprint: dict) -> bool:
-    """Checks a finished file against what its note says it was made from.
-
-    Args:
-        file: path of a file of `write_augmented`, or of another program, which
-            left no note.
-        examples: `Examples` that the copies should be of.
-        fingerprint: dict of what should have decided them; empty where that
-            makes no difference.
-
-    Returns:
-        Whether there is a note and all is as it says.
-
-    Raises:
-        UsageError: (a `ValueError`) with everything that differs, or if
-            a fingerprint is expected and there is no note.
-    """
-    note = _note_of(pathlib.Path(file))
-    if not note.is_file():
-        if fingerprint:
-            raise UsageError(
-                f"What {file} was made from is not known: there is no "
-                f"{note.name} beside it. Leave out how it is made to use it as "
-                "it is, or name another file."
-            )
-        return False
-    whole = read_json(note, "a note of kdkit augment", _of_note)
-    noted = whole["fingerprint"]
-    wanted = {**fingerprint, "texts": _digest(examples)}
-    different = _differences(noted, wanted, set(wanted))
-    if different:
-        raise UsageError(
-            f"{file} was made from something else: {different}. Use what it "
-            "was made from, or name another file."
-        )
-    content = whole.get("content")
-    if content is not None and content != digest(pathlib.Path(file)):
-        raise UsageError(
-            f"{file} is damaged: it is not what {note.name} says was written. "
-            "Restore it from a copy, or remove both and make it again."
-        )
-    return True
-
-
-def _note_of(output):
-    return output.with_name(f"{output.name}.json")
-
-
 def _step(examples, augmenter, file, progress, end, in_place):
     """Writes the copies of the next rows."""
-    numbers = range(progress.rows, min(progress.rows + ROWS_PER_STEP, end))
+    numbers = rows_of_step(progress.rows, end)
     texts = [
         [column[number] for number in numbers] for column in examples.texts
     ]
@@ -318,9 +173,9 @@ def _begun(unfinished, state, output, fingerprint):
     """What an earlier run wrote, if there is any."""
     if not (unfinished.is_file() and state.is_file()):
         return None
-    noted = read_json(state, "a note of kdkit augment", _of_note)
+    noted = read_json(state, "a note of kdkit augment", of_note)
     noted_before = noted["fingerprint"]
-    different = _differences(
+    different = differences(
         noted_before, fingerprint, {*noted_before, *fingerprint}
     )
     if different:
@@ -337,55 +192,8 @@ def _begun(unfinished, state, output, fingerprint):
     return progress
 
 
-def _of_note(noted):
-    """What is wrong with a note."""
-    progress = noted.get("progress")
-    if not isinstance(noted.get("fingerprint"), dict):
-        return "it has no 'fingerprint'"
-    fields = {field.name for field in dataclasses.fields(Progress)}
-    if not isinstance(progress, dict) or set(progress) != fields:
-        return f"expected {sorted(fields)} in its 'progress'"
-    if not all(
-        type(value) is int and value >= 0 for value in progress.values()
-    ):
-        return "expected numbers in its 'progress'"
-    return None
-
-
-def _differences(first, second, names):
-    """What differs between two fingerprints, as one text."""
-    different = [
-        name for name in sorted(names) if first.get(name) != second.get(name)
-    ]
-    return "; ".join(
-        f"{name[:100]} was {shortened(first.get(name))}, is "
-        f"{shortened(second.get(name))}"
-        for name in different[:10]
-    )
-
-
-def _note(state, fingerprint, progress, content=None):
-    """Notes how far the file is, after it was written so far."""
-    noted = {
-        "fingerprint": fingerprint, "progress": dataclasses.asdict(progress)
-    }  # fmt: skip
-    if content is not None:
-        noted["content"] = content  # of a file that is finished
-    write_text(state, json.dumps(noted))
-
-
 def _line(cells):
     """A line of the file; tabs and line feeds within texts become blanks."""
     texts = (" ".join(str(cell).split("\t")) for cell in cells)
     line = "\t".join(" ".join(text.splitlines()) for text in texts)
     return f"{line}\n".encode()
-
-
-def _digest(examples):
-    """A digest of all texts, in their order."""
-    digest = hashlib.sha256()
-    for column in examples.texts:
-        for text in column:
-            digest.update(text.encode())
-            digest.update(b"\0")
-    return digest.hexdigest()[:16]

@@ -58,6 +58,8 @@ class TeacherCache:
             this is i, from 0: it fills a directory within the other with its
             part, and reads nothing. A cache without a part takes in what is
             there of them. Defaults to `None`.
+        at_once: int. How many parts are filled at the same time, for which
+            there must be room together. Defaults to `1`.
 
     Raises:
         UsageError: (a `ValueError`) if the directory holds a cache of
@@ -72,12 +74,14 @@ class TeacherCache:
         precision: str = "fp32",
         announce: Callable[[str], None] = print,
         part: tuple[int, int] | None = None,
+        at_once: int = 1,
     ):
         check_precision(precision)
         self.directory = pathlib.Path(directory)
         if part is not None:
             self.directory /= f"part_{part[0] + 1}_of_{part[1]}"
         self._part = part
+        self._at_once = at_once
         self.precision = precision
         # Traced once for train, dev and all that follow.
         self._run = functools.cache(functools.partial(make_run, teacher))
@@ -150,6 +154,11 @@ class TeacherCache:
             encoded,
         )
 
+    def take_parts(self) -> None:
+        """Takes in what other processes wrote of their parts of the rows."""
+        with self._index.filling():
+            self._take_parts()
+
     def relative_error(self, name: str) -> float:
         """Returns how far what was kept is from what the teacher said.
 
@@ -183,7 +192,6 @@ class TeacherCache:
         self._whole.note("agreement", agreement)
 
     def _take_parts(self):
-        """Adds what other processes wrote of their parts of the rows."""
         for directory in sorted(self.directory.glob("part_*_of_*")):
             index = Index(directory, self._fingerprint)
             with index.filling():
@@ -238,7 +246,7 @@ class TeacherCache:
         )
         batches = cut(numbers, encoded.row_lengths, keys[True], bytes_of)
         filling = Filling(run, encoded, batches, shapes, self.precision)
-        self._check_room(filling.size)
+        self._check_room(filling.size * self._at_once)
         self._announce(
             f"{self.directory}: running the teacher over {len(numbers)} rows, "
             f"{byte_size(filling.size)}."

@@ -13,6 +13,7 @@ from kdkit.augmentation import check_made_from
 from kdkit.augmentation import check_output
 from kdkit.augmentation import default_stop_words
 from kdkit.augmentation import join_parts
+from kdkit.augmentation import numbers_of_parts
 from kdkit.augmentation import part_of_file
 from kdkit.augmentation import rows_of_part
 from kdkit.augmentation import write_augmented
@@ -156,6 +157,27 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
         )
     else:
         augment(settings.made_by, file)
+
+
+def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
+    """Makes a part of the file of a run's copies, where one is needed.
+
+    `prepare_augmented` joins all of them. None is needed where the file is
+    there, or this part of it, or parts of another number, of which
+    `prepare_augmented` makes the file or tells what is missing.
+
+    Args:
+        settings: `AugmentedSettings`.
+        part: as in `augment`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the part was begun with other settings.
+        RunError: if it cannot be written.
+    """
+    file = pathlib.Path(settings.file)
+    of_others = set(numbers_of_parts(file)) - {part[1]}
+    if not (file.exists() or part_of_file(file, part).exists() or of_others):
+        augment(settings.made_by, file, part)
 
 
 def _say_finished(output, progress):

@@ -13,6 +13,8 @@ from kdkit.objectives import Terms
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
@@ -33,6 +35,8 @@ class TeacherCaches:
         teachers: list of `kdkit.models.LoadedModel`.
         places: list of where they were loaded from.
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
+        distribution: `Distribution`, whose processes share the rows to run the
+            teachers over. Defaults to one device.
 
     Raises:
         UsageError: if a directory holds a cache of something else, or the
@@ -45,7 +49,9 @@ class TeacherCaches:
         teachers: list[LoadedModel],
         places: list,
         part: tuple[int, int] | None = None,
+        distribution: Distribution = ONE_DEVICE,
     ):
+        self._distribution = distribution
         self._read = [set() for _ in teachers]
         self._expected = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
@@ -57,25 +63,37 @@ class TeacherCaches:
             self._file = export.open_file(settings.teacher_file)
             of_file["teacher_file"] = digest(self._file.path)
         directory = pathlib.Path(settings.directory)
-        self._caches = [
-            TeacherCache(
-                directory
-                if len(teachers) == 1
-                else directory / f"teacher_{number}",
-                self._file or teacher.model,
-                {
-                    **of_file,
-                    "teacher": model_digest(place),
-                    "vocabulary": _vocabulary_digest(teacher.tokenizer),
-                },
-                settings.precision,
-                _say,
-                part,
-            )
-            for number, (teacher, place) in enumerate(
-                zip(teachers, places, strict=True), start=1
-            )
+        fingerprints = [
+            {
+                **of_file,
+                "teacher": model_digest(place),
+                "vocabulary": _vocabulary_digest(teacher.tokenizer),
+            }
+            for teacher, place in zip(teachers, places, strict=True)
         ]
+
+        def caches(part, at_once=1):
+            return [
+                TeacherCache(
+                    directory
+                    if len(teachers) == 1
+                    else directory / f"teacher_{number}",
+                    self._file or teacher.model,
+                    fingerprint,
+                    settings.precision,
+                    _say,
+                    part,
+                    at_once,
+                )
+                for number, (teacher, fingerprint) in enumerate(
+                    zip(teachers, fingerprints, strict=True), start=1
+                )
+            ]
+
+        self._caches = caches(part)
+        self._parts = []
+        if distribution.part is not None:
+            self._parts = caches(distribution.part, distribution.num_processes)
 
     def expect(self, stages, student, teacher_weights=None) -> None:
         """Says which stages will ask, so that the teachers run once for all.
@@ -105,21 +123,31 @@ class TeacherCaches:
         Returns:
             A callable from `kdkit.data.EncodedExamples`, as
             `kdkit.data.training_batches` takes it. It runs the teachers over
-            the rows that are not there yet.
+            the rows that are not there yet. All processes call it alike: each
+            fills its part, the chief puts the parts together, all read them.
         """
         entries_of = self._entries(stage, student, teacher_weights)
         for read, entries in zip(self._read, entries_of, strict=True):
             read.update(entry.name for entry in entries)
 
+        def outputs(caches, encoded):
+            return [
+                cache.outputs(encoded, entries, expected)
+                for cache, entries, expected in zip(
+                    caches, entries_of, self._expected, strict=True
+                )
+            ]
+
         def features(encoded):
-            return OutputsOfTeachers(
-                [
-                    cache.outputs(encoded, entries, expected)
-                    for cache, entries, expected in zip(
-                        self._caches, entries_of, self._expected, strict=True
-                    )
-                ]
-            )
+            if self._parts:
+                # What earlier processes wrote is no work for these.
+                with self._distribution.chief_first():
+                    for cache in self._caches:
+                        cache.take_parts()
+                outputs(self._parts, encoded)
+                self._distribution.barrier()
+            with self._distribution.chief_first():
+                return OutputsOfTeachers(outputs(self._caches, encoded))
 
         return features
 

@@ -57,6 +57,16 @@ class Distribution:
         """Whether this is the process that writes."""
         return self.rank == 0
 
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """Its part of the work that processes share: part i, from 0, of n.
+
+        `None` where one process does all.
+        """
+        if self.num_processes == 1:
+            return None
+        return self.rank, self.num_processes
+
     def scope(self):
         """Returns the context in which to make variables that are trained."""
         if self.strategy is None:
@@ -65,8 +75,15 @@ class Distribution:
 
     def barrier(self) -> None:
         """Waits until all processes have come here."""
-        if self.num_processes > 1:
-            self._rows_of_all([0])
+        self._rows_of_all([0])
+
+    def any_of_all(self, flag: bool) -> bool:
+        """Returns whether a flag is set in any process, when all came here.
+
+        Args:
+            flag: bool. That of this process.
+        """
+        return bool(self._rows_of_all([flag]).any())
 
     def check_same(self, what: str, value: dict) -> None:
         """Refuses what differs between processes, on all of them alike.
@@ -80,7 +97,7 @@ class Distribution:
         """
         if self.num_processes == 1:
             return
-        first, *others = map(json.loads, self._texts_of_all(json.dumps(value)))
+        first, *others = map(json.loads, self.texts_of_all(json.dumps(value)))
         found = [
             f"  process {rank}: {line}"
             for rank, other in enumerate(others, 1)
@@ -94,8 +111,12 @@ class Distribution:
                 + "\nGive the same command and the same files to all of them."
             )
 
-    def _texts_of_all(self, text):
-        """Returns a text of each process, by rank."""
+    def texts_of_all(self, text: str) -> list[str]:
+        """Returns a text of each process, by rank, when all have come here.
+
+        Args:
+            text: string. That of this process.
+        """
         signs = list(text.encode())
         lengths = self._rows_of_all([len(signs)])[:, 0]
         signs += [0] * (max(lengths) - len(signs))
@@ -107,6 +128,8 @@ class Distribution:
 
     def _rows_of_all(self, row):
         """Returns a row of whole numbers, below 2^24, of each process."""
+        if self.num_processes == 1:
+            return np.array([row])
         rows = np.zeros((self.num_processes, len(row)), "float32")
         rows[self.rank] = row
 

@@ -7,6 +7,7 @@ from kdkit.errors import all_mistakes
 from kdkit.tasks import Task
 from kdkit.training.augmenting import check_augmentation
 from kdkit.training.augmenting import prepare_augmented
+from kdkit.training.augmenting import prepare_part
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
@@ -15,6 +16,7 @@ from kdkit.training.inputs import model_digest
 from kdkit.training.inputs import rows_digest
 from kdkit.training.pretraining import pretrain
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.shared_folders import is_one_folder
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import kept_apart
 
@@ -64,8 +66,9 @@ def prepare_transfer(
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
-        distribution: `Distribution`. Its chief makes the copies. Defaults to
-            one device.
+        distribution: `Distribution`. Its processes make parts of the copies,
+            which its chief joins; where they do not see one folder, each makes
+            all of them. Defaults to one device.
 
     Raises:
         UsageError: if what is there was made from something else.
@@ -75,8 +78,20 @@ def prepare_transfer(
         pretrain(settings.general, settings.student.checkpoint)
     if settings.augmented is not None:
         train = task.load("train", settings.data.data_dir)
+        if distribution.part is not None:
+            _prepare_parts(settings.augmented, distribution)
         with distribution.chief_first():
             prepare_augmented(settings.augmented, train)
+
+
+def _prepare_parts(settings, distribution):
+    """Makes the parts of a file that is not there, where all find them."""
+    file = pathlib.Path(settings.file)
+    if distribution.any_of_all(not file.exists()) and is_one_folder(
+        distribution, file.parent
+    ):
+        prepare_part(settings, distribution.part)
+        distribution.barrier()
 
 
 def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:

@@ -83,7 +83,9 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         log_findings(run, findings)
         with distribution.chief_first():
             material = _load_text(settings.corpus, loaded, run.path / "corpus")
-            caches = _open_cache(settings, teacher, loaded.tokenizer)
+            caches = _open_cache(
+                settings, teacher, loaded.tokenizer, distribution
+            )
         arm = Arm(
             name=name,
             model=model,
@@ -138,12 +140,14 @@ def _load_text(settings, loaded, directory):
     return load_corpus(settings, loaded.tokenizer, directory, loaded.model)
 
 
-def _open_cache(settings, teacher, tokenizer):
+def _open_cache(settings, teacher, tokenizer, distribution):
     """The cache of the teacher, if there is to be one."""
     if settings.cache is None:
         return None
     taught = LoadedModel(teacher, tokenizer, False)
-    return TeacherCaches(settings.cache, [taught], [settings.teacher])
+    return TeacherCaches(
+        settings.cache, [taught], [settings.teacher], distribution=distribution
+    )
 
 
 def _inputs(settings):

@@ -211,7 +211,9 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         caches = None
         if settings.cache is not None:
             with distribution.chief_first():
-                caches = TeacherCaches(settings.cache, teachers, places)
+                caches = TeacherCaches(
+                    settings.cache, teachers, places, distribution=distribution
+                )
                 caches.measure_file(evaluator)
         best = {}
         for name, all_stages in settings.arms.items():

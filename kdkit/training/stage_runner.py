@@ -146,8 +146,7 @@ class StageRun:
         position = self.checkpoints.begin()
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
-        with distribution.chief_first():  # it fills the caches
-            batches, steps_per_epoch = self._training_batches(position)
+        batches, steps_per_epoch = self._training_batches(position)
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
@@ -237,11 +236,9 @@ class StageRun:
         )
 
     def _validation_batches(self):
-        distribution = self.arm.distribution
-        with distribution.chief_first():
-            batches = self._material.validation_batches(
-                self.stage, self._features, distribution.shares
-            )
+        batches = self._material.validation_batches(
+            self.stage, self._features, self.arm.distribution.shares
+        )
         return batches_for(self.arm, self.stage, batches)
 
     def _forget_unfinished_epochs(self, last_epoch):

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from kdkit.augmentation import files
-from kdkit.augmentation.files import check_made_from
-from kdkit.augmentation.files import join_parts
-from kdkit.augmentation.files import part_of_file
-from kdkit.augmentation.files import write_augmented
+from kdkit.augmentation import check_made_from
+from kdkit.augmentation import join_parts
+from kdkit.augmentation import part_of_file
+from kdkit.augmentation import parts
+from kdkit.augmentation import write_augmented
 from kdkit.data import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -39,7 +39,7 @@ class FakeAugmenter:
 
 @pytest.fixture(autouse=True)
 def _one_row_a_step(monkeypatch):
-    monkeypatch.setattr(files, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(parts, "ROWS_PER_STEP", 1)
 
 
 def write(path, augmenter=None, **settings):
@@ -155,6 +155,7 @@ def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
     one, joined = tmp_path / "one.tsv", tmp_path / "joined.tsv"
     write(one)
     assert join_parts(PAIRS, joined, {"seed": 0}) is None
+    assert join_parts(PAIRS, tmp_path / "new" / "file", {}) is None
     with pytest.raises(KeyboardInterrupt):
         write(joined, FakeAugmenter(steps=1), part=(count - 1, count))
     for which in reversed(range(count)):
@@ -166,6 +167,44 @@ def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
     assert joined.read_bytes() == one.read_bytes()
     assert check_made_from(joined, PAIRS, {"seed": 0})
     assert not part_of_file(joined, (0, count)).exists()
+
+
+class Gossip:
+    """Copies that tell which texts were read together."""
+
+    def __call__(self, texts, first_row, column):
+        return [[f"{text} {first_row} {len(texts)}"] for text in texts]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_texts_are_read_with_the_same_others_in_parts(
+    tmp_path, monkeypatch, count
+):
+    # A model gives a text other last bits, and so another 15th word, beside
+    # other texts.
+    monkeypatch.setattr(parts, "ROWS_PER_STEP", 4)
+    examples = Examples(([f"text {number}" for number in range(14)],))
+
+    def write(path, part=None):
+        write_augmented(
+            examples, Gossip(), path, ("sentence",), {"seed": 0}, part=part
+        )
+
+    one, joined = tmp_path / "one.tsv", tmp_path / "joined.tsv"
+    write(one)
+    for which in range(count):
+        write(joined, (which, count))
+    join_parts(examples, joined, {"seed": 0})
+    assert joined.read_bytes() == one.read_bytes()
+
+
+def test_parts_of_other_rows_are_not_joined(tmp_path, monkeypatch):
+    path = tmp_path / "joined.tsv"
+    write(path, part=(0, 2))
+    monkeypatch.setattr(parts, "ROWS_PER_STEP", 2)
+    write(path, part=(1, 2))
+    with pytest.raises(UsageError, match=r"rows was \[0, 1\], is \[0, 2\]"):
+        join_parts(PAIRS, path, {"seed": 0})
 
 
 def test_parts_of_a_file_without_a_suffix_are_joined(tmp_path):

@@ -45,7 +45,15 @@ class Says(list):
     __call__ = list.append
 
 
-def make(directory, teacher, says=None, precision="fp32", name="a", part=None):
+def make(
+    directory,
+    teacher,
+    says=None,
+    precision="fp32",
+    name="a",
+    part=None,
+    at_once=1,
+):
     return TeacherCache(
         directory,
         teacher,
@@ -53,6 +61,7 @@ def make(directory, teacher, says=None, precision="fp32", name="a", part=None):
         precision,
         says if says is not None else Says(),
         part,
+        at_once,
     )
 
 

@@ -111,6 +111,23 @@ def test_too_little_room_is_told_before_the_first_byte(
     assert list(tmp_path.glob("*")) == [tmp_path / ".filling.lock"]
 
 
+def test_parts_filled_at_once_need_room_for_all_of_them(
+    tmp_path, teacher, monkeypatch
+):
+    usage = collections.namedtuple("usage", "free")
+
+    def fill(name, at_once, free):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free))
+        cache = make(tmp_path / name, teacher, part=(0, 2), at_once=at_once)
+        cache.outputs(rows(8), [Entry("logits")])
+        return 12 * sum(one["rows"] for one in cache.describe()["shards"])
+
+    enough_for_one = 1.5 * fill("plenty", 1, 1_000_000)
+    fill("one", 1, enough_for_one)
+    with pytest.raises(RunError, match="are free"):
+        fill("both", 2, enough_for_one)
+
+
 def test_a_file_in_its_place_is_told(tmp_path, teacher):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="no cache in .*file: File exists"):
