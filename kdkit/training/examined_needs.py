@@ -3,6 +3,7 @@
 import math
 import pathlib
 
+from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import activations
 from kdkit.doctor import disk
@@ -15,6 +16,7 @@ from kdkit.training.examined_rows import ExaminedRows
 from kdkit.training.examined_rows import rows_of_epoch
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
+from kdkit.training.transfer_settings import CacheSettings
 
 
 def examine_needs(
@@ -50,19 +52,30 @@ def examine_needs(
         )
     findings.add(disk(sizes, subject.run_dir))
     if settings.cache is not None and subject.fitting:
-        place = pathlib.Path(settings.cache.directory)
-        there = sum(
-            file.stat().st_size for file in place.rglob("*") if file.is_file()
-        )
         needed = _cache_size(subject, rows, train)
-        findings.add(
-            disk(
-                {"outputs of the teacher": max(needed - there, 0)},
-                place,
-                "--cache-precision bf16 takes half as much, int8 a quarter.",
-                "disk of the cache",
-            )
-        )
+        findings.add(disk_of_cache(needed, settings.cache))
+
+
+def disk_of_cache(
+    needed: int, cache: CacheSettings, advice: str = ""
+) -> Finding:
+    """Compares what a cache will take more with what is free.
+
+    Args:
+        needed: int. Bytes of all that will be kept.
+        cache: `CacheSettings`.
+        advice: string. What else takes less. Defaults to `""`.
+    """
+    place = pathlib.Path(cache.directory)
+    there = sum(
+        file.stat().st_size for file in place.rglob("*") if file.is_file()
+    )
+    return disk(
+        {"outputs of the teacher": max(needed - there, 0)},
+        place,
+        f"--cache-precision bf16 takes half as much, int8 a quarter.{advice}",
+        "disk of the cache",
+    )
 
 
 def size_with_checkpoints(

@@ -23,6 +23,7 @@ from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.examined_needs import disk_of_cache
 from kdkit.training.examined_needs import size_with_checkpoints
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
@@ -33,6 +34,7 @@ from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.strategies import MULTI_WORKER
 from kdkit.training.text_sizes import TextModel
+from kdkit.training.text_sizes import text_cache_size
 from kdkit.training.text_sizes import text_model
 
 QUICK_TEXTS = 100_000  # that are read of a corpus, before a run
@@ -197,6 +199,15 @@ def _examine_sizes(steps, findings):
                 for file in settings.corpus.all_files
             )
     findings.add(disk(written, steps.run_dir))
+    for settings in steps.runs.values():
+        if settings.cache is not None:
+            findings.add(
+                disk_of_cache(
+                    text_cache_size(settings, steps.vocabulary_size),
+                    settings.cache,
+                    " A loss with top_k keeps the first classes alone.",
+                )
+            )
 
 
 def _sizes(model):

@@ -5,10 +5,12 @@ import pathlib
 
 from kdkit import models
 from kdkit.families import ALL_FAMILIES
+from kdkit.objectives import entry_of_teacher
 from kdkit.taps import ModelShape
+from kdkit.teacher_cache import packed_size
 from kdkit.training.model_settings import ModelSettings
 
-BYTES = 4  # of a weight in a file
+BYTES = 4  # of a weight in a file, and about of a token in a text
 WEIGHT_FILES = ("*.weights.h5", "*.safetensors")
 
 
@@ -45,6 +47,34 @@ def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
         _weigh(place) // BYTES,
         ModelShape(num_classes=vocabulary_size),
     )
+
+
+def text_cache_size(settings, vocabulary_size: int) -> int:
+    """Returns about how many bytes are kept of a teacher's logits.
+
+    Args:
+        settings: `PretrainSettings` with `cache`, whose objectives are on
+            logits.
+        vocabulary_size: int. Of the teacher.
+    """
+    tokens = sum(
+        pathlib.Path(file).stat().st_size for file in settings.corpus.all_files
+    )
+    # Of pairs, what is said of the targets.
+    tokens //= BYTES * (2 if settings.reads_sentences else 1)
+    entries = {
+        entry_of_teacher(objective, 0, vocabulary_size)
+        for stage in settings.stages
+        for objective in stage.build_objectives()
+    }
+    total = 0
+    for entry in entries:
+        width = 2 * entry.top_k + 1 if entry.top_k else vocabulary_size
+        shape = tokens, width
+        total += packed_size(
+            shape, settings.cache.precision, entry.num_exact(shape)
+        )
+    return total
 
 
 def _stack(sizes, vocabulary_size):

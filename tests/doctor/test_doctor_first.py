@@ -8,6 +8,7 @@ from helpers import read_events
 from kdkit.cli.main import main
 from kdkit.doctor import OUTCOMES
 from kdkit.errors import RunError
+from kdkit.quantities import byte_size
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 from kdkit.training import distill
@@ -130,9 +131,20 @@ def test_steps_on_text_are_examined_before_the_first(
         "lightpaff", "--model", "gpt2", "--decoder", "gpt2_medium_en",
         "--vocabulary-size", "300", "--corpus", "text.txt",
         "--task-text", "text.txt", "--task-held-out", "held_out.txt",
+        "--cache", "caches",
+        "--set", "stages.0.objectives.0.loss_settings.top_k=8",
     ]  # fmt: skip
     assert main(["doctor", *words]) == 1
     printed = " ".join(capsys.readouterr().out.split())
+    # About four letters a token: the whole vocabulary, or 8 of it.
+    general, held_out = (
+        (tmp_path / f"{name}.txt").stat().st_size // 4
+        for name in ("text", "held_out")
+    )
+    for size in (general * 300, (general + held_out) * 17):
+        assert (
+            f"About {byte_size(4 * size)} will be written (outputs" in printed
+        )
     assert "20 also stand in the 60 that step teacher trains on" in printed
     assert "GPT-2 24×1024" in printed
     assert main(["distill", *words, "--run-dir", "run"]) == 1
