@@ -51,7 +51,6 @@ from kdkit.settings import to_dict
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import KEY
 from kdkit.teacher_cache.shards import Shard
-from kdkit.training.reception import read_claim
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
@@ -205,10 +204,6 @@ def archive(content, folder):
     trust.check_archive(write(folder, "model.keras", content))
 
 
-def claim(content, folder):
-    read_claim(content)
-
-
 def _arrow():
     table = pa.table(
         {
@@ -355,10 +350,6 @@ SEEDS = {
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),
-    ],
-    claim: [
-        to_json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
-        to_json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
     ],
     archive: [_zip({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})],
 }

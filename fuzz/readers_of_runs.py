@@ -1,4 +1,4 @@
-"""Readers of what kdkit itself wrote, as functions of bytes in a folder.
+"""Readers of what kdkit itself says, as functions of bytes in a folder.
 
 As in readers.py, whose `READERS` have them too.
 """
@@ -29,6 +29,8 @@ from kdkit.reporting.results import replace_results
 from kdkit.training.augmenting import _stop_words
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.curves import read_points
+from kdkit.training.reception import read_answer
+from kdkit.training.reception import read_claim
 from kdkit.training.running_state import RunningState
 
 PART = b"\n=====\n"
@@ -229,12 +231,26 @@ POSITION = {
 }  # fmt: skip
 MARKERS = b"<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->\n"
 
+
 # By reader what it reads where all is well.
+def claim(content, folder):
+    read_claim(content)
+
+
+def answer(content, folder):
+    read_answer(content)
+
+
 SEEDS = {
-    stage_state: [
-        to_json({"kept": [POSITION], "digests": {"final": "0"}}),
-        to_json({**POSITION, "is_finished": False}),
+    claim: [
+        to_json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
+        to_json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
     ],
+    answer: [
+        to_json({"addresses": ["10.0.0.1:7", "10.0.0.2:8"], "problem": ""}),
+        to_json({"problem": "another job"}),
+    ],
+    stage_state: [to_json({"kept": [POSITION], "digests": {"final": "0"}})],
     running_state: [_in_folder(_weights)],
     copies_note: [
         to_json(

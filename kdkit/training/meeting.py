@@ -9,13 +9,12 @@ import time
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.reading import parse_json
-from kdkit.settings import from_dict
 from kdkit.training.cluster import Process
 from kdkit.training.reception import TOKEN
 from kdkit.training.reception import Answer
 from kdkit.training.reception import Claim
 from kdkit.training.reception import Reception
+from kdkit.training.reception import read_answer
 
 MEETING_SECONDS = 300
 MAX_ANSWER_BYTES = 1 << 20
@@ -122,7 +121,7 @@ def _report(process, own, deadline):
             with socket.create_connection((host, port), left) as connection:
                 connection.sendall(said)
                 line = _read_line(connection, deadline)
-            answer = from_dict(Answer, parse_json(line))
+            answer = read_answer(line)
         except (OSError, UsageError):  # nobody there yet, or a stranger
             answer = Answer()
         if answer.problem:

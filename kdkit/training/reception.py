@@ -76,6 +76,18 @@ def read_claim(line: bytes) -> Claim:
     return from_dict(Claim, parse_json(line))
 
 
+def read_answer(line: bytes) -> Answer:
+    """Returns the answer that a line is.
+
+    Args:
+        line: bytes. JSON.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    return from_dict(Answer, parse_json(line))
+
+
 @dataclasses.dataclass(eq=False)
 class Guest:
     """One that came to the chief's port; a member once it has a claim.
