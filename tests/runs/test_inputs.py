@@ -10,6 +10,7 @@ from kdkit.recipes import smoke
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
 from kdkit.training import UnlabeledSettings
+from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.inputs import check_inputs
 from kdkit.training.inputs import log_inputs
 from kdkit.training.preparing import inputs_of
@@ -61,10 +62,10 @@ def test_rows_that_others_are_kept_apart_from_are_inputs(
     filtered, run, tmp_path
 ):
     log_inputs(run, inputs_of(filtered, TASK))
-    check_inputs(run, inputs_of(filtered, TASK))
+    check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
     write_split(tmp_path, "test", ["a text"])
     with pytest.raises(UsageError, match=r"another set of splits .*dev, test"):
-        check_inputs(run, inputs_of(filtered, TASK))
+        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
 
 
 def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
@@ -72,10 +73,10 @@ def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
     log_inputs(run, inputs_of(filtered, TASK))
     write_split(tmp_path, "test", ["a text"])
     with pytest.raises(UsageError, match=r"begun with another test \("):
-        check_inputs(run, inputs_of(filtered, TASK))
+        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
     (tmp_path / "SST-2" / "test.tsv").unlink()
     with pytest.raises(UsageError, match="another set of splits"):
-        check_inputs(run, inputs_of(filtered, TASK))
+        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
 
 
 def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
@@ -88,7 +89,7 @@ def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
     }
     assert len(old) == len(inputs) - 2
     log_inputs(run, old)
-    check_inputs(run, inputs)
+    check_inputs(run, inputs, ONE_DEVICE)
 
 
 def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
