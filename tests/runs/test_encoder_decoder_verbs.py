@@ -104,6 +104,18 @@ def test_a_cache_of_pairs_gives_the_same_losses(
         assert other == pytest.approx(one, rel=2e-3)
 
 
+def test_hidden_spans_are_not_kept(text, pretrained, tmp_path, capsys):
+    words = [
+        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
+        *("--model", str(pretrained), "--languages", "en", "de"),
+        *flags(text, "--corpus", "train"),
+        *("--cache", str(tmp_path / "cache"), "--run-dir", str(tmp_path / "a")),
+    ]
+    assert main(words) == 2
+    assert "spans are drawn anew" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
 def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
     model = keras_hub.models.Seq2SeqLM.from_preset(
         str(translator / "encoder_decoder")

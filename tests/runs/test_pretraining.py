@@ -327,6 +327,19 @@ def test_mistakes_are_told_without_a_traceback(
     assert not (run_dir / "config.json").exists()
 
 
+def test_masked_tokens_are_not_kept(pretrained, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("some words\n" * 40)
+    words = [
+        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
+        *("--model", str(pretrained), "--corpus", str(tmp_path / "text.txt")),
+        *("--set", "corpus.sequence_length=8", "--set", "jit_compile=false"),
+        *("--cache", str(tmp_path / "cache"), "--run-dir", str(tmp_path / "a")),
+    ]
+    assert main(words) == 2
+    assert "masks are drawn anew in every epoch" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
 def test_settings_of_a_corpus_must_make_sense():
     with pytest.raises(UsageError, match="needs `files`"):
         CorpusSettings(held_out=("a.txt",))
