@@ -109,9 +109,7 @@ def work(options):
     import kdkit
     from kdkit import data
     from kdkit import models
-    from kdkit.objectives import Terms
     from kdkit.recipes import RECIPES
-    from kdkit.taps import describe
     from kdkit.tasks import get_task
     from kdkit.teacher_cache import OutputsOfTeachers
     from kdkit.teacher_cache import TeacherCache
@@ -123,16 +121,12 @@ def work(options):
     rows = rows_like_sst2(options.rows[0], VOCABULARY)
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     objectives = stage.build_objectives()
-    terms = Terms(
-        tuple(objectives), 0.0, [describe(teacher)], None, describe(student)
-    )
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    (entries,) = distiller.teacher_entries
     cache = TeacherCache(options.folder, teacher, {}, announce=lambda _: None)
     with Watch() as watch:
-        outputs = OutputsOfTeachers(
-            [cache.outputs(rows, terms.teacher_entries[0])]
-        )
+        outputs = OutputsOfTeachers([cache.outputs(rows, entries)])
         if options.one == "training":
-            distiller = kdkit.Distiller(teacher, student, objectives)
             distiller.compile(stage.make_optimizer(1000), jit_compile=False)
             batches, steps = data.training_batches(
                 rows, BATCH_SIZE, seed=0, features=lambda _: outputs

@@ -29,9 +29,7 @@ from measuring import rows_like_sst2
 
 import kdkit
 from kdkit import data
-from kdkit.objectives import Terms
 from kdkit.recipes import RECIPES
-from kdkit.taps import describe
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
 from kdkit.teacher_cache import OutputsOfTeachers
@@ -98,13 +96,11 @@ def cached_distillation(teacher, rows, folder, options):
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student = make_student(teacher.backbone.vocabulary_size)
     objectives = stage.build_objectives()
-    terms = Terms(
-        tuple(objectives), 0.0, [describe(teacher)], None, describe(student)
-    )
-    cache = TeacherCache(folder, teacher, {}, options.precision)
-    outputs = cache.outputs(rows, terms.teacher_entries[0])
-    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
     distiller = kdkit.Distiller(teacher, student, objectives)
+    (entries,) = distiller.teacher_entries
+    cache = TeacherCache(folder, teacher, {}, options.precision)
+    outputs = cache.outputs(rows, entries)
+    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
     distiller.compile(stage.make_optimizer(1000), jit_compile=True)
     features = OutputsOfTeachers([outputs])
     return epochs(distiller, rows, options, lambda unused: features), size

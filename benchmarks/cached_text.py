@@ -136,7 +136,7 @@ def outputs(teacher, corpus, folder, options):
     cache = TeacherCache(folder, teacher, {}, options.precision)
     kept = cache.outputs(data.PackedRows(corpus), entries)
     size = sum(shard["bytes"] for shard in cache.describe()["shards"])
-    return OutputsOfTeachers([kept]), size
+    return lambda rows: OutputsOfTeachers([kept]), size
 
 
 def student_alone(corpus, options):

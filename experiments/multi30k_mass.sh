@@ -6,7 +6,7 @@
 # A teacher of 3+3 blocks of 320 and a student of 3+2 of 144, a fifth of its
 # parameters, with a joint vocabulary of 4,000, for two cores. The sides of the
 # pairs are the text that both are pretrained on. What the teacher says of the pairs
-# is kept, 4 GB. TARGET_LANGUAGE is de, unless given, or fr.
+# is kept. TARGET_LANGUAGE is de, unless given, or fr.
 set -euo pipefail
 folder=$1/multi30k target=${2:-de}
 shift $(($# > 2 ? 2 : $#))

@@ -29,8 +29,9 @@ from kdkit.reporting.results import replace_results
 from kdkit.training.augmenting import _stop_words
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.curves import read_points
-from kdkit.training.reception import read_answer
-from kdkit.training.reception import read_claim
+from kdkit.training.reception import Answer
+from kdkit.training.reception import Claim
+from kdkit.training.reception import read_line
 from kdkit.training.running_state import RunningState
 
 PART = b"\n=====\n"
@@ -234,11 +235,11 @@ MARKERS = b"<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->\n"
 
 # By reader what it reads where all is well.
 def claim(content, folder):
-    read_claim(content)
+    read_line(Claim, content)
 
 
 def answer(content, folder):
-    read_answer(content)
+    read_line(Answer, content)
 
 
 SEEDS = {

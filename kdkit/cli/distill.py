@@ -189,6 +189,7 @@ def add_distillation(parser, nargs=None):
         help="and these word vectors, as kdkit augment --word-vectors",
     )
     shared.add_cache(parser)
+    shared.add_teacher_file(parser)
     parser.add_argument(
         "--stages",
         nargs="+",

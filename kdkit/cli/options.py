@@ -132,7 +132,7 @@ def add_unlabeled(parser):
 
 
 def add_cache(parser):
-    """Adds `--cache`, `--cache-precision` and `--teacher-file`."""
+    """Adds `--cache` and `--cache-precision`."""
     parser.add_argument(
         "--cache",
         metavar="DIR",
@@ -144,6 +144,10 @@ def add_cache(parser):
         choices=["fp32", "bf16", "int8"],
         help="how they are kept; fp32 unless set",
     )
+
+
+def add_teacher_file(parser):
+    """Adds `--teacher-file`."""
     parser.add_argument(
         "--teacher-file",
         metavar="FILE",

@@ -94,6 +94,7 @@ def add_arguments(parser):
         help="for --recipe: a variant of it, see kdkit show RECIPE",
     )
     shared.add_cache(parser)
+    parser.set_defaults(teacher_file=None)  # of tasks
     shared.add_run(parser)
 
 

@@ -30,11 +30,13 @@ from kdkit.data.packed_batches import next_token_evaluation_batches
 from kdkit.data.packed_batches import next_token_training_batches
 from kdkit.data.packed_batches import plain_evaluation_batches
 from kdkit.data.packed_batches import plain_training_batches
+from kdkit.data.packed_rows import PackedRows
 from kdkit.data.packing import PADDING
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
+from kdkit.data.pair_rows import PairRows
 from kdkit.data.parallel import ParallelText
 from kdkit.data.parts import in_parts
 from kdkit.data.polyphones import PolyphoneLayout
@@ -58,8 +60,6 @@ from kdkit.data.spans import SpanMasker
 from kdkit.data.spans import SpanMasking
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
-from kdkit.data.text_rows import PackedRows
-from kdkit.data.text_rows import PairRows
 from kdkit.data.tokens import EncodedTokens
 from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import encode_tokens

@@ -6,7 +6,9 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data.masking import Masker
-from kdkit.data.packing import PADDING
+from kdkit.data.packed_rows import PackedRows
+from kdkit.data.packed_rows import next_tokens
+from kdkit.data.packed_rows import plain
 from kdkit.data.packing import PackedCorpus
 
 # Stands in the place of the epoch in the seeds of evaluation.
@@ -69,9 +71,8 @@ def plain_training_batches(
     Args:
         corpus, batch_size, seed, first_epoch, first_step: as in
             `masked_training_batches`, whose order this is.
-        features: what makes further inputs of the numbers of rows, such as
-            `kdkit.teacher_cache.OutputsOfTeachers` of
-            `kdkit.data.PackedRows`, or `None`. Defaults to `None`.
+        features: as in `kdkit.data.training_batches`, of the corpus as
+            `kdkit.data.PackedRows`. Defaults to `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of dicts of `token_ids`, `segment_ids` and
@@ -154,38 +155,6 @@ def next_token_evaluation_batches(
     )
 
 
-def next_tokens(rows, seed):
-    """Returns `(x, y, weights)` of some rows for a decoder.
-
-    Args:
-        rows: int array of shape `(num_rows, sequence_length + 1)`.
-        seed: not used; that of what draws.
-    """
-    del seed
-    is_token = rows != PADDING
-    ids = tf.where(is_token, rows, 0)
-    x = {
-        "token_ids": ids[:, :-1],
-        "padding_mask": tf.cast(is_token[:, :-1], "int32"),
-    }
-    return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
-
-
-def plain(rows, seed):
-    """Returns the inputs of an encoder that reads rows as they stand.
-
-    Args:
-        rows: int array of shape `(num_rows, sequence_length)`.
-        seed: not used; that of what draws.
-    """
-    del seed
-    return {
-        "token_ids": rows,
-        "segment_ids": tf.zeros_like(rows),
-        "padding_mask": tf.ones_like(rows),
-    }
-
-
 def _endless(
     corpus, batch_size, seed, first_epoch, first_step, make, features=None
 ):
@@ -225,11 +194,14 @@ def _made(generate, corpus, make, features, cardinality):
 
     Where there are further features, the inputs are a dict.
     """
-    length = corpus.sequence_length - (corpus.stride is not None)
+    rows = PackedRows(corpus)
+    features = features and features(rows)
 
     def batches():
         for chosen, seed in generate():
-            further = {} if features is None else features(chosen, length)
+            further = {}
+            if features is not None:
+                further = features(chosen, rows.sequence_length)
             yield corpus.rows[chosen], seed, further
 
     def with_features(rows, seed, further):

@@ -1,11 +1,12 @@
 """Rows that a model reads, by their numbers."""
 
+import abc
 from collections.abc import Iterator
 
 import numpy as np
 
 
-class ReadableRows:
+class ReadableRows(abc.ABC):
     """What the rows of every kind have.
 
     Attributes:
@@ -32,10 +33,11 @@ class ReadableRows:
         per_row = self.sequences_per_row
         return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
 
+    @abc.abstractmethod
     def contents(self) -> Iterator[tuple[np.ndarray, ...]]:
         """Yields the `int32` arrays that tell a sequence from others."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns what a model reads of some rows.
 
@@ -43,4 +45,3 @@ class ReadableRows:
             rows: int array. Their numbers.
             padded_length: int. The longest of `row_lengths`, or more.
         """
-        raise NotImplementedError

@@ -8,6 +8,8 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.data.packed_batches import EVALUATION
 from kdkit.data.packed_batches import step_seed
+from kdkit.data.pair_rows import PairRows
+from kdkit.data.pair_rows import pair_batch
 from kdkit.data.sentences import EncodedSentences
 from kdkit.errors import UsageError
 
@@ -91,9 +93,8 @@ def pair_batches(
         first_epoch: int. Epoch to begin with, from 0. The batches of an epoch
             do not depend on it. Defaults to `0`.
         first_step: int. How many batches of it to leave out. Defaults to `0`.
-        features: what makes further inputs of the numbers of rows, such as
-            `kdkit.teacher_cache.OutputsOfTeachers` of `kdkit.data.PairRows`, or
-            `None`. Defaults to `None`.
+        features: as in `kdkit.data.training_batches`, of the pairs as
+            `kdkit.data.PairRows`. Defaults to `None`.
 
     Returns:
         Tuple of a `tf.data.Dataset` of `(x, y, sample_weight)`, and the number
@@ -115,11 +116,10 @@ def pair_batches(
     def batches():
         for epoch in itertools.count(first_epoch):
             begin = first_step if epoch == first_epoch else 0
-            drawn = _drawn(lengths, cuts, seed, epoch)
-            for rows in drawn[begin:]:
-                yield _with_features(sources, targets, rows, features)
+            yield from _drawn(lengths, cuts, seed, epoch)[begin:]
 
-    return _endless(_dataset(batches, features)), len(cuts) + 1
+    pairs = _pairs(batches, sources, targets, features)
+    return _endless(pairs), len(cuts) + 1
 
 
 def pair_evaluation_batches(
@@ -135,49 +135,21 @@ def pair_evaluation_batches(
     """
     lengths = [sources.lengths, targets.lengths]
     rows_of = token_batches(lengths, max_tokens, seed=0, epoch=0)
-
-    def batches():
-        for rows in rows_of:
-            yield _with_features(sources, targets, rows, features)
-
-    return _of_length(_dataset(batches, features), len(rows_of))
+    pairs = _pairs(lambda: rows_of, sources, targets, features)
+    return _of_length(pairs, len(rows_of))
 
 
-def _with_features(sources, targets, rows, features):
-    """A batch of pairs, with what else comes with them."""
-    x, y, weights = pair_batch(sources, targets, rows)
-    if features is not None:
-        x |= features(rows, y.shape[1])
-    return x, y, weights
+def _pairs(batches, sources, targets, features):
+    """Batches of pairs with what else comes with them, of their numbers."""
+    features = features and features(PairRows(sources, targets))
 
+    def generate():
+        for rows in batches():
+            x, y, weights = pair_batch(sources, targets, rows)
+            if features is not None:
+                x |= features(rows, y.shape[1])
+            yield x, y, weights
 
-def pair_batch(
-    sources: EncodedSentences, targets: EncodedSentences, rows: np.ndarray
-) -> tuple:
-    """Returns some pairs as arrays `(x, y, sample_weight)`.
-
-    Args:
-        sources, targets: as in `pair_batches`.
-        rows: int array. The numbers of the pairs.
-    """
-    source, target = sources.padded(rows), targets.padded(rows)
-    before, y = target[:, :-1], target[:, 1:]
-    real = y != targets.pad_token_id
-    places = np.broadcast_to(np.arange(y.shape[1], dtype="int32"), y.shape)
-    x = {
-        "encoder_token_ids": source,
-        "encoder_padding_mask": (source != sources.pad_token_id).astype(
-            "int32"
-        ),
-        # The end of a target is predicted and never read.
-        "decoder_token_ids": np.where(real, before, targets.pad_token_id),
-        "decoder_padding_mask": real.astype("int32"),
-        "decoder_positions": np.where(real, places, 0),
-    }
-    return x, y, real.astype("float32")
-
-
-def _dataset(generate, features):
     ids = tf.TensorSpec((None, None), "int32")
     names = (
         "encoder_token_ids",

@@ -67,8 +67,8 @@ def numbers_of(
     """
     kind = split_tap(entry.tap)[1]
     if kind == "logits":
-        per_place = 2 * entry.top_k + 1 if entry.top_k else shape.num_classes
-        return per_place * (length if has_label_per_token else 1)
+        width = entry.width(shape.num_classes)
+        return width * (length if has_label_per_token else 1)
     if kind in ATTENTION_TAPS:
         return shape.num_heads * length * length
     if kind in (*VECTOR_TAPS, "hidden_states", "embedding_output"):

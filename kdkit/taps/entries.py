@@ -84,6 +84,14 @@ class Entry:
         tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
         tensors[self.layer - first] = tensor
 
+    def width(self, num_classes: int) -> int:
+        """Returns how many numbers are kept of so many logits.
+
+        Args:
+            num_classes: int. Logits of a position, or of a row.
+        """
+        return 2 * self.top_k + 1 if self.top_k else num_classes
+
     def num_exact(self, shape: tuple) -> int:
         """Returns how many numbers of the last axis must not be rounded.
 

@@ -1,11 +1,9 @@
 """Running text as the material of a stage: causal language modelling."""
 
 import dataclasses
-import functools
 
 from kdkit.data import WHOLE
 from kdkit.data import PackedCorpus
-from kdkit.data import PackedRows
 from kdkit.data import next_token_evaluation_batches
 from kdkit.data import next_token_training_batches
 from kdkit.training.token_metrics import TokenMaterial
@@ -45,7 +43,7 @@ class CausalMaterial(TokenMaterial):
             seed,
             first_epoch,
             first_step,
-            features and features(self._train_rows),
+            features,
         )
         return shares.of_batches(batches), steps_per_epoch
 
@@ -54,17 +52,9 @@ class CausalMaterial(TokenMaterial):
             next_token_evaluation_batches(
                 self.held_out,
                 rows_at_once(self.held_out, self.vocabulary_size),
-                features and features(self._held_out_rows),
+                features,
             )
         )
-
-    @functools.cached_property
-    def _train_rows(self):
-        return PackedRows(self.train)
-
-    @functools.cached_property
-    def _held_out_rows(self):
-        return PackedRows(self.held_out)
 
     def evaluate(self, predict, logs):
         """Perplexity and accuracy of every token of the text held out."""

@@ -1,13 +1,11 @@
 """Running text as the material of a stage: masked-language modelling."""
 
 import dataclasses
-import functools
 
 from kdkit import models
 from kdkit.data import WHOLE
 from kdkit.data import Masker
 from kdkit.data import PackedCorpus
-from kdkit.data import PackedRows
 from kdkit.data import masked_evaluation_batches
 from kdkit.data import masked_training_batches
 from kdkit.data import open_packed
@@ -109,7 +107,7 @@ class PlainTextMaterial:
             seed,
             first_epoch,
             first_step,
-            features and features(self._train_rows),
+            features,
         )
         return shares.of_batches(batches), steps_per_epoch
 
@@ -118,17 +116,9 @@ class PlainTextMaterial:
             plain_evaluation_batches(
                 self.held_out,
                 EVALUATION_BATCH_SIZE,
-                features and features(self._held_out_rows),
+                features,
             )
         )
-
-    @functools.cached_property
-    def _train_rows(self):
-        return PackedRows(self.train)
-
-    @functools.cached_property
-    def _held_out_rows(self):
-        return PackedRows(self.held_out)
 
     def evaluate(self, predict, logs):
         """The losses on text that is held out."""

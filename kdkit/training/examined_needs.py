@@ -150,7 +150,7 @@ def _cache_size(subject, rows, train):
 
     def size(entry, length):
         numbers = numbers_of(entry, subject.shapes[0], length, per_token)
-        width = 2 * entry.top_k + 1 if entry.top_k else numbers
+        width = entry.width(numbers)
         shape = numbers // width, width
         return packed_size(
             shape, settings.cache.precision, entry.num_exact(shape)

@@ -14,7 +14,7 @@ from kdkit.training.reception import TOKEN
 from kdkit.training.reception import Answer
 from kdkit.training.reception import Claim
 from kdkit.training.reception import Reception
-from kdkit.training.reception import read_answer
+from kdkit.training.reception import read_line
 
 MEETING_SECONDS = 300
 MAX_ANSWER_BYTES = 1 << 20
@@ -121,7 +121,7 @@ def _report(process, own, deadline):
             with socket.create_connection((host, port), left) as connection:
                 connection.sendall(said)
                 line = _read_line(connection, deadline)
-            answer = read_answer(line)
+            answer = read_line(Answer, line)
         except (OSError, UsageError):  # nobody there yet, or a stranger
             answer = Answer()
         if answer.problem:

@@ -64,28 +64,17 @@ class Answer:
     problem: str = ""
 
 
-def read_claim(line: bytes) -> Claim:
-    """Returns the claim that a line is.
+def read_line(kind: type, line: bytes):
+    """Returns what was said in a line.
 
     Args:
+        kind: `Claim` or `Answer`.
         line: bytes. JSON.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if it is something else.
     """
-    return from_dict(Claim, parse_json(line))
-
-
-def read_answer(line: bytes) -> Answer:
-    """Returns the answer that a line is.
-
-    Args:
-        line: bytes. JSON.
-
-    Raises:
-        UsageError: if it is none.
-    """
-    return from_dict(Answer, parse_json(line))
+    return from_dict(kind, parse_json(line))
 
 
 @dataclasses.dataclass(eq=False)
@@ -203,7 +192,7 @@ class Reception:
     def _take(self, guest, line):
         """Notes the claim of a guest, or tells it what is wrong."""
         try:
-            claim = read_claim(line)
+            claim = read_line(Claim, line)
         except UsageError:
             self._close(guest)
             return

@@ -8,7 +8,6 @@ import numpy as np
 
 from kdkit.data import WHOLE
 from kdkit.data import EncodedSentences
-from kdkit.data import PairRows
 from kdkit.data import SpanMasker
 from kdkit.data import encode_sentences
 from kdkit.data import join_sentences
@@ -86,14 +85,9 @@ class HeldOutPairs:
         Args:
             features: as in `Material.validation_batches`.
         """
-        kept = features and features(self._rows)
         return pair_evaluation_batches(
-            self.sources, self.targets, EVALUATION_TOKENS, kept
+            self.sources, self.targets, EVALUATION_TOKENS, features
         )
-
-    @functools.cached_property
-    def _rows(self):
-        return PairRows(self.sources, self.targets)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,16 +96,13 @@ class Seq2SeqMaterial(TokenMaterial):
 
     Args:
         batches: callable of `max_tokens`, `seed`, `first_epoch` and
-            `first_step`. Returns endless batches and the number of them in an
-            epoch.
+            `first_step`, and of pairs of `features`. Returns endless batches
+            and the number of them in an epoch.
         held_out: `HeldOutSentences` or `HeldOutPairs`.
-        rows: `kdkit.data.PairRows` or `None`. The pairs to learn from, of which
-            `batches` takes `features` too. Defaults to `None`.
     """
 
     batches: Callable
     held_out: HeldOutSentences | HeldOutPairs
-    rows: PairRows | None = None
 
     def training_batches(
         self,
@@ -122,7 +113,7 @@ class Seq2SeqMaterial(TokenMaterial):
         shares=WHOLE,
         first_step=0,
     ):
-        kept = {} if features is None else {"features": features(self.rows)}
+        kept = {} if features is None else {"features": features}
         batches, steps_per_epoch = self.batches(
             max_tokens=stage.batch_tokens,
             seed=seed,
@@ -218,10 +209,9 @@ def load_seq2seq(
         UsageError: if a file is missing or malformed, there is too little text,
             or a language has no token.
     """
-    held_out, rows = load_held_out(settings, tokenizer), None
+    held_out = load_held_out(settings, tokenizer)
     if isinstance(settings, PairSettings):
         sources, targets = _encode_pairs(settings, tokenizer, False)
-        rows = PairRows(sources, targets)
         batches = functools.partial(pair_batches, sources, targets)
         num_cut = sources.num_truncated + targets.num_truncated
         what = f"pairs: {len(sources)}"
@@ -235,7 +225,7 @@ def load_seq2seq(
         f"{settings.sequence_length} tokens.",
         flush=True,
     )
-    return Seq2SeqMaterial(batches, held_out, rows)
+    return Seq2SeqMaterial(batches, held_out)
 
 
 def load_held_out(settings: SentenceSettings | PairSettings, tokenizer):

@@ -69,8 +69,7 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
     }
     total = 0
     for entry in entries:
-        width = 2 * entry.top_k + 1 if entry.top_k else vocabulary_size
-        shape = tokens, width
+        shape = tokens, entry.width(vocabulary_size)
         total += packed_size(
             shape, settings.cache.precision, entry.num_exact(shape)
         )

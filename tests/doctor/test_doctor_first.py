@@ -163,5 +163,6 @@ def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
     ]  # fmt: skip
     assert main(["doctor", *words]) == 1
     printed = " ".join(capsys.readouterr().out.split())
-    assert "(longest row)" in printed
+    # On a small disk its row ruins the run, too.
+    assert "longest row" in printed.rpartition("ruin the run")[2]
     assert "lengths ok" in printed

@@ -80,9 +80,8 @@ def test_a_step_on_what_was_kept_is_the_step(
                 if top_k == TOP
                 else Entry("logits"),
             )
-            rows = data.PackedRows(corpus)
-            cache = make(tmp_path, teacher)
-            outputs = OutputsOfTeachers([cache.outputs(rows, entries)])
+            outputs = kept_outputs(make(tmp_path, teacher), entries)
+
         batches, steps = data.next_token_training_batches(
             corpus, 2, seed=0, features=outputs
         )
@@ -102,6 +101,13 @@ def test_a_step_on_what_was_kept_is_the_step(
             np.testing.assert_allclose(other[name], value, rtol=1e-4)
     for one, other in zip(plain[2], cached[2], strict=True):
         np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def kept_outputs(cache, entries):
+    def features(rows):
+        return OutputsOfTeachers([cache.outputs(rows, entries)])
+
+    return features
 
 
 def test_states_of_packed_rows_for_encoders_are_kept_too(tmp_path):

@@ -1,15 +1,11 @@
-"""Rows of text as a model reads them, by their numbers."""
+"""Packed rows as a model reads them."""
 
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.data.packed_batches import next_tokens
-from kdkit.data.packed_batches import plain
 from kdkit.data.packing import PADDING
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.readable_rows import ReadableRows
-from kdkit.data.sentence_batches import pair_batch
-from kdkit.data.sentences import EncodedSentences
 
 
 class PackedRows(ReadableRows):
@@ -39,25 +35,33 @@ class PackedRows(ReadableRows):
         return next_tokens(chosen[:, : padded_length + 1], None)[0]
 
 
-class PairRows(ReadableRows):
-    """Pairs of sentences: their positions are those of the decoder.
+def next_tokens(rows, seed):
+    """Returns `(x, y, weights)` of some rows for a decoder.
 
     Args:
-        sources: `EncodedSentences`.
-        targets: `EncodedSentences`, as many.
+        rows: int array of shape `(num_rows, sequence_length + 1)`.
+        seed: not used; that of what draws.
     """
+    del seed
+    is_token = rows != PADDING
+    ids = tf.where(is_token, rows, 0)
+    x = {
+        "token_ids": ids[:, :-1],
+        "padding_mask": tf.cast(is_token[:, :-1], "int32"),
+    }
+    return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
 
-    def __init__(self, sources: EncodedSentences, targets: EncodedSentences):
-        self._sides = sources, targets
-        self.lengths = targets.lengths - 1  # the end is never read
-        self.sequence_length = int(self.lengths.max())
 
-    def contents(self):
-        sources, targets = (side.sentences() for side in self._sides)
-        for source, target in zip(sources, targets, strict=True):
-            # So that what ends one side cannot begin the other.
-            yield np.array([len(source)], "int32"), source, target
+def plain(rows, seed):
+    """Returns the inputs of an encoder that reads rows as they stand.
 
-    def inputs(self, rows, padded_length):
-        inputs, _, _ = pair_batch(*self._sides, rows)
-        return inputs
+    Args:
+        rows: int array of shape `(num_rows, sequence_length)`.
+        seed: not used; that of what draws.
+    """
+    del seed
+    return {
+        "token_ids": rows,
+        "segment_ids": tf.zeros_like(rows),
+        "padding_mask": tf.ones_like(rows),
+    }
