@@ -43,19 +43,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import keras
 import numpy as np
+from gpu_bundle import SPLITS
+from gpu_bundle import make_bundle
+from gpu_bundle import read_bundle
 from measuring import median_seconds
 
 import kdkit
-from kdkit.objectives import Terms
 from kdkit.recipes import RECIPES
 from kdkit.recipes import run_on_arrays
 from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import describe
 from kdkit.taps import select_inputs
 from kdkit.taps import tapped
 
 GOALS = {"step_over_floor": 1.05, "cached_over_plain": 1.15}
-MAX_MEGABYTES = 60
 STUDENT = "tinybert_4_layer_en_uncased"
 TINY = {"family": "bert", "vocabulary_size": 64, "max_sequence_length": 32}
 TINY_TEACHER = {
@@ -70,7 +70,6 @@ TINY_STUDENT = {
     "num_heads": 4,
     "intermediate_dim": 48,
 }
-SPLITS = ("train", "dev")
 
 
 def main():
@@ -147,7 +146,7 @@ def steps(teacher, student_sizes, batch, options):
         "student step": fitting(alone, labelled, options),
         "distillation step": fitting(distiller, batch, options),
         "cached step": fitting(
-            cached, (with_outputs(teacher, student, x), y), options
+            cached, (with_outputs(distiller, x), y), options
         ),
     }
     medians = {
@@ -210,17 +209,11 @@ def compiles():
     return keras.config.backend() != "torch"
 
 
-def with_outputs(teacher, student, x):
+def with_outputs(distiller, x):
     """The inputs with what the teacher says of them, as a cache gives it."""
-    terms = Terms(
-        tuple(RECIPES["tinybert"].stages[0].build_objectives()),
-        0.0,
-        [describe(teacher)],
-        None,
-        describe(student),
-    )
-    (entries,) = terms.teacher_entries
-    found = tapped(teacher, terms.taps)(x, training=False)
+    (entries,) = distiller.teacher_entries
+    taps = sorted({entry.tap for entry in entries})
+    found = tapped(distiller.teacher, taps)(x, training=False)
     outputs = {
         entry.name: keras.ops.convert_to_numpy(
             keras.ops.stop_gradient(entry.read(found))
@@ -304,86 +297,6 @@ def generated(options):
     )
     trainer.fit(*rows["train"], batch_size=32, epochs=12, verbose=0)
     return teacher, {**TINY, **TINY_STUDENT}, rows
-
-
-def make_bundle(options):
-    """Writes the rows of SST-2, a teacher and a student's sizes as one file."""
-    task = kdkit.tasks.get_task("sst2")
-    loaded = kdkit.models.load_classifier(options.teacher, task.num_classes)
-    arrays = {}
-    for split in SPLITS:
-        encoded = kdkit.data.encode(
-            task.load(split, options.data_dir),
-            loaded.tokenizer,
-            options.sequence_length,
-        )
-        arrays[f"{split}_token_ids"] = encoded.token_ids.astype("uint16")
-        arrays[f"{split}_lengths"] = encoded.lengths.astype("uint16")
-        arrays[f"{split}_labels"] = encoded.labels.astype("uint8")
-    backbone = loaded.model.backbone
-    sizes = {
-        name: getattr(backbone, name)
-        for name in (
-            "vocabulary_size",
-            "num_layers",
-            "num_heads",
-            "hidden_dim",
-            "intermediate_dim",
-            "max_sequence_length",
-        )
-    }
-    student = dataclasses.asdict(
-        kdkit.models.student_config(
-            options.student, vocabulary_size=sizes["vocabulary_size"]
-        )
-    )
-    config = {"teacher": {"family": "bert", **sizes}, "student": student}
-    for number, value in enumerate(loaded.model.get_weights()):
-        arrays[f"weight_{number}"] = value.astype("float16")
-    np.savez_compressed(
-        options.make_bundle, config=np.array(json.dumps(config)), **arrays
-    )
-    size = os.path.getsize(options.make_bundle) / 1e6
-    if size > MAX_MEGABYTES:
-        sys.exit(
-            f"{options.make_bundle} has {size:.0f} MB, more than "
-            f"{MAX_MEGABYTES}. Use a smaller teacher."
-        )
-    print(
-        json.dumps({"bundle": options.make_bundle, "megabytes": round(size, 1)})
-    )
-
-
-def read_bundle(options):
-    """The teacher, the student's sizes and the padded rows of a bundle."""
-    with np.load(options.bundle) as file:
-        arrays = dict(file)
-    config = json.loads(str(arrays["config"]))
-    teacher = build(config["teacher"])
-    teacher.set_weights(
-        [
-            arrays[f"weight_{number}"].astype("float32")
-            for number in range(len(teacher.get_weights()))
-        ]
-    )
-    rows = {}
-    for split in SPLITS:
-        lengths = arrays[f"{split}_lengths"].astype("int32")
-        if lengths.max() > options.sequence_length:
-            sys.exit(
-                f"{options.bundle} has rows of {lengths.max()} tokens. Use "
-                f"--sequence-length {lengths.max()} or more."
-            )
-        places = np.arange(options.sequence_length) < lengths[:, np.newaxis]
-        token_ids = np.zeros(places.shape, "int32")
-        token_ids[places] = arrays[f"{split}_token_ids"]
-        x = {
-            "token_ids": token_ids,
-            "segment_ids": np.zeros_like(token_ids),
-            "padding_mask": places.astype("int32"),
-        }
-        rows[split] = x, arrays[f"{split}_labels"].astype("int32")
-    return teacher, config["student"], rows
 
 
 def device():
