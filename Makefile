@@ -32,7 +32,7 @@ $(READY): setup.py
 demo: $(READY)  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
 
-test: $(READY)  ## the tests, under ten minutes on two cores
+test: $(READY)  ## the tests, once each in its quickest way
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-jax: $(READY)  ## the core of the contract tests on JAX
@@ -49,8 +49,8 @@ test-oldest:  ## the tests with the oldest versions that setup.py allows
 	    --constraint tests/oldest.txt
 	$(VENV)-oldest/bin/python -m pytest --numprocesses 2 --dist loadfile
 
-test-large: $(READY)  ## also the slow checks on real data and full sizes
-	$(BIN)/python -m pytest --run-large
+test-large: $(READY)  ## all tests: further devices, families, real data
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --run-large
 
 quality: $(READY)  ## what CI checks before the tests
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--run-large",
         action="store_true",
-        help="also run the tests marked large (real data, full-size models)",
+        help="also run the tests marked large, see CONTRIBUTING.md",
     )
 
 

@@ -282,6 +282,17 @@ def small_dev_set():
         yield
 
 
+def large_except(values, *quick):
+    """Values for tests, of which all but the quick ones need `--run-large`."""
+    marks = [() if value in quick else pytest.mark.large for value in values]
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)), marks=mark
+        )
+        for value, mark in zip(values, marks, strict=True)
+    ]
+
+
 @contextlib.contextmanager
 def eager_steps():
     """Models run their steps untraced; tracing is most of a short run."""

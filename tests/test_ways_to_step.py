@@ -12,6 +12,7 @@ import tensorflow as tf
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import bert
+from helpers import large_except
 from trained import KINDS
 
 import kdkit
@@ -99,14 +100,14 @@ def check(found, expected, tolerance):
 FOR_UPDATES = {"encoder_decoders": {"fused": True}}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", large_except(KINDS, "decoders"))
 def test_parts_compiled_by_xla_make_the_update_of_the_batch(kind, plain):
     by_xla = FOR_UPDATES.get(kind, {"jit_compile": True})
     check(train(kind, parts=PARTS, **by_xla), plain(kind), EXACT)
 
 
 @pytest.mark.parametrize("policy", HALF)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", large_except(KINDS, "classifiers"))
 def test_half_precision_is_near(kind, policy, plain):
     check(train(kind, policy=policy), plain(kind), HALF[policy])
 

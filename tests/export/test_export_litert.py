@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
+from helpers import large_except
 
 from kdkit import export
 from kdkit.errors import RunError
@@ -80,7 +81,7 @@ def test_to_litert_reports_what_quantisation_changed(exported):
     assert 0.5 <= exported["int8"].same_top_class <= 1
 
 
-@pytest.mark.parametrize("mask_dtype", ["int32", "bool"])
+@pytest.mark.parametrize("mask_dtype", large_except(["int32", "bool"], "bool"))
 def test_to_litert_exports_recurrent_models_with_batch_size_1(
     mask_dtype, tmp_path, make_lstm
 ):
@@ -123,6 +124,7 @@ def test_as_float32_leaves_float32_models_alone(bert):
     assert as_float32(bert) is bert
 
 
+@pytest.mark.large
 def test_to_litert_exports_regression_models_without_preprocessor(
     tmp_path, make_bert, preprocessor
 ):
@@ -132,6 +134,7 @@ def test_to_litert_exports_regression_models_without_preprocessor(
     assert report.same_top_class is None
 
 
+@pytest.mark.large
 def test_to_litert_verifies_quietly_on_the_given_batches(
     bert, tmp_path, make_batch, capsys
 ):

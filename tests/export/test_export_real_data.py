@@ -72,9 +72,8 @@ def check(name, run, dev):
     assert same > (0.9 if name == "int8" else 0.995)
 
 
-@pytest.mark.parametrize(
-    "length", ["fixed", pytest.param("dynamic", marks=pytest.mark.large)]
-)
+@pytest.mark.parametrize("length", ["fixed", "dynamic"])
+@pytest.mark.large
 def test_litert_files(length, preset, glue, dev, tmp_path):
     command = ["export", str(preset), "--task", "sst2", "--data-dir", str(glue)]
     command += ["--output", str(tmp_path), "--precision", *TOLERANCE]

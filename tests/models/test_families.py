@@ -9,6 +9,7 @@ from encoders import encoder
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import batch
+from helpers import large_except
 from helpers import softmax
 from helpers import spread_weights
 from helpers import to_numpy
@@ -280,7 +281,7 @@ def train_one_step(teacher, student, terms):
     return history, moved
 
 
-@every_family
+@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "albert"))
 def test_every_objective_that_makes_sense_trains(family):
     teacher = encoder(family, hidden_dim=24, num_layers=3, seed=1)
     student = encoder(family, seed=2)
@@ -303,6 +304,7 @@ def test_every_objective_that_makes_sense_trains(family):
     assert student.backbone.token_embedding.embeddings.path in moved
 
 
+@pytest.mark.large
 def test_a_bert_teaches_a_distil_bert():
     teacher = encoder("bert", num_layers=4, hidden_dim=24, dropout=0.1)
     student = encoder("distil_bert")

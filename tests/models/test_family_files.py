@@ -11,6 +11,7 @@ from encoders import encoder
 from encoders import tokenizer
 from helpers import LENGTH
 from helpers import batch
+from helpers import large_except
 from helpers import run_without_kdkit
 
 import kdkit
@@ -92,9 +93,15 @@ def preprocessor(family, tokens, length):
 
 @pytest.mark.parametrize(
     ("family", "texts"),
-    # One family of each kind of tokenizer for single sentences.
-    [(family, (SENTENCES,)) for family in ("bert", "roberta", "albert")]
-    + [(family, (SENTENCES, MORE_SENTENCES)) for family in FAMILIES],
+    large_except(
+        [
+            # One family of each kind of tokenizer for single sentences.
+            *((name, (SENTENCES,)) for name in ("bert", "roberta", "albert")),
+            *((family, (SENTENCES, MORE_SENTENCES)) for family in FAMILIES),
+        ],
+        ("albert", (SENTENCES,)),
+        ("bert", (SENTENCES, MORE_SENTENCES)),
+    ),
 )
 def test_encode_equals_keras_hub_preprocessor(family, texts):
     """At this length some rows are cut and some are not."""
@@ -114,7 +121,7 @@ def test_encode_equals_keras_hub_preprocessor(family, texts):
         )
 
 
-@every_family
+@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "deberta_v3"))
 def test_keras_file_keeps_sizes_and_weights(family, tmp_path):
     model = encoder(family)
     model.save(tmp_path / "model.keras")
@@ -153,6 +160,7 @@ def test_saved_preset_gives_the_same_logits_and_tokenizer(presets, family):
     np.testing.assert_array_equal(loaded.model(x), model(x))
 
 
+@pytest.mark.large
 def test_saved_electra_loads_where_kdkit_is_not_installed(presets, tmp_path):
     """The one family that keras-hub has no classifier of its own for."""
     path, model, tokens = presets["electra"]
@@ -168,7 +176,7 @@ def test_saved_electra_loads_where_kdkit_is_not_installed(presets, tmp_path):
     np.testing.assert_allclose(logits, model(x), atol=1e-5)
 
 
-@every_family
+@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "electra"))
 def test_encoder_of_a_preset_gets_a_new_head(family, tmp_path):
     tokens = tokenizer(family)
     backbone = encoder(

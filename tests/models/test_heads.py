@@ -10,6 +10,7 @@ from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import batch
 from helpers import bert
+from helpers import large_except
 from helpers import log_softmax
 from helpers import run_without_kdkit
 from helpers import softmax
@@ -111,7 +112,9 @@ def test_kind_and_backbone_are_found_again(kind):
     )
 
 
-@pytest.fixture(scope="module", params=["multiple_choice", "tokens"])
+@pytest.fixture(
+    scope="module", params=large_except(["multiple_choice", "tokens"], "tokens")
+)
 def preset(request, tmp_path_factory):
     """A saved model of a kind, its head and the directory."""
     head = Head(
@@ -135,6 +138,7 @@ def test_saved_model_gives_the_same_logits_and_tokenizer(preset):
     np.testing.assert_array_equal(loaded.model(batch(4)), built(batch(4)))
 
 
+@pytest.mark.large
 def test_saved_model_loads_where_kdkit_is_not_installed(preset, tmp_path):
     built, _, path = preset
     np.savez(tmp_path / "batch.npz", **batch(4))

@@ -205,6 +205,7 @@ def test_export_overwrites_only_when_told(exported, capsys):
     assert main([*command, "--overwrite"]) == 0
 
 
+@pytest.mark.large
 def test_export_to_a_saved_model(exported, tmp_path):
     command = ["export", str(exported), "--format", "saved_model"]
     assert main([*command, "--output", str(tmp_path)]) == 0

@@ -104,6 +104,7 @@ def said(command):
     return output.getvalue()
 
 
+@pytest.mark.large
 def test_the_command_goes_on_where_it_stopped(command, said):
     _, runs = command
     assert f"The run in {runs / 'mass'} is finished: nothing to do." in said

@@ -90,6 +90,7 @@ def test_pairs_are_the_recipes_last_stage(translator):
     assert last["logs"]["loss"] < first["logs"]["loss"]
 
 
+@pytest.mark.large
 def test_a_cache_of_pairs_gives_the_same_losses(
     text, pretrained, translator, tmp_path
 ):

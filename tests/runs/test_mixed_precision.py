@@ -96,6 +96,7 @@ def test_pretraining_in_mixed_precision_leaves_float32(pretrained):
     assert loaded.model.dtype_policy.name == "float32"
 
 
+@pytest.mark.large
 def test_general_distillation_keeps_what_it_trained(pretrained, tmp_path):
     (stage,) = RECIPES["tinybert"].stages_on_text()
     settings = override(

@@ -135,6 +135,7 @@ def sweep(pretrained, tmp_path):
     return words, tmp_path / "sweep"
 
 
+@pytest.mark.large
 def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
     words, directory = sweep
     curves = directory.with_suffix(".svg")
@@ -272,6 +273,7 @@ def test_encoder_loads_without_kdkits_help(pretrained):
     )
 
 
+@pytest.mark.large
 def test_a_stopped_run_goes_on_to_the_same_weights(pretrained, tmp_path):
     with stopped_after_epoch(1):
         pretrain(settings(), tmp_path / "run")

@@ -166,11 +166,14 @@ def teacher_settings():
     "changes",
     [
         [],
-        [
-            "dtype_policy=mixed_bfloat16",
-            "stages.0.gradient_accumulation_steps=2",
-        ],
-        ["dtype_policy=mixed_float16"],
+        pytest.param(
+            [
+                "dtype_policy=mixed_bfloat16",
+                "stages.0.gradient_accumulation_steps=2",
+            ],
+            marks=pytest.mark.large,
+        ),
+        pytest.param(["dtype_policy=mixed_float16"], marks=pytest.mark.large),
     ],
     ids=["plain", "in parts and bfloat16", "float16"],
 )

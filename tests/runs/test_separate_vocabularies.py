@@ -122,6 +122,7 @@ def test_a_students_vocabularies_are_its_teachers(text, run, tmp_path):
     models.check_same_ids(models.load_language_model(run).tokenizer, student)
 
 
+@pytest.mark.large
 def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path):
     settings = from_dict(PretrainSettings, read_config(run))
     assert settings.model.mass.dropout > 0

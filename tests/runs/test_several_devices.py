@@ -70,19 +70,7 @@ def pretrained_run(pretraining_settings, tmp_path_factory):
     return path
 
 
-# Soft labels, taps and projections; text and labels.
-AMONG_FAST_TESTS = ("tinybert", "lightpaff")
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(
-            name, marks=() if name in AMONG_FAST_TESTS else pytest.mark.large
-        )
-        for name in RECIPES
-    ],
-)
+@pytest.fixture(scope="module", params=RECIPES)
 def recipe_settings(request, teacher_run):
     settings = smoke.distillation(RECIPES[request.param])
     pretrained = None
@@ -103,9 +91,8 @@ def recipe_run(recipe_settings, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "number", [2, pytest.param(4, marks=pytest.mark.large)]
-)
+@pytest.mark.large
+@pytest.mark.parametrize("number", [2, 4])
 def test_a_recipe_on_several_devices_is_that_on_one(
     number, recipe_settings, recipe_run, use_devices, tmp_path
 ):
@@ -123,6 +110,7 @@ def test_labels_on_four_devices_are_those_on_one(
     assert_same_run(tmp_path / "run", teacher_run)
 
 
+@pytest.mark.large
 def test_text_on_four_devices_is_that_on_one(
     pretraining_settings, pretrained_run, use_devices, tmp_path
 ):

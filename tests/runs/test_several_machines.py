@@ -103,6 +103,7 @@ def teacher_run(teacher_settings, tmp_path_factory):
     return path
 
 
+@pytest.mark.large
 def test_three_processes_have_the_numbers_of_one(
     teacher_settings, teacher_run, tmp_path
 ):
@@ -168,11 +169,13 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
     assert_same_run(run, tmp_path / "one")
 
 
+@pytest.mark.large
 def test_sigterm_ends_processes_also_those_that_wait_for_others():
     status, outputs = run_processes([], [WAITING] * 2)
     assert status == [143, 143], outputs
 
 
+@pytest.mark.large
 def test_processes_with_other_settings_or_data_are_refused_by_name(tmp_path):
     status, outputs = run_processes([str(tmp_path)], [DIFFERING] * 2)
     assert status == [0, 0], outputs

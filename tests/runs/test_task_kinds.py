@@ -5,6 +5,7 @@ import json
 import keras_hub
 import numpy as np
 import pytest
+from helpers import large_except
 from kinds import WORDS
 from kinds import WRITERS
 from kinds import write_encoder
@@ -52,7 +53,7 @@ def stage(**settings):
     )
 
 
-@pytest.fixture(scope="module", params=WRITERS)
+@pytest.fixture(scope="module", params=large_except(WRITERS, "conll"))
 def runs(request, tmp_path_factory):
     """A teacher's run and a distillation, of one epoch each."""
     root = tmp_path_factory.mktemp(request.param)
@@ -191,6 +192,7 @@ def write_mnli(root):
         (folder / f"{stem}.tsv").write_text("\n".join(lines))
 
 
+@pytest.mark.large
 def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
     write_mnli(tmp_path)
     write_encoder(tmp_path / "encoder")

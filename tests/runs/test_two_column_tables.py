@@ -4,6 +4,7 @@ import json
 
 import pytest
 from helpers import eager_steps
+from helpers import large_except
 from helpers import read_events
 from parallel import SIZES
 
@@ -23,7 +24,7 @@ def sets(*fields):
     return [word for field in fields for word in ("--set", field)]
 
 
-@pytest.fixture(params=TASKS)
+@pytest.fixture(params=large_except(TASKS, "summarisation"))
 def table(request, tmp_path):
     """A table with a column that does not count, and the flags to read it."""
     columns, sources, targets = TASKS[request.param]
