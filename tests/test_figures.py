@@ -26,12 +26,15 @@ PAPERS = {
     ),
     "TinyBERT, table 4": "82.8 83.3 86.3 50.6 50.5",
     "LightPAFF, table 3": "17.0",
+    "LightPAFF, table 7, BERT": "83.4 86.9 89.7 90.8 92.0 92.9",
+    "LightPAFF, table 11": "91.3",
 }
 # What else prints them than `kdkit report`.
 COMMANDS = {
-    "22.7 1.1 2.2 1.2 0.8 0.3": "parameters and standard errors",
+    "22.7 1.1 2.2 1.2 1.3 0.8 0.3": "parameters and standard errors",
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
-    "0.009": "a difference of two rows",
+    "0.009 1.9": "differences of two rows",
+    "0.5": "λ in fine-tuning, of the recipe",
     "0.9": "million tokens, by kdkit pretrain",
 }
 
