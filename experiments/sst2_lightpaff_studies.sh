@@ -42,6 +42,7 @@ for seed in 0 1 2; do
             --seed $seed
         )
         kdkit distill lightpaff --stages fine_tuning "${start[@]}" "${few[@]}" \
+            --cache runs/caches/sst2_1000 \
             --run-dir "runs/sst2_1000_lightpaff_${before}_kd_seed$seed"
         kdkit distill fine_tuning "${start[@]}" "${few[@]}" \
             --run-dir "runs/sst2_1000_lightpaff_${before}_labels_seed$seed"
