@@ -238,7 +238,7 @@ def append_line(path: pathlib.Path, line: str) -> None:
     Raises:
         RunError: where the disk does not take it.
     """
-    with writing(path), open(path, "a+b", buffering=0) as file:
+    with writing(path), appending(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
@@ -251,6 +251,29 @@ def append_line(path: pathlib.Path, line: str) -> None:
         except OSError:
             file.truncate(size)
             raise
+
+
+@contextlib.contextmanager
+def appending(path: pathlib.Path):
+    """Opens a file to add to it; others wait who do the same.
+
+    Who replaces the file holds this, too, so that no line goes to the old one.
+
+    Args:
+        path: `pathlib.Path`. It is made if needed.
+
+    Yields:
+        The file, in binary and without a buffer.
+    """
+    while True:
+        with open(path, "a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Not so where it was replaced while this waited.
+            if path.exists() and os.path.samestat(
+                path.stat(), os.fstat(file.fileno())
+            ):
+                yield file
+                return
 
 
 def remove_left_over(folder: pathlib.Path) -> None:

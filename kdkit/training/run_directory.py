@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import time
 
@@ -10,6 +9,7 @@ from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.files import append_line
+from kdkit.files import appending
 from kdkit.files import is_left_over
 from kdkit.files import locked
 from kdkit.files import remove_left_over
@@ -81,22 +81,24 @@ class RunDirectory:
 
     def keep_events(self, wanted) -> None:
         """Rewrites the log with the events for which `wanted(event)` holds."""
-        if self.is_read_only:
+        if self.is_read_only or not (self.path / EVENTS).exists():
             return
-        events = self.events()
-        lines = [json.dumps(entry) for entry in events if wanted(entry)]
-        if len(lines) == len(events):
-            return
-        write_text(self.path / EVENTS, "".join(f"{line}\n" for line in lines))
+        with appending(self.path / EVENTS):  # other commands add to it, too
+            events = self.events()
+            lines = [json.dumps(entry) for entry in events if wanted(entry)]
+            if len(lines) < len(events):
+                content = "".join(f"{line}\n" for line in lines)
+                write_text(self.path / EVENTS, content)
 
     def mend(self) -> None:
         """Removes what a killed process left: folders, half of a line."""
         remove_left_over(self.path)
         log = self.path / EVENTS
         if log.exists():
-            whole, newline, rest = log.read_bytes().rpartition(b"\n")
-            if rest:
-                os.truncate(log, len(whole) + len(newline))
+            with appending(log) as file:
+                whole, newline, rest = log.read_bytes().rpartition(b"\n")
+                if rest:
+                    file.truncate(len(whole) + len(newline))
 
     @property
     def is_finished(self) -> bool:

@@ -2,12 +2,14 @@
 
 import json
 import multiprocessing
+import threading
 
 import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
 from kdkit.training.distribution import Distribution
+from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_directory import read_replicas
@@ -106,6 +108,22 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
         assert log.read_text() == before
         run.log("epoch", epoch=2)
         assert len(run.events()) == 2
+
+
+def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
+    tmp_path,
+):
+    """As `kdkit export` does of a run that goes on."""
+    number = 200
+    run = RunDirectory(tmp_path)
+    other = threading.Thread(
+        target=lambda: [run.log("export", file=i) for i in range(number)]
+    )
+    other.start()
+    while other.is_alive():
+        run.log("epoch")
+        run.keep_events(lambda event: event["event"] != "epoch")
+    assert [event["file"] for event in run.events()] == list(range(number))
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
