@@ -204,15 +204,20 @@ def main():
             ],
             options.jobs,
         )
-    identical = sum(not kill["differences"] for kill in kills)
+    found = {
+        name: [not kill["differences"] for kill in kills if kill["run"] == name]
+        for name in chosen
+    }
+    identical = sum(map(sum, found.values()))
     print(f"{identical} of {len(kills)} killed runs ended identical.")
     print(
         json.dumps(
             {
                 "benchmark": "kill",
-                "runs": chosen,
-                "kills": len(kills),
-                "identical": identical,
+                "runs": {
+                    name: {"kills": len(each), "identical": sum(each)}
+                    for name, each in found.items()
+                },
                 "seconds": round(time.monotonic() - began, 1),
                 "different": [k for k in kills if k["differences"]],
             }

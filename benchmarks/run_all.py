@@ -14,13 +14,14 @@ says so with exit status 2; its section stays as it is.
 
 import argparse
 import json
-import os
 import pathlib
-import platform
 import re
 import shlex
 import subprocess
 import sys
+
+from pages import machine
+from pages import write
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -122,37 +123,7 @@ def write_page(sections):
             sections, key=lambda one: (SCRIPTS.index(script_of(one)), one)
         )
     ]
-    temporary = PAGE.with_suffix(".tmp")
-    temporary.write_text("\n".join([HEADER, *ordered]), encoding="utf-8")
-    os.replace(temporary, PAGE)
-
-
-def machine():
-    """The commit and the machine of a measurement, in words."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    changed = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=HERE)
-    if changed.returncode:
-        commit += " with changes"
-    return (
-        f"commit {commit}; {platform.machine()}, {os.cpu_count()} cores, "
-        f"{processor()}; Python {platform.python_version()}"
-    )
-
-
-def processor():
-    """The processor's name, where Linux tells it."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line for line in lines if line.startswith("model name")]
-    return names[0].partition(":")[2].strip() if names else "unknown"
+    write(PAGE, "\n".join([HEADER, *ordered]))
 
 
 def section(command, output):

@@ -62,6 +62,7 @@ def main():
             {
                 "benchmark": "soak",
                 "steps": len(seen) * STEPS_PER_EPOCH,
+                "steps_per_epoch": STEPS_PER_EPOCH,
                 "stages": stages,
                 "goal": GOAL,
             }

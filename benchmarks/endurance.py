@@ -1,0 +1,137 @@
+"""Runs what takes hours and writes what came of it into docs/reliability.md.
+
+    python benchmarks/endurance.py
+    python benchmarks/endurance.py "fuzz/run.py --readers table conll"
+
+The commands, with arguments of theirs or without: benchmarks/kill.py,
+benchmarks/soak.py and fuzz/run.py. Their JSON objects are kept in
+docs/reliability.json, readers that were fuzzed one by one, so that not all have
+to be run on one day; the page's tables are made of that file. The exit status
+is 1 where one of them failed.
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+from pages import commit
+from pages import write
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reliability.md"
+KEPT = ROOT / "docs" / "reliability.json"
+FINDS = ROOT / "tests" / "fuzz_finds"
+START, END = "<!-- measured -->\n", "<!-- end of measured -->\n"
+KILL, SOAK, FUZZ = "benchmarks/kill.py", "benchmarks/soak.py", "fuzz/run.py"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "commands", nargs="*", metavar="SCRIPT", default=(KILL, SOAK, FUZZ)
+    )
+    commands = parser.parse_args().commands
+    unknown = {line.split(" ")[0] for line in commands} - {KILL, SOAK, FUZZ}
+    if unknown:
+        parser.error(f"no such script: {', '.join(sorted(unknown))}")
+    kept, failed = json.loads(KEPT.read_text("utf-8")), []
+    for command in commands:
+        print(f"$ python {command}", flush=True)
+        done = subprocess.run(
+            [sys.executable, *shlex.split(command)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        print(done.stdout, flush=True)
+        if done.returncode:
+            failed.append(command)
+        try:
+            found = json.loads(done.stdout.rstrip().splitlines()[-1])
+        except (IndexError, ValueError):  # it crashed
+            continue
+        note(kept, command, found)
+        write(KEPT, json.dumps(kept, indent=2, sort_keys=True) + "\n")
+        write(PAGE, with_tables(PAGE.read_text("utf-8"), tables(kept)))
+    if failed:
+        print(f"Failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def note(kept, command, found):
+    """Adds what a command found to what is kept."""
+    script, noted = command.split(" ")[0], {"commit": commit()}
+    if script == SOAK:
+        kept[SOAK] = {**found, **noted}
+        return
+    if script == FUZZ:
+        noted["seconds"] = found["seconds"]
+    of_each = found["readers" if script == FUZZ else "runs"]
+    kept.setdefault(script, {}).update(
+        {name: {**figures, **noted} for name, figures in of_each.items()}
+    )
+
+
+def tables(kept):
+    """Markdown of all that is kept."""
+    killed = [
+        f"| {name} | {found['kills']} | {found['identical']} |"
+        for name, found in sorted(kept.get(KILL, {}).items())
+    ]
+    soaked = [
+        f"| {name} | {stage['epochs'] * found['steps_per_epoch']:,} | "
+        f"{between(stage['megabytes'])} | {between(stage['files'])} | "
+        f"{stage['traced_again']} |"
+        for found in [kept.get(SOAK, {"stages": {}})]
+        for name, stage in found["stages"].items()
+    ]
+    fuzzed = [
+        f"| {name} | {found['seconds']:,} | {found['executions']:,} | "
+        f"{found['finds']} | {len(list((FINDS / name).glob('*')))} | "
+        f"{found['peak_mb']:,} |"
+        for name, found in sorted(kept.get(FUZZ, {}).items())
+    ]
+    return "\n".join(
+        [
+            *table(f"run that `{KILL}` kills | kills | identical", killed),
+            *table(
+                f"stage of `{SOAK}` | steps | memory, MB | open files | "
+                "steps traced again",
+                soaked,
+            ),
+            *table(
+                f"reader that `{FUZZ}` fuzzes | seconds | executions | "
+                "finds that are open | finds kept as tests | peak memory, MB",
+                fuzzed,
+            ),
+        ]
+    )
+
+
+def table(header, rows):
+    """The lines of a table of a name and of numbers; none without rows."""
+    if not rows:
+        return []
+    numbers = " ---: |" * header.count("|")
+    return [f"| {header} |", f"| --- |{numbers}", *rows, ""]
+
+
+def between(numbers):
+    """What the first and the last fifth of a stage had, in words."""
+    return " to ".join(f"{number:,g}" for number in numbers)
+
+
+def with_tables(page, text):
+    """The page with other tables between its marks."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise SystemExit(f"{PAGE} lacks {START.strip()} or {END.strip()}.")
+    return f"{before}{start}\n{text}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
