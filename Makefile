@@ -13,6 +13,8 @@ CONTRACTS := tests/test_taps.py tests/test_taps_refusals.py \
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
     tests/models/test_families.py
+# Files of tests on as many cores as there are; each process takes 2 GB.
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
@@ -33,10 +35,10 @@ demo: $(READY)  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
 
 test: $(READY)  ## the tests, once each in its quickest way
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-jax: $(READY)  ## the core of the contract tests on JAX
-	KERAS_BACKEND=jax $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
+	KERAS_BACKEND=jax $(BIN)/python -m pytest $(SIDE_BY_SIDE) \
 	    $(CORE)
 
 test-torch: $(READY)  ## all of the contract tests on PyTorch
@@ -47,10 +49,10 @@ test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" \
 	    --constraint tests/oldest.txt
-	$(VENV)-oldest/bin/python -m pytest --numprocesses 2 --dist loadfile
+	$(VENV)-oldest/bin/python -m pytest $(SIDE_BY_SIDE)
 
 test-large: $(READY)  ## all tests: further devices, families, real data
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --run-large
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --run-large
 
 quality: $(READY)  ## what CI checks before the tests
 	$(BIN)/ruff check .
