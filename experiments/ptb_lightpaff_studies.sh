@@ -32,10 +32,10 @@ done
 kdkit sweep lightpaff --corpus runs/data/running.txt \
     --held-out runs/data/held_out.txt \
     --teacher runs/ptb/pretrained_run --student lightpaff_gpt2_4_layer_en \
-    --set model.num_layers=3 --set model.hidden_dim=192 \
-    --set model.num_heads=3 --set model.intermediate_dim=768 \
+    --set model.num_layers=3 --set model.hidden_dim=96 \
+    --set model.num_heads=3 --set model.intermediate_dim=384 \
     --set jit_compile=update --set corpus.max_texts=1000 \
-    --set stages.0.batch_size=16 --set stages.0.epochs=1 \
+    --set stages.0.batch_size=8 --set stages.0.epochs=1 \
     --set stages.0.learning_rate=1e-3 \
     --over soft_label_weight=0.0,0.4,0.7,1.0 --curves runs/ptb_lambda.svg \
     --run-dir runs/ptb_lambda
@@ -44,7 +44,7 @@ kdkit sweep lightpaff --corpus runs/data/running.txt \
 kdkit sweep lightpaff --stage fine_tuning --corpus "$data/ptb/ptb.train.txt" \
     --held-out "$data/ptb/ptb.valid.txt" --one-document --detokenizer ptb \
     --teacher runs/ptb/teacher_run --student runs/ptb/general_kd/seed_0 \
-    --set jit_compile=update --set stages.0.batch_size=16 \
-    --set stages.0.epochs=1 --set stages.0.learning_rate=5e-4 \
+    --set jit_compile=update --set stages.0.batch_size=8 \
+    --set stages.0.epochs=1 --set stages.0.learning_rate=1e-3 \
     --over soft_label_weight=0.3,0.5,0.7,0.9 \
     --run-dir runs/ptb_lambda_fine_tuning
