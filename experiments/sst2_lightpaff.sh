@@ -12,7 +12,7 @@ data=$1 encoder=$2 seed=${3:-0}
 teacher=runs/sst2_teacher_1_epoch
 pretraining=(
     --corpus runs/data/general.txt --set jit_compile=update
-    --set stages.0.epochs=2 --set stages.0.batch_size=16
+    --set stages.0.epochs=4 --set stages.0.batch_size=8
     --set stages.0.learning_rate=5e-4 --seed "$seed"
 )
 task=(
