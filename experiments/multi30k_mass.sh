@@ -3,7 +3,7 @@
 #
 #     experiments/multi30k_mass.sh DATA [TARGET_LANGUAGE [SEED...]]
 #
-# A teacher of 3+3 blocks of 320 and a student of 3+2 of 144, a fifth of its
+# A teacher of 3+3 blocks of 256 and a student of 3+2 of 112, a fifth of its
 # parameters, with a joint vocabulary of 4,000, for two cores. The sides of the
 # pairs are the text that both are pretrained on. What the teacher says of the pairs
 # is kept. TARGET_LANGUAGE is de, unless given, or fr.
@@ -20,20 +20,18 @@ sizes() {
         sets+=(--set "$1.model.mass.$size")
     done
 }
-sizes pretrained 3 3 320
-sizes general 3 2 144
+sizes pretrained 3 3 256
+sizes general 3 2 112
 for step in pretrained. general. teacher. ""; do
     sets+=(
         --set "${step}stages.0.batch_tokens=1024"
         --set "${step}stages.0.learning_rate=1e-3"
     )
 done
-for step in pretrained. general.; do
-    sets+=(--set "${step}stages.0.epochs=4")
-done
-for step in teacher. ""; do
-    sets+=(--set "${step}stages.0.epochs=10")
-done
+sets+=(
+    --set pretrained.stages.0.epochs=4 --set general.stages.0.epochs=3
+    --set teacher.stages.0.epochs=10 --set stages.0.epochs=6
+)
 
 kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \
     --decoder mass_6_layer --vocabulary-size 4000 --languages en "$target" \

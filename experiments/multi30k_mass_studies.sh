@@ -20,8 +20,8 @@ common=(
 small=(
     --student lightpaff_mass_6_4_layer
     --set model.mass.encoder_num_layers=3 --set model.mass.decoder_num_layers=2
-    --set model.mass.hidden_dim=144 --set model.mass.num_heads=4
-    --set model.mass.intermediate_dim=576
+    --set model.mass.hidden_dim=112 --set model.mass.num_heads=4
+    --set model.mass.intermediate_dim=448
 )
 measured=(
     --pairs "$folder/test_2016_flickr.en" "$folder/test_2016_flickr.de"
@@ -69,11 +69,11 @@ cut -f2 $written.both > $written.de
 kdkit pretrain --pairs $written.en $written.de "${sides[@]}" \
     --held-out "$folder/val.en" "$folder/val.de" \
     --model runs/$name/general_kd/seed_0 "${common[@]}" \
-    --set stages.0.epochs=10 --run-dir runs/${name}_sequences
+    --set stages.0.epochs=6 --run-dir runs/${name}_sequences
 
 # Averaged weights of the last epochs, and smoothed labels.
 averaged=(
-    "${common[@]}" --set stages.0.epochs=10 --set stages.0.keep_best=false
+    "${common[@]}" --set stages.0.epochs=6 --set stages.0.keep_best=false
     --set stages.0.average_last=3
 )
 kdkit pretrain --recipe lightpaff --teacher runs/$name/teacher_run \
