@@ -13,6 +13,7 @@ is 1 where one of them failed.
 import argparse
 import json
 import pathlib
+import runpy
 import shlex
 import subprocess
 import sys
@@ -81,18 +82,16 @@ def tables(kept):
         f"| {name} | {found['kills']} | {found['identical']} |"
         for name, found in sorted(kept.get(KILL, {}).items())
     ]
+    soak = kept.get(SOAK, {"stages": {}})
     soaked = [
-        f"| {name} | {stage['epochs'] * found['steps_per_epoch']:,} | "
+        f"| {name} | {stage['epochs'] * soak['steps_per_epoch']:,} | "
         f"{between(stage['megabytes'])} | {between(stage['files'])} | "
         f"{stage['traced_again']} |"
-        for found in [kept.get(SOAK, {"stages": {}})]
-        for name, stage in found["stages"].items()
+        for name, stage in soak["stages"].items()
     ]
     fuzzed = [
-        f"| {name} | {found['seconds']:,} | {found['executions']:,} | "
-        f"{found['finds']} | {len(list((FINDS / name).glob('*')))} | "
-        f"{found['peak_mb']:,} |"
-        for name, found in sorted(kept.get(FUZZ, {}).items())
+        fuzzed_row(name, kept.get(FUZZ, {}).get(name, {}))
+        for name in sorted(readers())
     ]
     return "\n".join(
         [
@@ -109,6 +108,22 @@ def tables(kept):
             ),
         ]
     )
+
+
+def readers():
+    """The names of all that fuzz/run.py can fuzz."""
+    return runpy.run_path(str(ROOT / FUZZ))["names_of_readers"]()
+
+
+def fuzzed_row(name, found):
+    """What came of a reader; dashes for what was not run or not told."""
+    open_finds, tests = found.get("finds"), len(list((FINDS / name).glob("*")))
+    numbers = [found.get("seconds"), found.get("executions"), open_finds]
+    words = [
+        "–" if number is None else f"{number:,}"
+        for number in (*numbers, tests, found.get("peak_mb"))
+    ]
+    return f"| {name} | {' | '.join(words)} |"
 
 
 def table(header, rows):

@@ -29,7 +29,7 @@ for step in pretrained. general. teacher. ""; do
 done
 sets+=(
     --set pretrained.stages.0.epochs=4 --set general.stages.0.epochs=2
-    --set teacher.stages.0.epochs=6 --set stages.0.epochs=4
+    --set teacher.stages.0.epochs=4 --set stages.0.epochs=4
 )
 for step in general. ""; do
     sets+=(--set "${step}stages.0.objectives.0.loss_settings.top_k=64")

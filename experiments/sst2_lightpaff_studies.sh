@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# LightPAFF's studies of BERT on SST-2: few labels, λ, sizes, unlabelled rows,
-# noise.
+# LightPAFF's studies of BERT on SST-2: λ, sizes, unlabelled rows, noise.
 #
 #     experiments/sst2_lightpaff_studies.sh DATA ENCODER
 #
@@ -23,31 +22,6 @@ small=(
 )
 
 experiments/sst2_teachers.sh "$data" "$encoder"
-
-# Table 7's arms where labels are few: 1,000 rows (texts.sh), three seeds.
-for seed in 0 1 2; do
-    for before in kd labels none; do
-        if [ $before = none ]; then
-            start=(--student $preset)
-            for size in hidden_dim=256 num_heads=4 intermediate_dim=1024; do
-                start+=(--set "student.$size")
-            done
-        else
-            start=(--student "runs/sst2_general_${before}_seed0")
-        fi
-        few=(
-            --task sst2 --data-dir runs/data/glue_1000 --teacher $teacher
-            --set jit_compile=update --set stages.0.epochs=10
-            --set stages.0.batch_size=32 --set stages.0.learning_rate=2e-4
-            --seed $seed
-        )
-        kdkit distill lightpaff --stages fine_tuning "${start[@]}" "${few[@]}" \
-            --cache runs/caches/sst2_1000 \
-            --run-dir "runs/sst2_1000_lightpaff_${before}_kd_seed$seed"
-        kdkit distill fine_tuning "${start[@]}" "${few[@]}" \
-            --run-dir "runs/sst2_1000_lightpaff_${before}_labels_seed$seed"
-    done
-done
 
 # Section 6.3: what λ in pretraining does to the text held out.
 kdkit sweep lightpaff --corpus runs/data/general.txt \

@@ -238,7 +238,7 @@ def append_line(path: pathlib.Path, line: str) -> None:
     Raises:
         RunError: where the disk does not take it.
     """
-    with writing(path), appending(path) as file:
+    with appending(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
@@ -264,16 +264,24 @@ def appending(path: pathlib.Path):
 
     Yields:
         The file, in binary and without a buffer.
+
+    Raises:
+        RunError: where the disk does not take what is done with it.
     """
     while True:
-        with open(path, "a+b", buffering=0) as file:
+        with writing(path), open(path, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            # Not so where it was replaced while this waited.
-            if path.exists() and os.path.samestat(
-                path.stat(), os.fstat(file.fileno())
-            ):
+            if _is_at(path, file):  # not replaced while this waited
                 yield file
                 return
+
+
+def _is_at(path, file):
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def remove_left_over(folder: pathlib.Path) -> None:

@@ -284,6 +284,7 @@ def small_dev_set():
 
 def large_except(values, *quick):
     """Values for tests, of which all but the quick ones need `--run-large`."""
+    assert all(value in values for value in quick), "no such value"
     marks = [() if value in quick else pytest.mark.large for value in values]
     return [
         pytest.param(

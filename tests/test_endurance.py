@@ -46,6 +46,7 @@ def test_readers_and_runs_are_noted_one_by_one(endurance):
     for row in (
         "| table | 600 | 5,000 | 0 | 0 | 9 |",
         "| race | 600 | 5,000 | 0 | 0 | 9 |",
+        "| conll | – | – | – | 0 | – |",
         "| pkd | 4 | 3 |",
         "| tinybert | 4 | 3 |",
         "| stage 1 | 10,000 | 500.5 to 501 | 9 to 9 | 0 |",
