@@ -4,6 +4,8 @@ import contextlib
 import functools
 import itertools
 import json
+import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -24,6 +26,17 @@ GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
 VOCABULARY_SIZE = 20
 DEV_ROWS = 64  # of generated sentences, as many as most runs train on
 LENGTH = 6
+DOCS = pathlib.Path(__file__).parent.parent / "docs"
+
+
+def document(name):
+    """The text of docs/NAME.md."""
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def python_blocks(name):
+    """The blocks of Python in docs/NAME.md."""
+    return re.findall(r"^```python\n(.*?)^```", document(name), re.M | re.S)
 
 
 def log_softmax(logits):

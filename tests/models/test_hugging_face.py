@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from encoders import tokenizer
+from helpers import python_blocks
 
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
@@ -166,6 +167,35 @@ def test_encoder_of_a_checkpoint_gets_a_new_head(family, tmp_path):
     np.testing.assert_array_equal(
         loaded.model.backbone.token_embedding.get_weights()[0], table
     )
+
+
+def test_head_of_a_checkpoint_is_copied_as_the_document_shows(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").mkdir()
+    write_checkpoint(tmp_path / "checkpoint", "bert")
+    file = tmp_path / "checkpoint" / "model.safetensors"
+    kernel = np.arange(3.0 * WIDTH, dtype="float32").reshape(3, WIDTH)
+    bias = np.arange(3.0, dtype="float32")
+    head = {"classifier.weight": kernel, "classifier.bias": bias}
+    # As Hugging Face names them where there is a head.
+    encoder = {
+        f"bert.{name}": value
+        for name, value in safetensors.numpy.load_file(file).items()
+    }
+    safetensors.numpy.save_file(
+        {**encoder, **head}, file, metadata={"format": "pt"}
+    )
+    (block,) = [text for text in python_blocks("howto") if "get_layer" in text]
+    exec(block, {})
+    teacher = load_classifier("teacher", num_classes=3)
+    assert teacher.has_trained_head
+    weights = teacher.model.get_layer("logits").get_weights()
+    np.testing.assert_array_equal(weights[0], kernel.T)
+    np.testing.assert_array_equal(weights[1], bias)
+    pooler = teacher.model.backbone.get_layer("pooled_dense").get_weights()[0]
+    np.testing.assert_array_equal(pooler, encoder["bert.pooler.dense.weight"].T)
 
 
 def test_every_family_that_can_be_converted_is_tested():

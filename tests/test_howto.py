@@ -1,0 +1,66 @@
+"""What docs/howto.md shows does what it says."""
+
+import re
+import shlex
+
+import numpy as np
+from helpers import document
+from helpers import python_blocks
+
+import kdkit
+from kdkit.cli.main import main
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import override
+from kdkit.tasks import TASKS
+from kdkit.training import stages
+
+
+def block_with(word):
+    """The block of the page with a word in it."""
+    (found,) = [text for text in python_blocks("howto") if word in text]
+    return found
+
+
+def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TASKS, "complaints", None)  # goes when the test ends
+    exec(block_with("TASKS["), {"__name__": "my_tasks"})
+    folder = tmp_path / "complaints"
+    folder.mkdir()
+    rows = "text\tlabel\nToo late.\tdelivery\nTwice paid.\tbilling\n"
+    (folder / "train.tsv").write_text(rows)
+    loaded = TASKS["complaints"].load("train", tmp_path)
+    assert loaded.texts[0] == ["Too late.", "Twice paid."]
+    np.testing.assert_array_equal(loaded.labels, [1, 0])
+    assert main(["show", "vanilla_kd", "--task", "complaints"]) == 0
+    assert "stages.fine_tuning" in capsys.readouterr().out
+
+
+def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
+    objective = eval(block_with("layer_map={"), {"kdkit": kdkit})
+    assert objective.layer_map == {1: 2, 2: 4, 3: 8, 4: 12}
+    page = document("howto")
+    assignments = shlex.split(
+        " ".join(re.findall(r"^    --set (.*?) \\$", page, re.M))
+    )
+    settings = override(smoke.distillation(RECIPES["tinybert"]), assignments)
+    attention, hidden = settings.stages[0].build_objectives()
+    assert attention.layer_map == objective.layer_map
+    assert hidden.weight == 0.5
+    (soft,) = settings.stages[1].build_objectives()
+    assert soft.loss.temperature == 2
+
+
+def test_loss_of_ones_own_is_an_objective_and_a_setting(monkeypatch):
+    names = {"__name__": "my_losses"}
+    exec(block_with("HiddenStateL1"), names)
+    states = np.zeros((1, 2, 4)), np.ones((1, 2, 4))
+    loss = names["objective"].loss
+    assert float(loss(*states, sample_weight=[[1, 0]])) == 1.0
+    monkeypatch.setitem(
+        stages.LOSSES, "hidden_state_l1", names["HiddenStateL1"]
+    )
+    setting = re.search(r"stages\.\S*=hidden_state_l1", document("howto"))
+    settings = override(smoke.distillation(RECIPES["tinybert"]), [setting[0]])
+    _, hidden = settings.stages[0].build_objectives()
+    assert isinstance(hidden.loss, names["HiddenStateL1"])
