@@ -50,7 +50,7 @@ def run_ablation(options) -> None:
     if not arms:
         raise UsageError(
             "Nothing is left to run: each of the arms does without what is "
-            "not given."
+            "not given. Pass --general and --augment, or name other --arms."
         )
     task = get_task(settings.data.task)
     rows = []

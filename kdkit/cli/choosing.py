@@ -136,7 +136,7 @@ def recipe_on_text(recipe, options):
     if family not in recipe.for_families:
         raise UsageError(
             f"Recipe {recipe.name!r} is for encoders. Received: a teacher that "
-            f"is a {title}."
+            f"is a {title}. Use lightpaff, or an encoder as teacher."
         )
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)

@@ -61,7 +61,10 @@ def locate(model: str, arm: str | None = None) -> Place:
     """
     path = pathlib.Path(model)
     if path.suffix in (".keras", ".tflite") and not path.is_file():
-        raise UsageError(f"No such file: {path}.")
+        raise UsageError(
+            f"No such file: {path}. Expected a run directory, a preset "
+            "directory, or a .keras or .tflite file that is there."
+        )
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:

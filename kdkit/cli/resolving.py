@@ -71,7 +71,8 @@ def distill_settings(options) -> DistillSettings:
         if settings.recipe != recipe.name:
             raise UsageError(
                 f"{options.config} holds a run of recipe {settings.recipe!r}. "
-                f"Received: {recipe.name!r}."
+                f"Received: {recipe.name!r}. Name {settings.recipe}, or leave "
+                "--config out."
             )
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)

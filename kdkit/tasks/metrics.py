@@ -107,7 +107,8 @@ def check_logits(logits, num_rows, num_classes) -> np.ndarray:
         num_broken = int((~np.isfinite(logits)).any(axis=1).sum())
         raise RunError(
             f"The logits of {num_broken} of {len(logits)} rows are not "
-            "finite: the model has diverged."
+            "finite: the model has diverged. Train it with a smaller "
+            "learning_rate."
         )
     return logits
 

@@ -79,9 +79,10 @@ def load_teacher(source, task: Task) -> LoadedModel:
     if not teacher.has_trained_head:
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
-            f"task {task.name!r} is untrained. Expected a fine-tuned teacher. "
-            f"Make one with: kdkit train-teacher --task {task.name} --model "
-            f"{source} --run-dir RUN"
+            f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
+            "(of a Hugging Face checkpoint the encoder alone is read, see "
+            "docs/howto.md). Make one with: kdkit train-teacher --task "
+            f"{task.name} --model {source} --run-dir RUN"
         )
     if teacher.tokenizer is None:
         raise UsageError(

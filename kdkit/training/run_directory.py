@@ -150,7 +150,10 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         distribution.barrier()  # the chief finished it
         return
     if path.exists() and not path.is_dir():
-        raise UsageError(f"The run directory {path} is a file.")
+        raise UsageError(
+            f"The run directory {path} is a file. Expected a directory, or the "
+            "name of a new one. Choose another --run-dir."
+        )
     if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
         strangers = sorted(
             item.name

@@ -78,7 +78,12 @@ class TeacherSettings:
     def __post_init__(self):
         _check_run(self, self.stages)
         if any(stage.objectives for stage in self.stages):
-            raise UsageError("A teacher's stages take no objectives.")
+            named = [stage.name for stage in self.stages if stage.objectives]
+            raise UsageError(
+                "A teacher learns from labels alone. Expected stages without "
+                f"objectives. Received: objectives in {', '.join(named)}. "
+                "Leave them out, or train a student with kdkit distill."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

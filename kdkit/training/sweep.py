@@ -48,7 +48,10 @@ class Axis:
                 f"{list(self.values)}."
             )
         if not self.values:
-            raise UsageError(f"{self.field} needs values to be tried with.")
+            raise UsageError(
+                f"{self.field} needs values to be tried with, such as 1,2. "
+                "Received: none."
+            )
 
 
 def find_field(settings, name: str) -> str:

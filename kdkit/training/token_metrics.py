@@ -76,6 +76,6 @@ def sum_over_tokens(predict, batches) -> TokenSums:
     if not math.isfinite(loss):
         raise RunError(
             "The loss on the held-out text is not finite: the model has "
-            "diverged."
+            "diverged. Train it with a smaller learning_rate."
         )
     return TokenSums(loss, correct, total)

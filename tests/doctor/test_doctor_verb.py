@@ -131,9 +131,9 @@ def test_a_teacher_that_was_not_fine_tuned(settings, tmp_path):
         dataclasses.replace(settings, teacher=str(place)), tmp_path / "run"
     )
     assert checks(findings, RUINS) == {"teacher"}
-    assert "head for task 'sst2' is untrained" in (
-        next(one.found for one in findings if one.outcome == RUINS)
-    )
+    said = next(one.found for one in findings if one.outcome == RUINS)
+    assert "head for task 'sst2' is untrained" in said
+    assert "of a Hugging Face checkpoint the encoder alone is read" in said
     assert "layers" in checks(findings, OK)
 
 

@@ -175,7 +175,9 @@ def test_arms_do_without_what_comes_before_the_stages(
     assert [path.parent.name for path in ran] == ["full", "no_task"]
     capsys.readouterr()
     assert main([*command, "--arms", "no_general"]) == 2
-    assert "Nothing is left" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Nothing is left" in said
+    assert "Pass --general and --augment" in said
     ran.clear()
     command[-1] = str(tmp_path / "more")
     command += [
