@@ -6,6 +6,7 @@
 # TEXT is a file of one text a line; ENCODER brings the tokenizer and is what
 # the student is compared with. Without arguments it shows the same on generated
 # sentences.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 4 ]; then

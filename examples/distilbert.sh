@@ -7,6 +7,7 @@
 # TEXT is a file of one text a line. The encoder is first pretrained on it, so
 # that it has a head for masked tokens. Without arguments it shows the same on
 # generated sentences.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 4 ]; then

@@ -7,6 +7,7 @@
 # For example: examples/distilled_bilstm.sh glue sst2 bert_base_en_uncased \
 #     --word-vectors glove.6B.300d.txt --unlabeled more_sentences.txt
 # Without arguments it shows the same on generated sentences.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 3 ]; then

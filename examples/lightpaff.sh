@@ -7,6 +7,7 @@
 # fine-tuned on the task (2); then a student with random weights learns from the
 # first on TEXT (3) and from the second on the task (4). Without arguments it
 # shows the same on generated sentences.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 4 ]; then

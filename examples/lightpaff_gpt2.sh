@@ -8,6 +8,7 @@
 # the first on TEXT (3) and from the second on the task's text (4). Without
 # arguments it shows the same on a few lines. For Penn Treebank or WikiText add
 # --one-document --detokenizer ptb or wikitext.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 3 ]; then

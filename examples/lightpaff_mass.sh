@@ -8,6 +8,7 @@
 # a vocabulary are made on both sides alone (1) and on the pairs (2); then a
 # student learns from the first on the sides (3) and from the second on the
 # pairs (4). Without arguments it shows the same on eight lines.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 6 ]; then

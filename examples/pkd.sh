@@ -7,6 +7,7 @@
 # For example: examples/pkd.sh glue mrpc bert_base_en_uncased \
 #     --num-layers 3
 # Without arguments it shows the same on generated sentences.
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 3 ]; then

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # TinyBERT with the command line, on GLUE's SST-2 and a pretrained encoder.
 #
-#     examples/tinybert.sh GLUE_DIR ENCODER [more options of kdkit distill]
+#     examples/tinybert.sh GLUE_DIR ENCODER [more options]
 #
 # GLUE_DIR holds SST-2/train.tsv and SST-2/dev.tsv; ENCODER is a keras-hub
 # preset's name or a checkpoint directory. Without arguments it shows the same
 # path on generated data (kdkit demo).
+# More options are those of kdkit distill.
 set -euo pipefail
 
 if [ $# -lt 2 ]; then

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # TinyBERT whole: general distillation, augmentation and task distillation.
 #
-#     examples/tinybert_whole.sh GLUE_DIR ENCODER TEXT WORD_VECTORS [options]
+#     examples/tinybert_whole.sh GLUE_DIR ENCODER TEXT WORD_VECTORS [more options]
 #
 # GLUE_DIR holds SST-2/train.tsv and SST-2/dev.tsv; ENCODER is a keras-hub
 # preset's name or a checkpoint directory; TEXT a file of one text a line;
-# WORD_VECTORS a text file such as glove.6B.300d.txt. Options go to kdkit
-# distill. What is finished is used again when the script is run again.
+# WORD_VECTORS a text file such as glove.6B.300d.txt. More options go
+# to kdkit distill. What is finished is used again when the script is run again.
 set -euo pipefail
 
+if [ $# -lt 4 ]; then
+    sed -n '2,4s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
 glue=$1 encoder=$2 text=$3 vectors=$4
 shift 4
 
