@@ -338,3 +338,18 @@ def test_relation_heads_must_divide_the_width():
         loss(np.ones((1, 2, 2, 4)), np.ones((1, 2, 2, 4)))
     with pytest.raises(ValueError, match="above 0"):
         losses.RelationKLDivergence(num_relation_heads=0)
+
+
+def test_kl_divergence_is_that_of_keras_where_it_is_no_name():
+    teacher, student = tensors(BATCH, CLASSES).astype("float32")
+    theirs = [
+        keras.distillation.LogitsDistillation(temperature=2.0, **loss)
+        for loss in ({"loss": keras.losses.KLDivergence()}, {})
+    ]
+    same, of_logits = (
+        float(loss.compute_loss(*map(keras.ops.array, (teacher, student))))
+        for loss in theirs
+    )
+    ours = float(losses.LogitKLDivergence(temperature=2.0)(teacher, student))
+    assert same == pytest.approx(ours, rel=1e-5)
+    assert of_logits != pytest.approx(ours, rel=0.1)
