@@ -22,6 +22,10 @@ ROBERTA_PARTS = {
     "position_embedding": "embeddings.position_embedding",
     "embeddings_layer_norm": "embeddings_layer_norm",
 }
+ROBERTA_HEAD = {
+    "pooled_dense": "classifier.dense",
+    "logits": "classifier.out_proj",
+}
 
 
 def listed_blocks(backbone):
@@ -62,6 +66,8 @@ class Family:
         has_embedding_dim: bool. Whether embeddings have a width of their own.
         hugging_face_type: string or `None`. The `model_type` of Hugging Face
             checkpoints that keras-hub converts to it, if any.
+        hugging_face_head: dict. The dense layers of the classifier's head, to
+            what they are called in checkpoints that have one.
         num_separators: int. How many end tokens stand between two sentences.
         needs_fixed_length: string. Why LiteRT cannot run it at any length, or
             empty where it can.
@@ -82,6 +88,9 @@ class Family:
     renamed_sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     has_embedding_dim: bool = False
     hugging_face_type: str | None = None
+    hugging_face_head: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )
     num_separators: int = 1
     needs_fixed_length: str = ""
     withheld_taps: tuple[str, ...] = ()
@@ -105,6 +114,7 @@ FAMILIES = {
             keras_hub.models.BertMaskedLM,
             BERT_PARTS,
             hugging_face_type="bert",
+            hugging_face_head={"logits": "classifier"},
         ),
         Family(
             "distil_bert",
@@ -115,6 +125,10 @@ FAMILIES = {
             keras_hub.models.DistilBertMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="distilbert",
+            hugging_face_head={
+                "pooled_dense": "pre_classifier",
+                "logits": "classifier",
+            },
         ),
         Family(
             "roberta",
@@ -125,6 +139,7 @@ FAMILIES = {
             keras_hub.models.RobertaMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="roberta",
+            hugging_face_head=ROBERTA_HEAD,
             num_separators=2,
         ),
         Family(
@@ -136,6 +151,7 @@ FAMILIES = {
             keras_hub.models.XLMRobertaMaskedLM,
             ROBERTA_PARTS,
             hugging_face_type="xlm-roberta",
+            hugging_face_head=ROBERTA_HEAD,
             num_separators=2,
         ),
         Family(
@@ -149,6 +165,7 @@ FAMILIES = {
             blocks=albert_blocks,
             has_embedding_dim=True,
             hugging_face_type="albert",
+            hugging_face_head={"logits": "classifier"},
         ),
         Family(
             "electra",

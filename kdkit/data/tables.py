@@ -31,8 +31,10 @@ class TableLayout:
         text_columns: tuple of 1 or 2 columns.
         label_column: heading or index of the column with the label.
         label_words: tuple of the words in the label column, in the order of
-            the class numbers, or `None` where the column holds a score, or
-            where `labels.txt` in the folder holds the words.
+            the class numbers, or `None` where the column holds a score or
+            `reads_label_set`.
+        reads_label_set: bool. Whether the words are those of `labels.txt` in
+            the folder, one a line in the order of the class numbers.
         label_separator: string or `None`. For multi-label tasks, what stands
             between the words in the label column.
         files: dict from split to the file's name without `.tsv`. Splits whose
@@ -47,7 +49,8 @@ class TableLayout:
     folder: str
     text_columns: tuple[str | int, ...]
     label_column: str | int
-    label_words: tuple[str, ...] | None
+    label_words: tuple[str, ...] | None = None
+    reads_label_set: bool = False
     label_separator: str | None = None
     files: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: {"train": "train", "dev": "dev", "test": "test"}
@@ -79,7 +82,7 @@ class TableLayout:
 
     def for_data(self, data_dir) -> "TableLayout":
         """Returns the layout with the label words that stand in the data."""
-        if self.label_words is not None or self.label_separator is None:
+        if self.label_words is not None or not self.reads_label_set:
             return self
         words = read_label_words(pathlib.Path(data_dir, self.folder, LABEL_SET))
         return dataclasses.replace(self, label_words=words)

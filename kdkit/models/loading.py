@@ -15,6 +15,7 @@ from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import join
+from kdkit.models.hugging_face_heads import copy_sequence_head
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
@@ -65,7 +66,8 @@ def load_classifier(source, num_classes) -> LoadedModel:
 
     The encoder is of one of the families in `kdkit.families.FAMILIES`. Hugging
     Face checkpoints are converted by keras-hub, which cannot do those of
-    ELECTRA and DeBERTa.
+    ELECTRA and DeBERTa; the head of one that was fine-tuned on as many classes
+    is copied (see `kdkit.models.hugging_face_heads`).
 
     Args:
         source: string or path. A kdkit run directory (its `student/` or
@@ -255,7 +257,11 @@ def _load_directory(path, head):
             model = join(backbone, head_model)
         return LoadedModel(model, tokenizer, True)
     try:
-        return _put_head_on(str(path), head)
+        loaded = _put_head_on(str(path), head)
+        if head.kind != "sequence":
+            return loaded
+        has_head = copy_sequence_head(path, loaded.model, head.class_names)
+        return dataclasses.replace(loaded, has_trained_head=has_head)
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds

@@ -47,6 +47,12 @@ GOEMOTIONS = (
     "remorse", "sadness", "surprise", "neutral",
 )  # fmt: skip
 
+# the columns of a user's table
+TEXT_COLUMNS = {
+    "single_label": ("text",),
+    "single_label_pair": ("text", "text_pair"),
+}
+
 # class numbers are those of TensorFlow Datasets
 TASKS = {
     "cola": Task(
@@ -109,7 +115,6 @@ TASKS = {
             folder="STS-B",
             text_columns=("sentence1", "sentence2"),
             label_column="score",
-            label_words=None,
         ),
         tfds=TfdsLayout("glue/stsb", ("sentence1", "sentence2")),
     ),
@@ -213,6 +218,22 @@ TASKS = {
             num_columns=3,
         ),
     ),
+    **{
+        name: Task(
+            name=name,
+            num_texts=len(columns),
+            kind=SingleLabel(),
+            metrics=("accuracy", "macro_f1"),
+            primary_metric="accuracy",
+            layout=TableLayout(
+                folder=name,
+                text_columns=columns,
+                label_column="label",
+                reads_label_set=True,
+            ),
+        )
+        for name, columns in TEXT_COLUMNS.items()
+    },
     "multi_label": Task(
         name="multi_label",
         kind=MultiLabel(),
@@ -222,7 +243,7 @@ TASKS = {
             folder="multi_label",
             text_columns=("text",),
             label_column="labels",
-            label_words=None,
+            reads_label_set=True,
             label_separator=",",
         ),
     ),

@@ -80,9 +80,10 @@ def load_teacher(source, task: Task) -> LoadedModel:
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
             f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
-            "(of a Hugging Face checkpoint the encoder alone is read, see "
-            "docs/howto.md). Make one with: kdkit train-teacher --task "
-            f"{task.name} --model {source} --run-dir RUN"
+            f"of {task.num_classes} classes; a Hugging Face checkpoint is one "
+            "if its class ends with ForSequenceClassification. Make one with: "
+            f"kdkit train-teacher --task {task.name} --model {source} "
+            "--run-dir RUN"
         )
     if teacher.tokenizer is None:
         raise UsageError(

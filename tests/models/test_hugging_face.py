@@ -2,14 +2,15 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import safetensors.numpy
 from encoders import tokenizer
-from helpers import python_blocks
 
 from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
+from kdkit.models import Head
 from kdkit.models import load_classifier
 
 WIDTH, INNER, POSITIONS, LAYERS = 8, 16, 12, 2
@@ -169,33 +170,120 @@ def test_encoder_of_a_checkpoint_gets_a_new_head(family, tmp_path):
     )
 
 
-def test_head_of_a_checkpoint_is_copied_as_the_document_shows(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "checkpoint").mkdir()
-    write_checkpoint(tmp_path / "checkpoint", "bert")
-    file = tmp_path / "checkpoint" / "model.safetensors"
-    kernel = np.arange(3.0 * WIDTH, dtype="float32").reshape(3, WIDTH)
-    bias = np.arange(3.0, dtype="float32")
-    head = {"classifier.weight": kernel, "classifier.bias": bias}
-    # As Hugging Face names them where there is a head.
-    encoder = {
-        f"bert.{name}": value
-        for name, value in safetensors.numpy.load_file(file).items()
-    }
-    safetensors.numpy.save_file(
-        {**encoder, **head}, file, metadata={"format": "pt"}
+def add_head(path, family, num_classes=3, **config):
+    """Makes it a checkpoint with a classifier; returns the head's tensors."""
+    file = path / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    if family == "bert":  # so named where there is a head
+        tensors = {f"bert.{name}": value for name, value in tensors.items()}
+    names = list(FAMILIES[family].hugging_face_head.values())
+    generator = np.random.default_rng(1)
+    head = {}
+    for name in names:
+        rows = num_classes if name == names[-1] else WIDTH
+        head[f"{name}.weight"] = generator.normal(size=(rows, WIDTH))
+        head[f"{name}.bias"] = generator.normal(size=rows)
+    head = {name: value.astype("float32") for name, value in head.items()}
+    safetensors.numpy.save_file(tensors | head, file, metadata={"format": "pt"})
+    change_config(
+        path, architectures=["ModelForSequenceClassification"], **config
     )
-    (block,) = [text for text in python_blocks("howto") if "get_layer" in text]
-    exec(block, {})
-    teacher = load_classifier("teacher", num_classes=3)
-    assert teacher.has_trained_head
-    weights = teacher.model.get_layer("logits").get_weights()
-    np.testing.assert_array_equal(weights[0], kernel.T)
-    np.testing.assert_array_equal(weights[1], bias)
-    pooler = teacher.model.backbone.get_layer("pooled_dense").get_weights()[0]
-    np.testing.assert_array_equal(pooler, encoder["bert.pooler.dense.weight"].T)
+    return head
+
+
+def change_config(path, **changes):
+    file = path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize("family", LAYOUTS)
+def test_head_of_a_checkpoint_is_the_classifiers(family, tmp_path):
+    write_checkpoint(tmp_path, family)
+    head = add_head(tmp_path, family)
+    loaded = load_classifier(tmp_path, num_classes=3)
+    assert loaded.has_trained_head
+    for layer, name in FAMILIES[family].hugging_face_head.items():
+        kernel, bias = loaded.model.get_layer(layer).get_weights()
+        np.testing.assert_array_equal(kernel, head[f"{name}.weight"].T)
+        np.testing.assert_array_equal(bias, head[f"{name}.bias"])
+    # No dense layer of the head is left as it was made.
+    dense = [
+        layer.name
+        for layer in loaded.model.layers
+        if isinstance(layer, keras.layers.Dense)
+    ]
+    assert set(dense) == set(FAMILIES[family].hugging_face_head)
+
+
+def test_classes_of_the_same_names_are_put_into_the_tasks_order(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    names = {"0": "CONTRADICTION", "1": "Entailment", "2": "neutral"}
+    head = add_head(tmp_path, "bert", id2label=names)
+    task_head = Head("sequence", 3, ("entailment", "neutral", "contradiction"))
+    loaded = load_classifier(tmp_path, task_head)
+    kernel, bias = loaded.model.get_layer("logits").get_weights()
+    order = [1, 2, 0]
+    np.testing.assert_array_equal(kernel, head["classifier.weight"][order].T)
+    np.testing.assert_array_equal(bias, head["classifier.bias"][order])
+
+
+def test_classes_of_other_names_stay_as_they_are(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    names = {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}
+    head = add_head(tmp_path, "bert", id2label=names)
+    loaded = load_classifier(tmp_path, Head("sequence", 3, ("a", "b", "c")))
+    bias = loaded.model.get_layer("logits").get_weights()[1]
+    np.testing.assert_array_equal(bias, head["classifier.bias"])
+
+
+def test_a_head_of_other_classes_makes_room_for_a_new_one(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    add_head(tmp_path, "bert", num_classes=2)
+    loaded = load_classifier(tmp_path, num_classes=3)
+    assert not loaded.has_trained_head
+    assert loaded.model.output_shape == (None, 3)
+
+
+def test_a_head_in_a_file_of_its_own_is_found(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    head = add_head(tmp_path, "bert")
+    tensors = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    places = {}
+    for number in range(2):
+        file = f"model-{number}.safetensors"
+        part = {
+            name: value
+            for name, value in tensors.items()
+            if (name in head) == number
+        }
+        places |= dict.fromkeys(part, file)
+        safetensors.numpy.save_file(part, tmp_path / file)
+    (tmp_path / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": places})
+    )
+    loaded = load_classifier(tmp_path, num_classes=3)
+    bias = loaded.model.get_layer("logits").get_weights()[1]
+    np.testing.assert_array_equal(bias, head["classifier.bias"])
+
+
+def test_a_classifier_whose_head_is_gone_is_told(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    change_config(tmp_path, architectures=["BertForSequenceClassification"])
+    with pytest.raises(UsageError, match="lack classifier.weight, classifier"):
+        load_classifier(tmp_path, num_classes=3)
+
+
+def test_a_head_of_another_width_is_told(tmp_path):
+    write_checkpoint(tmp_path, "distil_bert")
+    add_head(tmp_path, "distil_bert")
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    tensors["pre_classifier.weight"] = tensors["pre_classifier.weight"][:, 1:]
+    tensors = {name: value.copy() for name, value in tensors.items()}
+    safetensors.numpy.save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(UsageError, match=r"shape \(8, 8\).*\(8, 7\)"):
+        load_classifier(tmp_path, num_classes=3)
 
 
 def test_every_family_that_can_be_converted_is_tested():
