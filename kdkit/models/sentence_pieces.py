@@ -1,7 +1,9 @@
 """Sub-word vocabularies of one or several languages, for encoder-decoders."""
 
 import io
+import re
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 import keras
@@ -14,6 +16,10 @@ from kdkit.models.mass import MassBackbone
 PAD, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 LANGUAGE = "<{}>"
 NUM_BYTES = 256
+# Its trainer leaves out longer lines, and says so in a log alone.
+LONGEST_LINE = 4192  # bytes
+# What is surely no longer: 1,000 characters at most, of whole words if it can.
+SHORT_LINE = re.compile(r"\S.{0,999}(?!\S)|\S{1,1000}", re.DOTALL)
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -144,7 +150,7 @@ def train_sentence_pieces(
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
+            sentence_iterator=_lines(texts),
             model_writer=model,
             vocab_size=vocabulary_size,
             model_type=model_type,
@@ -167,3 +173,12 @@ def train_sentence_pieces(
             "another size, or more text."
         ) from error
     return MassTokenizer(model.getvalue())
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yields the texts, long ones in parts, between words where there are."""
+    for text in texts:
+        if len(text.encode("utf-8")) > LONGEST_LINE:
+            yield from SHORT_LINE.findall(text)
+        else:
+            yield text

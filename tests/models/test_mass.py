@@ -254,6 +254,16 @@ def test_impossible_vocabularies_are_refused(texts, size, languages, message):
         train_sentence_pieces(texts, size, languages)
 
 
+@pytest.mark.parametrize("word", ["zorro ", "佐羅去了"])
+def test_a_vocabulary_has_the_pieces_of_long_texts(word):
+    long = word * 1000
+    made = train_sentence_pieces([*ENGLISH, long, long], 300)
+    # Without these texts every character of theirs would be bytes.
+    spelled = [made.id_to_token(token) for token in np.array(made(word))]
+    assert not any(piece.startswith("<0x") for piece in spelled)
+    assert max(map(len, spelled)) > 2
+
+
 def test_a_pair_begins_with_its_languages_and_ends(tokenizer):
     preprocessor = MassSeq2SeqLMPreprocessor(tokenizer, 9, 8, "en", "de")
     x, y, weight = preprocessor(
