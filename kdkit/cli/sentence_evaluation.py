@@ -84,7 +84,7 @@ def open_on_sentences(options) -> Measurable:
             "pairs": files,
             "beam_size": beams.beam_size,
             "length_penalty": beams.length_penalty,
-            "signatures": generation_signatures(),
+            "signatures": generation_signatures(text.sides[1]),
         }
         writer = TextWriter(
             opened.model,
@@ -103,7 +103,9 @@ def open_on_sentences(options) -> Measurable:
             sources, targets = map(
                 list, zip(*text.pairs(held_out=True), strict=True)
             )
-            measured = generation_metrics(writer(sources), targets)
+            measured = generation_metrics(
+                writer(sources), targets, text.sides[1]
+            )
         if forward is not None:
             measured |= token_metrics(forward, held_out.batches())
         return measured

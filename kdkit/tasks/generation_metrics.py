@@ -7,7 +7,9 @@ from kdkit.errors import UsageError
 
 
 def generation_metrics(
-    hypotheses: list[str], references: list[str]
+    hypotheses: list[str],
+    references: list[str],
+    language: str | None = None,
 ) -> dict[str, float]:
     """Returns how close texts come to references, over all of them at once.
 
@@ -18,6 +20,10 @@ def generation_metrics(
         hypotheses: list of strings. What a model wrote.
         references: list of strings. What it should have written, one text for
             each of `hypotheses`, in their order.
+        language: string or `None`. The texts' own, such as `"de"` or
+            `"zh-TW"`. Chinese, Japanese and Korean have other words than what
+            stands between spaces: sacrebleu splits them in ways of their own.
+            Defaults to `None`.
 
     Returns:
         A dict of floats from 0 to 100: `bleu`, over n-grams of 1 to 4 words,
@@ -25,7 +31,8 @@ def generation_metrics(
         says how each was computed.
 
     Raises:
-        UsageError: (a `ValueError`) if the counts differ or there is no text.
+        UsageError: (a `ValueError`) if the counts differ, there is no text, or
+            sacrebleu lacks what it splits the language by.
 
     Example:
 
@@ -45,29 +52,43 @@ def generation_metrics(
         )
     return {
         name: float(metric.corpus_score(hypotheses, None).score)
-        for name, metric in _metrics(references).items()
+        for name, metric in _metrics(references, language).items()
     }
 
 
-def generation_signatures() -> dict[str, str]:
+def generation_signatures(language: str | None = None) -> dict[str, str]:
     """Returns sacrebleu's signature of each of `generation_metrics`.
 
     It names all that a score depends on: number of references, case,
     tokenisation, smoothing, sacrebleu's version. Scores with the same one
     compare.
 
+    Args:
+        language: string or `None`. As in `generation_metrics`. Defaults to
+            `None`.
+
     Returns:
         A dict from the name of a metric to a string.
+
+    Raises:
+        UsageError: (a `ValueError`) if sacrebleu lacks what it splits the
+            language by.
     """
     return {
         name: str(metric.get_signature())
-        for name, metric in _metrics(["any"]).items()
+        for name, metric in _metrics(["any"], language).items()
     }
 
 
-def _metrics(references):
+def _metrics(references, language):
     """sacrebleu's metrics, as it sets them, for one reference a text."""
-    return {
-        "bleu": BLEU(references=[references]),
-        "chrf": CHRF(references=[references]),
-    }
+    # Without its script or country, which sacrebleu does not know.
+    code = (language or "").lower().replace("_", "-").partition("-")[0]
+    try:
+        bleu = BLEU(references=[references], trg_lang=code)
+    except RuntimeError as error:
+        raise UsageError(
+            f"sacrebleu needs more to split {language!r} into words. Install "
+            f"it: pip install 'sacrebleu[{code}]'."
+        ) from error
+    return {"bleu": bleu, "chrf": CHRF(references=[references])}

@@ -1,6 +1,7 @@
 """BLEU and chrF of written text against their definitions in NumPy."""
 
 import collections
+import sys
 
 import numpy as np
 import pytest
@@ -79,6 +80,27 @@ def test_signatures_name_what_scores_depend_on():
         fields = signature.split("|")
         assert {"nrefs:1", "case:mixed", version} <= set(fields)
     assert "tok:13a" in signatures["bleu"]
+
+
+@pytest.mark.parametrize("language", ["zh", "zh_CN", "ZH-tw"])
+def test_texts_without_spaces_are_split_as_their_language_is(language):
+    hypotheses, references = ["我喜欢吃苹果和香蕉。"], ["我喜欢吃苹果与香蕉。"]
+    metrics = generation_metrics(hypotheses, references, language)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="zh")
+    assert metrics["bleu"] == pytest.approx(expected.score)
+    assert metrics["bleu"] > 50
+    assert generation_metrics(hypotheses, references)["bleu"] == 0
+    assert "tok:zh" in generation_signatures(language)["bleu"]
+
+
+def test_what_sacrebleu_lacks_for_a_language_is_told(monkeypatch):
+    def lacking(*arguments, **settings):
+        raise RuntimeError("requires extra dependencies")
+
+    module = sys.modules[generation_metrics.__module__]
+    monkeypatch.setattr(module, "BLEU", lacking)
+    with pytest.raises(UsageError, match=r"pip install 'sacrebleu\[ja\]'"):
+        generation_signatures("ja")
 
 
 @pytest.mark.parametrize(
