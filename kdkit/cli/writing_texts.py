@@ -68,12 +68,15 @@ def print_written(options) -> None:
             "max_tokens": max_tokens,
         }
         _write(writer, lines, pathlib.Path(options.output), made_from)
-    if writer.num_truncated:
-        print(
-            f"{writer.num_truncated} texts were cut, since they have more "
-            "tokens than are read.",
-            file=sys.stderr,
-        )
+    for count, what in (
+        (
+            writer.num_truncated,
+            "were cut, since they have more tokens than are read",
+        ),
+        (writer.num_unfinished, "were written without an end, for want of room"),
+    ):
+        if count:
+            print(f"{count} texts {what}.", file=sys.stderr)
 
 
 def show(text: str) -> None:
@@ -111,6 +114,8 @@ def _write(writer, lines, output, made_from):
         "--output."
     )
     lock = output.with_name(f".{output.name}.lock")
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock, busy):
         _check_is_new(output)  # another may just have finished it
         _write_locked(writer, lines, output, made_from)

@@ -41,6 +41,7 @@ class TextWriter:
 
     Attributes:
         num_truncated: int. How many sources were cut so far.
+        num_unfinished: int. How many texts so far had no room for their end.
 
     Raises:
         UsageError: (a `ValueError`) for a language without a token, a text
@@ -52,6 +53,7 @@ class TextWriter:
         self._source, target = languages
         self._max_length = max_length
         self.num_truncated = 0
+        self.num_unfinished = 0
         self._first = self._writing.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
         self._reading.language_token_id(self._source)  # refuses unknown ones
@@ -91,6 +93,8 @@ class TextWriter:
         (ends,) = np.nonzero(new == self._writing.end_token_id)
         if len(ends):
             new = new[: ends[0]]
+        else:
+            self.num_unfinished += 1
         # Bytes spell all white space there is, and a text is one line.
         return " ".join(self._writing.detokenize(new).split())
 
