@@ -94,11 +94,7 @@ def _export_encoder_decoder(place, options):
     text = text_of_run(place)
     length = options.sequence_length
     if length is None:
-        length = (
-            loaded.model.backbone.max_sequence_length
-            if text is None
-            else text.sequence_length
-        )
+        length = loaded.sequence_length
     pairs = None
     if isinstance(text, PairSettings):
         pairs = _held_out_pairs(text, loaded.tokenizer, length)

@@ -1,6 +1,7 @@
 """Encoder-decoders that can be measured on sentences and pairs."""
 
 import dataclasses
+import sys
 
 from kdkit.cli.locating import locate
 from kdkit.cli.measurable import Measurable
@@ -68,6 +69,12 @@ def open_on_sentences(options) -> Measurable:
     text = _text(options, opened)
     _check_text(text, options, opened)
     held_out = load_held_out(text, opened.tokenizer)
+    if held_out.num_truncated:
+        print(
+            f"{held_out.num_truncated} texts are cut to {text.sequence_length} "
+            "tokens.",
+            file=sys.stderr,
+        )
     about = {
         "corpus": None,
         "pairs": None,

@@ -40,12 +40,15 @@ class OpenedWriter:
         text: `SentenceSettings` or `PairSettings` of the run that it is of, or
             `None`.
         languages: tuple of two strings or `None`s. What it reads and writes.
+        trained_length: int or `None`. How many tokens of a text it was trained
+            on at most, where that is known.
     """
 
     model: object
     tokenizer: object
     text: SentenceSettings | PairSettings | None
     languages: tuple[str | None, str | None]
+    trained_length: int | None
 
     @property
     def is_file(self) -> bool:
@@ -53,12 +56,16 @@ class OpenedWriter:
 
     @property
     def room(self) -> int:
-        """How many tokens are read and written unless it is said."""
-        if self.is_file:
-            return self.model.room
-        if self.text is not None:
-            return self.text.sequence_length
-        return self.model.backbone.max_sequence_length
+        """How many tokens are read and written unless it is said.
+
+        Positions behind those of training are still what they were at random.
+        """
+        positions = (
+            self.model.room
+            if self.is_file
+            else self.model.backbone.max_sequence_length
+        )
+        return min(positions, self.trained_length or positions)
 
 
 def is_writer(model: str) -> bool:
@@ -84,14 +91,21 @@ def open_writer(place, options) -> OpenedWriter:
         )
         tokenizer = file_tokenizer(place, options)
         models.check_sentence_pieces(tokenizer)
-        return OpenedWriter(file, tokenizer, text, languages)
+        length = None if text is None else text.sequence_length
+        return OpenedWriter(file, tokenizer, text, languages, length)
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "
             f"{place.path}, which has its own. Leave it out."
         )
     loaded = models.load_language_model(place.path)
-    return OpenedWriter(loaded.model, loaded.tokenizer, text, loaded.languages)
+    return OpenedWriter(
+        loaded.model,
+        loaded.tokenizer,
+        text,
+        loaded.languages,
+        loaded.sequence_length,
+    )
 
 
 def text_of_run(place) -> SentenceSettings | PairSettings | None:

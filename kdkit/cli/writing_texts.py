@@ -69,11 +69,8 @@ def print_written(options) -> None:
         }
         _write(writer, lines, pathlib.Path(options.output), made_from)
     for count, what in (
-        (
-            writer.num_truncated,
-            "were cut, since they have more tokens than are read",
-        ),
-        (writer.num_unfinished, "were written without an end, for want of room"),
+        (writer.num_truncated, "were cut: they have more tokens than are read"),
+        (writer.num_unfinished, "were written without an end: no room"),
     ):
         if count:
             print(f"{count} texts {what}.", file=sys.stderr)

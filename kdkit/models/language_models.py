@@ -5,6 +5,7 @@ encoder-decoders.
 """
 
 import contextlib
+import dataclasses
 import pathlib
 
 import keras_hub
@@ -141,14 +142,18 @@ def load_language_model(source) -> LoadedModel:
         check_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
-        tokenizer, languages = tokenizer_of(model.preprocessor), (None, None)
-        if is_encoder_decoder(model):
-            languages = (
-                model.preprocessor.source_language,
-                model.preprocessor.target_language,
-            )
-        model.preprocessor = None
-        return LoadedModel(model, tokenizer, True, languages)
+        preprocessor, model.preprocessor = model.preprocessor, None
+        loaded = LoadedModel(model, tokenizer_of(preprocessor), True)
+        if not is_encoder_decoder(model):
+            return loaded
+        return dataclasses.replace(
+            loaded,
+            languages=(
+                preprocessor.source_language,
+                preprocessor.target_language,
+            ),
+            sequence_length=preprocessor.decoder_sequence_length,
+        )
     backbone, tokenizer = load_encoder(source)
     model = language_model(backbone)
     return LoadedModel(model, tokenizer, has_trained_head=is_causal(model))

@@ -53,12 +53,15 @@ class LoadedModel:
             weights. `False` for a pretrained encoder, whose head is random.
         languages: tuple of two strings or `None`s. Of an encoder-decoder, what
             it was trained to read and to write, where that is known.
+        sequence_length: int or `None`. Of an encoder-decoder, how many tokens
+            it was trained to read and to write at most, where that is known.
     """
 
     model: object
     tokenizer: object
     has_trained_head: bool
     languages: tuple[str | None, str | None] = (None, None)
+    sequence_length: int | None = None
 
 
 def load_classifier(source, num_classes) -> LoadedModel:

@@ -43,6 +43,11 @@ class HeldOutSentences:
     def __len__(self):
         return len(self.sentences)
 
+    @property
+    def num_truncated(self) -> int:
+        """How many sentences were cut."""
+        return self.sentences.num_truncated
+
     def batches(self):
         """Returns all of them, always with the same spans."""
         return span_evaluation_batches(
@@ -64,6 +69,11 @@ class HeldOutPairs:
 
     def __len__(self):
         return len(self.sources)
+
+    @property
+    def num_truncated(self) -> int:
+        """How many texts were cut, on both sides."""
+        return self.sources.num_truncated + self.targets.num_truncated
 
     def rows(self, count: int):
         """Returns the first pairs as tuples of int arrays without padding.

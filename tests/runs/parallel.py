@@ -11,7 +11,8 @@ from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 
-SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=32, dropout=0.0)
+# More positions than there are tokens to learn from.
+SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=40, dropout=0.0)
 
 
 def write_parallel(folder):

@@ -11,6 +11,7 @@ from helpers import read_events
 from parallel import of_sentences
 from parallel import write_parallel
 
+from kdkit import decoding
 from kdkit.cli import writing_texts
 from kdkit.cli.main import main
 from kdkit.decoding import TextWriter
@@ -249,8 +250,8 @@ def test_the_file_writes_what_the_model_does(
     assert event["sequence_length"] == 25
 
 
-def test_a_preset_outside_of_a_run_knows_its_languages(
-    text, translator, tmp_path, capsys
+def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
+    text, translator, tmp_path, capsys, monkeypatch
 ):
     preset = tmp_path / "preset"
     shutil.copytree(translator / "encoder_decoder", preset)
@@ -260,6 +261,24 @@ def test_a_preset_outside_of_a_run_knows_its_languages(
         assert main(["evaluate", str(model), *pairs]) == 0
         found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
     assert found[0] == found[1]
+    assert found[0]["sequence_length"] == 32
+
+    def note(model, path, source_length, sequence_length, **settings):
+        raise UsageError(f"{source_length} and {sequence_length} tokens")
+
+    monkeypatch.setattr(decoding, "seq2seq_to_litert", note)
+    files = str(tmp_path / "files")
+    assert main(["export", str(preset), "--output", files]) == 2
+    assert "32 and 32 tokens" in capsys.readouterr().err
+
+
+def test_evaluate_tells_what_is_cut(text, translator, capsys):
+    arguments = [
+        *("evaluate", str(translator), *flags(text, "--pairs", "dev")),
+        *("--num-beams", "1", "--sequence-length", "6"),
+    ]
+    assert main(arguments) == 0
+    assert "texts are cut to 6 tokens" in capsys.readouterr().err
 
 
 def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
