@@ -16,6 +16,7 @@ from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.resolving import with_strategy
+from kdkit.cli.sentences import check_sides
 from kdkit.cli.sentences import sentence_settings
 from kdkit.cli.step_checks import check_steps
 from kdkit.cli.step_checks import given_models
@@ -188,6 +189,7 @@ def _pairs(options):
     )
     # Files of one language may be several, and a pair has two.
     text.languages = list(dict.fromkeys(options.languages or ())) or None
+    check_sides(options, text.languages)
     return (
         sentence_settings(text),
         sentence_settings(corpus) if options.corpus else None,

@@ -86,7 +86,8 @@ def add_sentences(parser):
         nargs="+",
         metavar="NAME",
         help="for encoder-decoders: the language of each file of --corpus, or "
-        "of the two sides of --pairs, such as en de",
+        "of the two sides of --pairs, such as en de; with both, the source's "
+        "first, then the target's",
     )
 
 

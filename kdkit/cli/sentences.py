@@ -2,6 +2,7 @@
 
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
+from kdkit.cli.options import located
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import MassConfig
@@ -55,3 +56,29 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
         columns=tuple(options.pair_columns or ()),
         **same,
     )
+
+
+def check_sides(options, sides) -> None:
+    """Refuses a side of --pairs that is in another language in --corpus.
+
+    Args:
+        options: the parsed options of a verb that takes both.
+        sides: list of two strings, or `None`. The languages of --pairs.
+
+    Raises:
+        UsageError: with the file and both languages.
+    """
+    if not (options.corpus and sides):
+        return
+    known = dict(
+        zip(map(located, options.corpus), options.languages, strict=False)
+    )
+    for file, side in zip(options.pairs, sides, strict=False):
+        language = known.get(located(file), side)
+        if language != side:
+            raise UsageError(
+                "--languages begin with that of the source and have that of "
+                f"the target next. Received: {' '.join(options.languages)}, by "
+                f"which {file} is {language!r} in --corpus and {side!r} in "
+                "--pairs. Name the files of --corpus in that order."
+            )

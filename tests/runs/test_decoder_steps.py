@@ -256,6 +256,10 @@ def test_an_encoder_decoder_learns_sentences_and_then_pairs(text_files, runs):
             "num_heads must divide hidden_dim",
         ),
         ([*TRANSLATE, "--general", "nowhere"], "is no encoder-decoder"),
+        (
+            [*TRANSLATE[:-2], "task.txt", "general.txt"],
+            "task.txt is 'de' in --corpus and 'en' in --pairs",
+        ),
     ],
 )
 def test_mistakes_about_pairs_are_told_before_anything_is_run(
