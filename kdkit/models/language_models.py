@@ -142,6 +142,12 @@ def load_language_model(source) -> LoadedModel:
         check_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
+        if is_encoder_decoder(model) and not isinstance(model, MassSeq2SeqLM):
+            raise UsageError(
+                f"The model in {source} is a {type(model).__name__}. Of "
+                "encoder-decoders a MassSeq2SeqLM is expected, as kdkit "
+                "pretrain makes it."
+            )
         preprocessor, model.preprocessor = model.preprocessor, None
         loaded = LoadedModel(model, tokenizer_of(preprocessor), True)
         if not is_encoder_decoder(model):

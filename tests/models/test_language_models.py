@@ -126,6 +126,13 @@ def test_a_place_without_an_encoder_is_refused(tmp_path):
         models.load_encoder(tmp_path)
 
 
+def test_an_encoder_decoder_of_another_kind_is_refused(tmp_path):
+    bart = keras_hub.models.BartBackbone(30, 1, 2, 8, 12)
+    keras_hub.models.BartSeq2SeqLM(bart).save_to_preset(str(tmp_path / "bart"))
+    with pytest.raises(UsageError, match="a BartSeq2SeqLM.*MassSeq2SeqLM"):
+        models.load_language_model(tmp_path / "bart")
+
+
 def test_vocabulary_file_makes_a_tokenizer(tmp_path):
     file = tmp_path / "vocab.txt"
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
