@@ -16,7 +16,8 @@ def perturbed(model, sigma: float, seed: int, scale: str = "mean"):
     $$\theta^l_i + s(\theta^l) \, \mathcal{N}(0, \sigma^2)$$
 
     for each parameter $i$ of each trainable weight $l$ with two or more axes:
-    kernels and embeddings, not biases or the scales of layer normalisation.
+    kernels and embeddings, not the scales of layer normalisation, and no bias,
+    those of attention included, which Keras keeps as one row for each head.
     LightPAFF (Song et al., 2020, section 6.2) writes the average of the matrix
     for $s$. Weights of both signs nearly cancel in it, so that the noise is
     small and a matrix with a mean near 0 gets none; `"mean_magnitude"` takes
@@ -46,7 +47,9 @@ def perturbed(model, sigma: float, seed: int, scale: str = "mean"):
             f"`scale` must be one of {SCALES}. Received: scale={scale!r}."
         )
     matrices = [
-        weight for weight in model.trainable_weights if len(weight.shape) > 1
+        weight
+        for weight in model.trainable_weights
+        if len(weight.shape) > 1 and weight.name != "bias"
     ]
     if not matrices:
         raise UsageError(

@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+from helpers import decoder
+from helpers import with_random_weights
 
 from kdkit.errors import UsageError
 from kdkit.models import perturbed
@@ -53,6 +55,17 @@ def test_noise_is_sigma_times_the_size_of_the_matrix(model, options, size):
     assert abs(added.mean()) < 5 * added.std() / SIDE
     for vector in others:
         np.testing.assert_array_equal(vector, 0)
+
+
+def test_attention_gets_noise_on_its_kernels_and_not_on_its_biases():
+    """Its biases have two axes: heads, and units of a head."""
+    model = with_random_weights(decoder(1))
+    names = [weight.path for weight in model.weights]
+    added = dict(zip(names, noise(model, 1.0, 0), strict=True))
+    assert any("query/bias" in name for name in names)
+    for name, values in added.items():
+        is_matrix = name.endswith(("kernel", "embeddings"))
+        assert np.any(values) == is_matrix, name
 
 
 def test_the_weights_come_back_also_after_an_error(model):
