@@ -26,6 +26,7 @@ from kdkit.cli.text_steps import run_steps
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import pretraining
+from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
@@ -44,6 +45,11 @@ OPTIONS = (
     *("decoder", "tokenizer", "vocabulary_size", "task_held_out"),
     *OF_GPT2,
     *OF_MASS,
+)
+BESIDE_SMOKE = (
+    *OPTIONS,
+    *("corpus", "column", "held_out", "student"),
+    *("pretrained", "teacher", "general"),
 )
 OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
@@ -89,14 +95,20 @@ def decoder_steps(recipe, options) -> Steps:
         "general": options.general and located(options.general),
     }
     recipe = recipe.for_families[options.model]
-    on_general, on_task = recipe.stages
-    is_made = {name: place is None for name, place in places.items()}
-    is_made["pretrained"] &= is_made["teacher"] or is_made["general"]
-    _require(options, is_made)
     found = {
         name: place or str(made(run_dir, name))
         for name, place in places.items()
     }
+    caches = _caches(options)
+    if options.smoke:
+        runs = smoke.decoder_steps(recipe, found)
+        for name, cache in caches.items():
+            runs[name] = dataclasses.replace(runs[name], cache=cache)
+        return _with_settings(Steps(**runs), options)
+    on_general, on_task = recipe.stages
+    is_made = {name: place is None for name, place in places.items()}
+    is_made["pretrained"] &= is_made["teacher"] or is_made["general"]
+    _require(options, is_made)
     make_text = _pairs if options.model == "mass" else _running_text
     text, corpus = make_text(options)
     on_corpus, on_task_alone = pretraining.STAGES, (without_teacher(on_task),)
@@ -104,7 +116,6 @@ def decoder_steps(recipe, options) -> Steps:
     if options.model == "mass":
         on_corpus, on_task_alone = pretraining.FROM_SCRATCH, pretraining.PAIRS
         same = {"jit_compile": UPDATE}  # batches have many shapes
-    caches = _caches(options)
     steps = Steps(
         pretrained=PretrainSettings(
             corpus=corpus,
@@ -279,15 +290,22 @@ def _reject(recipe, options):
     wrong += given_flags(
         options, OF_GPT2 if options.model == "mass" else OF_MASS
     )
-    wrong += [
-        f"--{name}" for name in ("smoke", "control") if getattr(options, name)
-    ]
+    if options.control:
+        wrong.append("--control")
+    if options.smoke and options.model == "mass":
+        wrong.append("--smoke")
     if options.teacher is not None and len(options.teacher) > 1:
         wrong.append("a second --teacher")
     if wrong:
         raise UsageError(
             f"{', '.join(wrong)}: not of --model {options.model}, which learns "
             f"from --corpus and {_task_option(options)} alone. Leave it out."
+        )
+    given = given_flags(options, BESIDE_SMOKE) if options.smoke else []
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside --smoke, which decides "
+            "that already. Leave it out, or change settings with --set."
         )
 
 
@@ -304,7 +322,12 @@ def _require(options, made):
     if needs_corpus and options.corpus is None:
         missing.append("--corpus, the text of pretraining")
     if missing:
-        raise UsageError(f"Missing: {'; '.join(missing)}.")
+        or_smoke = (
+            " Or try it on generated data with --smoke."
+            if options.model == "gpt2"
+            else ""
+        )
+        raise UsageError(f"Missing: {'; '.join(missing)}.{or_smoke}")
     unused = []
     if not made["pretrained"]:
         unused += given_flags(

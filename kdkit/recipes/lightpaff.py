@@ -52,6 +52,8 @@ Or all four steps in one run:
         --task-held-out ptb.valid.txt --one-document --detokenizer ptb \\
         --run-dir runs/lightpaff_ptb
 
+Smoke run: `kdkit distill lightpaff --model gpt2 --smoke --run-dir RUN`.
+
 Expected: perplexity over words of 22.8 on Penn Treebank and 18.8 on WikiText-2
 with 4 blocks of 768, from a teacher of 17.0 and 15.5 (table 3). Not measured on
 real data yet.

@@ -8,6 +8,7 @@ from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
 from kdkit.tasks import get_task
 from kdkit.training.control_stages import same_number_of_updates
+from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import BilstmSettings
@@ -19,6 +20,7 @@ from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 
 TASK = "sentiment"
+VOCABULARY_SIZE = 300  # of decoders: the bytes and a few merges
 
 
 def _data(max_train_rows, num_buckets):
@@ -31,7 +33,7 @@ def _data(max_train_rows, num_buckets):
     )
 
 
-def _model(num_layers, hidden_dim):
+def _model(num_layers, hidden_dim, **more):
     # Without dropout, which models this small learn slowly with.
     return ModelSettings(
         num_layers=num_layers,
@@ -40,6 +42,7 @@ def _model(num_layers, hidden_dim):
         intermediate_dim=4 * hidden_dim,
         max_sequence_length=32,
         dropout=0.0,
+        **more,
     )
 
 
@@ -59,15 +62,19 @@ def _teacher(model, data, epochs, learning_rate):
     )
 
 
+def _short(stages):
+    return tuple(
+        dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
+        for stage in stages
+    )
+
+
 # One length of batches: a step is traced once, which takes most of the time.
 TEACHER = _teacher(_model(3, 32), _data(256, 1), 1, 1e-3)
 PRETRAINING = PretrainSettings(
     corpus=CorpusSettings(sequence_length=32, held_out_every=20, max_texts=800),
     model=_model(3, 32),
-    stages=tuple(
-        dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
-        for stage in pretraining.STAGES
-    ),
+    stages=_short(pretraining.STAGES),
     jit_compile=False,
 )
 
@@ -103,10 +110,7 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         recipe: `Recipe`.
         parity: string or `None`. A variant of the recipe.
     """
-    stages = tuple(
-        dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
-        for stage in recipe.stages_for(get_task(TASK), parity)
-    )
+    stages = _short(recipe.stages_for(get_task(TASK), parity))
     return DistillSettings(
         recipe=recipe.name,
         data=TEACHER.data,
@@ -118,6 +122,50 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         parity=parity,
         jit_compile=False,
     )
+
+
+def decoder_steps(
+    recipe: Recipe, places: dict[str, str]
+) -> dict[str, PretrainSettings]:
+    """The four steps of a recipe for decoders, one short epoch each.
+
+    Args:
+        recipe: `Recipe` whose two stages are on text.
+        places: dict from `"pretrained"`, `"teacher"` and `"general"` to where
+            the runs of these steps will be.
+
+    Returns:
+        dict from the name of a step to its settings, the student's last.
+    """
+    on_general, on_task = _short(recipe.stages)
+    # A byte pair is a few letters: as many rows as the encoders have.
+    corpus = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
+
+    def step(model, stage, **more):
+        return dataclasses.replace(
+            PRETRAINING, corpus=corpus, model=model, stages=(stage,), **more
+        )
+
+    def taught(model, stage, teacher):
+        return step(model, stage, teacher=places[teacher], recipe=recipe.name)
+
+    return {
+        "pretrained": step(
+            _model(2, 32, family="gpt2"),
+            *PRETRAINING.stages,
+            vocabulary_size=VOCABULARY_SIZE,
+        ),
+        "teacher": step(
+            ModelSettings(checkpoint=places["pretrained"]),
+            without_teacher(on_task),
+        ),
+        "general": taught(
+            _model(1, 16, family="gpt2"), on_general, "pretrained"
+        ),
+        "student": taught(
+            ModelSettings(checkpoint=places["general"]), on_task, "teacher"
+        ),
+    }
 
 
 def _demo_stages():

@@ -82,6 +82,28 @@ def test_four_runs_follow_each_other(text_files, runs):
     assert not teacher.stages[0].objectives
 
 
+def test_a_smoke_run_has_the_four_steps_on_generated_text(text_files, runs):
+    words = ("--smoke", "--seed", 3, "--cache", "kept")
+    assert distill(*words, "--set", "general.model.hidden_dim=8") == 0
+    assert [place.name for place, _ in runs] == [
+        "pretrained_run", "teacher_run", "general_run", "run",
+    ]  # fmt: skip
+    pretrained, teacher, general, student = (settings for _, settings in runs)
+    assert not any(settings.corpus.all_files for _, settings in runs)
+    assert pretrained.vocabulary_size < 400
+    assert teacher.model.checkpoint == general.teacher
+    assert not teacher.stages[0].objectives
+    assert (general.model.family, general.model.hidden_dim) == ("gpt2", 8)
+    assert pathlib.Path(student.model.checkpoint).name == "general_run"
+    assert pathlib.Path(student.teacher).name == "teacher_run"
+    assert [s.stages[0].soft_label_weight for s in (general, student)] == [
+        0.4,
+        0.5,
+    ]
+    assert (pretrained.seed, general.seed, student.seed) == (0, 3, 3)
+    assert student.cache.directory.endswith("kept/student")
+
+
 def test_settings_are_of_the_step_that_they_name(text_files, runs):
     sets = {
         "stages.0.epochs": 7,
@@ -185,6 +207,12 @@ def test_models_of_other_tokens_are_told_before_anything_is_run(
         (["--task-text", "task.txt"], "--decoder, the teacher to pretrain"),
         ([*ALL, "--task", "sst2"], "--task: not of --model gpt2"),
         ([*ALL, "--control"], "--control: not of"),
+        (
+            [*ALL, "--smoke"],
+            "--decoder, --vocabulary-size, --task-held-out, --task-text, "
+            "--corpus cannot stand beside --smoke",
+        ),
+        (["--model", "mass", "--smoke"], "--smoke: not of --model mass"),
         ([*ALL, "--set", "general.nothing=1"], "nothing"),
         (
             [*ALL, "--set", "general.model.max_sequence_length=64"],

@@ -5,11 +5,14 @@ import json
 
 import numpy as np
 import pytest
+from helpers import read_events
 
 from kdkit import data
 from kdkit import export
 from kdkit import tasks
+from kdkit.cli.main import main
 from kdkit.models import load_classifier
+from kdkit.models import load_language_model
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -88,3 +91,17 @@ def test_the_exported_file_does_what_the_student_does(recipe_run):
     ((x, _),) = list(batches)
     logits = student.model(select_inputs(student.model, x))
     np.testing.assert_allclose(export.LiteRTModel(path)(x), logits, atol=1e-4)
+
+
+@pytest.mark.large
+def test_the_four_steps_of_a_decoder_need_nothing_else(tmp_path):
+    run = tmp_path / "run"
+    words = ["distill", "lightpaff", "--model", "gpt2", "--smoke"]
+    assert main([*words, "--run-dir", str(run)]) == 0
+    found = {}
+    for name in ("pretrained_run", "teacher_run", "general_run", "."):
+        (finished,) = read_events(run / name, "run_finished")
+        found[name] = finished["best"]["decoder"]["metrics"]["perplexity"]
+    assert found["teacher_run"] < found["pretrained_run"] < 300
+    assert found["."] < found["general_run"] < 300
+    assert load_language_model(run).has_trained_head
