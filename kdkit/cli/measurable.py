@@ -16,6 +16,9 @@ class Measurable:
         run: `kdkit.training.run_directory.RunDirectory` that the model is of,
             or `None`.
         arm: string or `None`. Which model of the run it is.
+        held_out: dict or `None`. Where that is what the model's own run held
+            out, what text it is of, as JSON data: of another run it may be
+            another text.
     """
 
     about: dict
@@ -23,3 +26,4 @@ class Measurable:
     model: object
     run: object = None
     arm: str | None = None
+    held_out: dict | None = None

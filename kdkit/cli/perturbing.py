@@ -81,7 +81,7 @@ def _check_same_data(models, opened):
     data = [
         {
             name: value
-            for name, value in model.about.items()
+            for name, value in (model.about | (model.held_out or {})).items()
             if name != "examples"
         }
         for model in opened

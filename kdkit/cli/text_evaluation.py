@@ -24,7 +24,8 @@ from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
 
 # Options of how text is read, which a run's own text has been read by.
-READING = ("column", "sequence_length", "one_document", "detokenizer", "stride")
+HOW_READ = ("column", "one_document", "detokenizer")
+READING = (*HOW_READ, "sequence_length", "stride")
 
 
 def is_about_text(options) -> bool:
@@ -105,7 +106,16 @@ def open_on_text(options):
             "examples": len(rows),
         }
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
-        yield Measurable(about, measure, loaded.model, run)
+        held_out = _held_out_text(settings) if text is None else None
+        yield Measurable(about, measure, loaded.model, run, held_out=held_out)
+
+
+def _held_out_text(settings):
+    """What says which text the run of a corpus' settings held out."""
+    names = ["held_out", *HOW_READ]
+    if not settings.get("held_out"):
+        names += ["files", "held_out_every", "max_texts"]
+    return {name: settings.get(name) for name in names}
 
 
 def _pack(text, loaded, length, folder, stride):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import keras_hub
 import numpy as np
@@ -147,6 +148,21 @@ def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
     closer = evaluate(capsys, *options, "--stride", 1)
     assert closer != pytest.approx(own, rel=1e-4)
     assert closer == pytest.approx(own, rel=0.1)
+
+
+def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
+    """Two runs may have held out different texts."""
+    other = tmp_path / "other"
+    shutil.copytree(pretrained, other)
+    config = json.loads((other / "config.json").read_text())
+    config["corpus"]["held_out"] = ["elsewhere.txt"]
+    (other / "config.json").write_text(json.dumps(config))
+    words = ["perturb", str(pretrained), str(other), "--sigmas", "0"]
+    assert main(words) == 2
+    assert "compared on the same data" in capsys.readouterr().err
+    config["corpus"]["held_out"] = []
+    (other / "config.json").write_text(json.dumps(config))
+    assert main(words) == 2
 
 
 def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
