@@ -70,7 +70,6 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         check_inputs(run, inputs, distribution)
         if says_finished(run):
             return
-        keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
         with distribution.scope():
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
@@ -180,6 +179,8 @@ def _load(settings, has_head, tokenizer_directory):
         with check():
             if settings.teacher is not None:
                 loaded_teacher = load_text_teacher(settings.teacher, has_head)
+            # Here, so that arms with and without a teacher begin as one.
+            keras.utils.set_random_seed(settings.seed)
             loaded = _make_model(
                 settings, loaded_teacher, has_head, tokenizer_directory
             )

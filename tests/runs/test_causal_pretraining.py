@@ -14,6 +14,7 @@ from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_language_model
+from kdkit.recipes import RECIPES
 from kdkit.recipes import pretraining
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
@@ -197,6 +198,28 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         0.5 * logs["hard_label_loss"] + 0.5 * logs["logit_kl_divergence"],
         rel=1e-3,
     )
+
+
+def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
+    pretrained, text, tmp_path, monkeypatch
+):
+    begun = []
+
+    def begin(model, **_):
+        begun.append(model.get_weights())
+        raise InterruptedError
+
+    monkeypatch.setattr("kdkit.training.pretraining.Arm", begin)
+    (stage, _) = RECIPES["lightpaff"].for_families["gpt2"].stages
+    with_teacher = settings(
+        text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None
+    )
+    without = settings(text, tokenizer=str(pretrained), vocabulary_size=None)
+    for name, arm in (("with", with_teacher), ("without", without)):
+        with pytest.raises(InterruptedError):
+            pretrain(arm, tmp_path / name)
+    for ours, theirs in zip(*begun, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(
