@@ -18,6 +18,7 @@ from kdkit.taps import LENGTH
 INDEX = "index.json"
 FORMAT = 2
 FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # as write_shard names them
+BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # as `staged` names folders
 TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
 ROW_LENGTH = "sequence_length"
 SUMS = ("largest_error", "squared_errors", "squares")
@@ -125,16 +126,17 @@ class Index:
     def filling(self):
         """Lets one process at a time run the teacher; others wait for it.
 
-        Files that a dead one left without adding them are removed.
+        Files that a dead one left without adding them are removed. Those with
+        other names are of other programs.
         """
         with self._locked("filling"):
             known = {shard["file"] for shard in self.read()["shards"]}
-            for path in self.directory.glob("*.arrow"):
-                if path.name not in known:
+            for path in list(self.directory.iterdir()):
+                if FILE.fullmatch(path.name) and path.name not in known:
                     with writing(path):
                         path.unlink()
-            for path in self.directory.glob(".*.arrow-*"):
-                shutil.rmtree(path, ignore_errors=True)
+                elif BEGUN.fullmatch(path.name):
+                    shutil.rmtree(path, ignore_errors=True)
             yield
 
     def drop_damaged(self) -> list[str]:

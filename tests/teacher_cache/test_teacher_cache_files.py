@@ -38,6 +38,19 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     np.testing.assert_array_equal(found["logits"], expected["logits"])
 
 
+def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
+    """A directory may be one that Hugging Face's `datasets` keeps."""
+    name = f"{'0a' * 16}.arrow"
+    own = tmp_path / name, tmp_path / f".{name}.kdkit-abcd_123"
+    others = tmp_path / "data-00000-of-00001.arrow", tmp_path / ".a.arrow-b"
+    for file, folder in (own, others):
+        file.write_bytes(b"rows")
+        folder.mkdir()
+    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
+    assert not any(path.exists() for path in own)
+    assert all(path.exists() for path in others)
+
+
 def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
     cache = make(tmp_path, teacher)
     cache.outputs(rows(3), [Entry("logits"), Entry("hidden_states", 1)])
