@@ -29,6 +29,7 @@ OF_THE_DISK = {
     errno.EISDIR: "Something else has this name: choose another.",
     errno.ENOTDIR: "Something else has this name: choose another.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.ELOOP: "It is a link to another place: remove it.",
 }
 UNCHANGED = "What was there before is unchanged."
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
@@ -60,7 +61,8 @@ def disk_problem(error: BaseException) -> int | None:
     return None
 
 
-LEFT_OVER = re.compile(r"\..+-[a-z0-9_]{8}")  # as `tempfile` names folders
+MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
+LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 
 
 @contextlib.contextmanager
@@ -129,7 +131,9 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
-            dir=path.parent, prefix=f".{path.name}-", ignore_cleanup_errors=True
+            dir=path.parent,
+            prefix=f".{path.name}{MARK}",
+            ignore_cleanup_errors=True,
         ) as folder:
             partial = pathlib.Path(folder, path.name)
             reserve(pathlib.Path(folder), num_bytes)
@@ -269,11 +273,19 @@ def appending(path: pathlib.Path):
         RunError: where the disk does not take what is done with it.
     """
     while True:
-        with writing(path), open(path, "a+b", buffering=0) as file:
+        with (
+            writing(path),
+            open(path, "a+b", buffering=0, opener=_open_no_link) as file,
+        ):
             fcntl.flock(file, fcntl.LOCK_EX)
             if _is_at(path, file):  # not replaced while this waited
                 yield file
                 return
+
+
+def _open_no_link(path, flags):
+    """For `open`: a link could lead to any file, which would be changed."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _is_at(path, file):
@@ -321,7 +333,7 @@ def locked(path: pathlib.Path, busy: str | None = None):
     """
     with contextlib.ExitStack() as stack:
         with writing(path):
-            file = stack.enter_context(open(path, "w"))
+            file = stack.enter_context(open(path, "a", opener=_open_no_link))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError as error:

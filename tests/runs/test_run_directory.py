@@ -127,7 +127,7 @@ def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    left = ".config.json-abcd_123"
+    left = ".config.json.kdkit-abcd_123"
     run = tmp_path / "run"
     (run / left).mkdir(parents=True)  # killed before it wrote its settings
     start(run)
@@ -139,6 +139,21 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert not (run / "corpus" / left).exists()
     # That of a run in it is the other one's to remove.
     assert (run / "teacher_run" / left).exists()
+
+
+def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
+    of_others = ".venv-python31"
+    (tmp_path / "run" / of_others).mkdir(parents=True)
+    with (
+        pytest.raises(UsageError, match=f"not empty.*{of_others}"),
+        open_run(tmp_path / "run", SETTINGS),
+    ):
+        pass
+    run = tmp_path / "another"
+    start(run)
+    (run / of_others).mkdir()
+    start(run)
+    assert (run / of_others).exists()
 
 
 def test_how_a_run_saves_may_change(tmp_path):
