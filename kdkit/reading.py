@@ -5,6 +5,7 @@ what these functions raise is a `UsageError` that names the file and the line.
 """
 
 import json
+import os
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -15,6 +16,31 @@ from kdkit.errors import shortened
 MAX_LINE_BYTES = 1 << 24  # a document of many books; data in one line is none
 MAX_JSON_BYTES = 1 << 26
 DEPTH = 100  # of lists and objects in each other; TensorBoard's have five
+
+
+def check_links(path, *others) -> None:
+    """Refuses a directory with links to what lies outside of it.
+
+    What a stranger packed could read and change your files by them.
+
+    Args:
+        path: path of a directory, or of nothing.
+        others: paths of directories that links may lead to as well.
+
+    Raises:
+        UsageError: with the first of such links.
+    """
+    roots = [os.path.realpath(place) for place in (path, *others)]
+    for folder, folders, files in os.walk(path):
+        for name in sorted(folders + files):
+            item = pathlib.Path(folder, name)
+            # Not `resolve`, which fails for links in a circle.
+            target = pathlib.Path(os.path.realpath(item))
+            if item.is_symlink() and not any(map(target.is_relative_to, roots)):
+                raise UsageError(
+                    f"{item} is a link to {target}, outside of {path}. Put "
+                    "what it leads to in its place, if it belongs there."
+                )
 
 
 def numbered_lines(

@@ -8,14 +8,17 @@ import sys
 
 import pytest
 
+from kdkit.cli.main import main
 from kdkit.cli.writing_texts import show
 from kdkit.data.copies import read_copies
 from kdkit.data.labels import label_parser
 from kdkit.data.problems import read_lines
 from kdkit.data.word_vectors import read_word_vectors
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.reading import MAX_LINE_BYTES
+from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import numbered_lines
 from kdkit.reading import parse_json
@@ -25,6 +28,8 @@ from kdkit.reporting.html import render_report
 from kdkit.reporting.terminal import print_report
 from kdkit.settings import override
 from kdkit.teacher_cache.index import Index
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_directory import open_run
 from kdkit.training.run_settings import DataSettings
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -240,3 +245,51 @@ def test_a_cache_touches_no_file_outside(file, tmp_path):
     with pytest.raises(UsageError, match="no name of a file of a cache"):
         Index(cache, {"teacher": "a"}).drop_damaged()
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "name", [".lock", "metrics.jsonl", "checkpoints", "student/labels.json"]
+)
+def test_a_run_with_links_to_elsewhere_is_left_alone(name, tmp_path, capsys):
+    """By them going on, or noting an export, would change a user's files."""
+    settings, run = {"seed": 0}, tmp_path / "run"
+    with open_run(run, settings) as made:
+        made.write_config(settings, {})
+        made.log("inputs", digests={})
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (run / name).unlink(missing_ok=True)
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).symlink_to(victim)
+    with (
+        pytest.raises((UsageError, RunError), match=r" link"),
+        open_run(run, settings),
+    ):
+        pass
+    assert main(["evaluate", str(run)]) == 2
+    assert "outside of" in capsys.readouterr().err
+    assert victim.read_text() == "precious"
+
+
+def test_logs_and_locks_are_not_written_through_links(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "metrics.jsonl").symlink_to(victim)
+    (tmp_path / ".index.lock").symlink_to(victim)
+    with pytest.raises(RunError, match=r"metrics.jsonl cannot .*a link"):
+        RunDirectory(tmp_path).log("inputs", digests={})
+    with pytest.raises(RunError, match=r"index.lock cannot .*a link"):
+        Index(tmp_path, {"teacher": "a"}).note("agreement", {})
+    assert victim.read_text() == "precious"
+
+
+def test_links_within_a_directory_and_in_a_circle_are_no_harm(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "within").symlink_to("folder")
+    (tmp_path / "circle").symlink_to("circle")
+    check_links(tmp_path)
+    check_links(tmp_path / "nowhere")
+    (tmp_path / "folder" / "out").symlink_to("../..")
+    with pytest.raises(UsageError, match=r"out is a link to .*outside"):
+        check_links(tmp_path)
+    check_links(tmp_path, tmp_path.parent)

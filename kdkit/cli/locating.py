@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from kdkit.errors import UsageError
+from kdkit.reading import check_links
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
@@ -57,7 +58,8 @@ def locate(model: str, arm: str | None = None) -> Place:
         arm: string or `None`. Of a run directory with several models, which.
 
     Raises:
-        UsageError: if a file is missing or a run has no such model.
+        UsageError: if a file is missing, a run has no such model, or links to
+            what lies outside of it.
     """
     path = pathlib.Path(model)
     if path.suffix in (".keras", ".tflite") and not path.is_file():
@@ -73,6 +75,7 @@ def locate(model: str, arm: str | None = None) -> Place:
                 "not in a run directory."
             )
         return Place(path, None, None, {})
+    check_links(run_path)  # what is measured is noted in it
     run, config = RunDirectory(run_path), read_config(run_path)
     if path.resolve() != run_path:
         found = arm or _arm_of(path, run_path)

@@ -43,6 +43,7 @@ def benchmark_files(options) -> None:
             f"Expected .tflite files. Received: {', '.join(wrong)}. Make them "
             "with kdkit export MODEL."
         )
+    places = [locate(str(file)) for file in files]
     reports = export.measure_latencies(
         files,
         sequence_length=options.sequence_length,
@@ -53,8 +54,7 @@ def benchmark_files(options) -> None:
     )
     results = [dataclasses.asdict(report) for report in reports]
     Console().print(_table(results))
-    for file, result in zip(files, results, strict=True):
-        place = locate(str(file))
+    for file, place, result in zip(files, places, results, strict=True):
         if place.run is not None:
             relative = os.path.relpath(file.resolve(), place.run.path)
             place.run.log("latency", **{**result, "file": relative})

@@ -18,6 +18,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.file_digests import check_digests
 from kdkit.reading import MAX_JSON_BYTES
+from kdkit.reading import check_links
 from kdkit.reading import parse_json
 from kdkit.reading import read_json
 
@@ -180,18 +181,10 @@ def first_sentence(error: Exception) -> str:
 def _check_links(path):
     """Refuses files that are elsewhere, but for those of a download's cache."""
     root = path.resolve()
-    roots = [root]
+    others = []
     if root.parent.name == "snapshots":  # of Hugging Face: links to blobs
-        roots.append(root.parent.parent / "blobs")
-    for item in path.rglob("*"):
-        if item.is_symlink() and not any(
-            item.resolve().is_relative_to(place) for place in roots
-        ):
-            raise UsageError(
-                f"{item} is a link to {item.resolve()}, outside of the "
-                f"model's directory. Copy the file to {path} if it is the "
-                "model's."
-            )
+        others.append(root.parent.parent / "blobs")
+    check_links(path, *others)
 
 
 def _outside(index):

@@ -193,6 +193,8 @@ class TeacherCache:
 
     def _take_parts(self):
         for directory in sorted(self.directory.glob("part_*_of_*")):
+            if directory.is_symlink():
+                continue  # to what is no part of this cache
             index = Index(directory, self._fingerprint)
             with index.filling():
                 index.drop_damaged()

@@ -15,6 +15,7 @@ from kdkit.files import locked
 from kdkit.files import remove_left_over
 from kdkit.files import write_text
 from kdkit.files import writing
+from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
 from kdkit.settings import differences
@@ -134,10 +135,10 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
     Raises:
         UsageError: if another process has the run, the directory holds
-            something else, or a run with other settings, or one of several
-            processes has others, whose differences are then named. For a run
-            that was begun with another number of replicas. Or on another
-            backend of Keras than TensorFlow.
+            something else, links to what lies outside of it, or a run with
+            other settings, or one of several processes has others, whose
+            differences are then named. For a run that was begun with another
+            number of replicas. Or on another backend of Keras than TensorFlow.
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
@@ -174,6 +175,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         "choose another --run-dir."
     )
     with locked(path / ".lock", busy):
+        check_links(path)
         _check_settings(path, settings, kind, replicas)
         run = RunDirectory(path, replicas=replicas)
         run.mend()
