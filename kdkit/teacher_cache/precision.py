@@ -7,10 +7,11 @@ import ml_dtypes
 import numpy as np
 
 from kdkit.errors import UsageError
+from kdkit.models.heads import EXCLUDED
 
 # Bytes of a number, and of an array beside its numbers.
 PRECISIONS = {"fp32": (4, 0), "bf16": (2, 0), "int8": (1, 4)}
-LARGEST = 127  # int8
+LARGEST, LEFT_OUT = 127, -128  # int8
 
 
 def check_precision(precision: str) -> None:
@@ -29,7 +30,9 @@ def check_precision(precision: str) -> None:
 def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
     """Returns an array as bytes.
 
-    As int8 it is scaled by its largest number, which stands before it.
+    As int8 it is scaled by its largest number, which stands before it. Logits
+    of classes that are no candidates are not: beside them all others would be
+    0. They are -128, and the scale is negative where there are any.
 
     Args:
         values: `float32` array.
@@ -46,8 +49,18 @@ def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
         return values.tobytes()
     if precision == "bf16":
         return values.astype(ml_dtypes.bfloat16).tobytes()
-    scale = np.float32(max(np.abs(values).max(initial=0.0), 1e-30) / LARGEST)
-    return scale.tobytes() + np.rint(values / scale).astype("int8").tobytes()
+    left_out = _is_left_out(values)
+    others = np.where(left_out, 0.0, values)
+    scale = np.float32(max(np.abs(others).max(initial=0.0), 1e-30) / LARGEST)
+    numbers = np.rint(others / scale).astype("int8")
+    if left_out.any():
+        numbers[left_out], scale = LEFT_OUT, -scale
+    return scale.tobytes() + numbers.tobytes()
+
+
+def _is_left_out(values):
+    """Which numbers are logits of no candidates, also in fewer bits."""
+    return (values < 0.9 * EXCLUDED) & np.isfinite(values)
 
 
 def unpack(
@@ -77,7 +90,10 @@ def unpack(
         out[...] = content.view(ml_dtypes.bfloat16).reshape(out.shape)
     else:
         numbers = content[4:].view("int8").reshape(out.shape)
-        np.multiply(numbers, content[:4].view("float32"), out=out)
+        (scale,) = content[:4].view("float32")
+        np.multiply(numbers, abs(scale), out=out)
+        if scale < 0:
+            out[numbers == LEFT_OUT] = EXCLUDED
 
 
 def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
@@ -114,13 +130,18 @@ class Error:
         precision: str,
         exact: int = 0,
     ) -> None:
-        """Counts an array; what is kept as it is is not counted."""
+        """Counts an array, but no logits of what is no candidate.
+
+        Nor what is kept as it is.
+        """
         if precision == "fp32":
             return
         found = np.empty(values.shape, "float32")
         unpack(np.frombuffer(content, "uint8"), precision, found, exact)
         if exact:
             found, values = found[..., :-exact], values[..., :-exact]
+        counts = ~_is_left_out(values)
+        found, values = found[counts], values[counts]
         difference = np.abs(found - values)
         self.largest = max(self.largest, float(difference.max(initial=0.0)))
         self.squared += float(np.square(difference, dtype="float64").sum())

@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 
 from kdkit import data
 from kdkit import models
+from kdkit.models.heads import EXCLUDED
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import Entry
 from kdkit.taps import describe
 from kdkit.taps import tapped
+from kdkit.teacher_cache.precision import Error
+from kdkit.teacher_cache.precision import pack
+from kdkit.teacher_cache.precision import unpack
 
 
 def entries_of(model):
@@ -92,6 +96,45 @@ def test_fewer_bits_say_what_they_change(tmp_path, teacher, precision, largest):
     assert cache.relative_error(entry.name) == pytest.approx(
         relative, rel=1e-3, abs=1e-7
     )
+
+
+@given(
+    logits=st.lists(st.floats(-20, 20, width=32), min_size=2, max_size=9),
+    data=st.data(),
+)
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_logits_of_candidates_are_kept_beside_those_of_no_candidates(
+    precision, logits, data
+):
+    """As a head with candidates gives them, whose others are -1e4."""
+    values = np.array(logits, "float32")
+    excluded = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(logits),
+                           max_size=len(logits)))
+    )  # fmt: skip
+    values[excluded] = EXCLUDED
+    content, error = pack(values, precision), Error()
+    error.add(values, content, precision)
+    found = np.empty_like(values)
+    unpack(np.frombuffer(content, "uint8"), precision, found)
+    np.testing.assert_allclose(found[~excluded], values[~excluded], atol=0.09)
+    np.testing.assert_allclose(found[excluded], EXCLUDED, rtol=4e-3)
+    kept = np.abs(found - values)[~excluded]
+    assert error.largest == kept.max(initial=0.0)
+    assert error.signal == pytest.approx(
+        np.square(values[~excluded], dtype="float64").sum()
+    )
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_does_not_become_a_number(precision, broken):
+    values = np.array([1.0, broken, -2.0], "float32")
+    found = np.empty_like(values)
+    with np.errstate(invalid="ignore"):
+        content = pack(values, precision)
+        unpack(np.frombuffer(content, "uint8"), precision, found)
+    assert not np.isfinite(found[1])
 
 
 def test_rows_are_known_by_their_tokens(tmp_path, teacher):
