@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import types
 
 import pytest
 from kinds import VOCABULARY
@@ -16,6 +17,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
@@ -26,6 +28,7 @@ from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
 from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
+from kdkit.training.examined_needs import disk_of_cache
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +171,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
         ),
         ("student.num_heads=4", "layers", "head counts differ"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
+        ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
         ("teacher=nowhere", "teacher", "nowhere"),
         ("data.data_dir=nowhere", "data", "Missing data files"),
     ],
@@ -180,6 +184,50 @@ def test_mistakes_that_a_run_refuses_are_rows(
     (mistake,) = findings.ruinous
     assert said in mistake.found
     assert len(findings) > 1
+
+
+def test_what_is_not_compared_without_a_teacher_is_told(settings, tmp_path):
+    findings = diagnose(override(settings, ["teacher=nowhere"]), tmp_path)
+    assert found(findings, "models").outcome == NOTE
+    assert "there is no teacher to compare" in found(findings, "models").found
+
+
+def test_a_file_that_is_not_there(settings, tmp_path):
+    unlabeled = UnlabeledSettings((str(tmp_path / "text.txt"),))
+    findings = diagnose(
+        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
+    )
+    assert "files" in checks(findings, RUINS)
+    assert "text.txt: there is no such file" in found(findings, "files").found
+
+
+def test_labels_that_cannot_be_smoothed(settings, tmp_path):
+    """Scores, of another task; that alone is more than without smoothing."""
+    task = ["data.task=stsb", "data.data_dir=nowhere"]
+    smoothed = ["stages.1.hard_label_weight=1", "stages.1.label_smoothing=0.1"]
+    before, after = (
+        diagnose(override(settings, changes), tmp_path / "run")
+        for changes in (task, [*task, *smoothed])
+    )
+    more = checks(after, RUINS) - checks(before, RUINS)
+    assert more == {"label smoothing"}
+    said = found(after, "label smoothing").found
+    assert "labels that are one of several classes" in said
+
+
+def test_text_that_is_longer_than_the_student_reads(settings, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("a line of general text\n" * 20)
+    corpus = CorpusSettings((str(file),), sequence_length=64)
+    on_text, *_ = RECIPES["bert_small"].stages
+    findings = diagnose(
+        dataclasses.replace(
+            settings, stages=(on_text, *settings.stages), corpus=corpus
+        ),
+        tmp_path / "run",
+    )
+    assert checks(findings, RUINS) == {"stages on the corpus"}
+    assert "16 positions" in found(findings, "stages on the corpus").found
 
 
 def test_several_mistakes_are_in_one_table(settings, tmp_path):
@@ -340,6 +388,17 @@ def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
     )
     assert found(findings, "disk of the cache").outcome == OK
     assert not place.exists()
+
+
+def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda place: types.SimpleNamespace(free=10**9)
+    )
+    cache = CacheSettings(str(tmp_path / "cache"))
+    finding = disk_of_cache(2 * 10**9, cache)
+    assert (finding.check, finding.outcome) == ("disk of the cache", RUINS)
+    assert "About 2.0 GB will be written" in finding.found
+    assert "--cache-precision bf16 takes half" in finding.advice
 
 
 def test_a_second_teacher_is_checked_too(
