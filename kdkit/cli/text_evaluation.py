@@ -75,6 +75,16 @@ def open_on_text(options):
             "a run of kdkit pretrain."
         )
     check_length(length, loaded.model, "--sequence-length ")
+    of_run = {name: settings.get(name) for name in HOW_READ}
+    how_read = of_run
+    if text is not None:
+        how_read = {name: getattr(text, name) for name in HOW_READ}
+    if settings and how_read != of_run:
+        print(
+            f"This text is read with {_in_words(how_read)}; that of "
+            f"{options.model} was with {_in_words(of_run)}.",
+            flush=True,
+        )
     with tempfile.TemporaryDirectory() as folder:
         if text is not None:
             rows = _pack(text, loaded, length, folder, options.stride)
@@ -98,9 +108,7 @@ def open_on_text(options):
 
         about = {
             "corpus": options.corpus or "held_out",
-            "column": options.column,
-            "one_document": bool(options.one_document),
-            "detokenizer": options.detokenizer,
+            **how_read,
             "sequence_length": length,
             "stride": options.stride,
             "examples": len(rows),
@@ -108,6 +116,12 @@ def open_on_text(options):
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
         held_out = _held_out_text(settings) if text is None else None
         yield Measurable(about, measure, loaded.model, run, held_out=held_out)
+
+
+def _in_words(how_read):
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in how_read.items()
+    )
 
 
 def _held_out_text(settings):

@@ -151,6 +151,19 @@ def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
     assert closer == pytest.approx(own, rel=0.1)
 
 
+def test_evaluate_says_where_a_text_is_read_unlike_the_runs(
+    pretrained, text, capsys
+):
+    evaluate(capsys, pretrained)
+    (own,) = read_events(pretrained, "measurement")[-1:]
+    assert (own["one_document"], own["detokenizer"]) == (True, "ptb")
+    other = ["evaluate", str(pretrained), "--corpus", str(text / "valid.txt")]
+    assert main(other) == 0
+    said = capsys.readouterr().out
+    assert "read with column None, one document False, detokenizer None" in said
+    assert "was with column None, one document True, detokenizer ptb" in said
+
+
 def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     """Two runs may have held out different texts."""
     other = tmp_path / "other"
