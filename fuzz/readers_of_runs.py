@@ -1,4 +1,4 @@
-"""Readers of what kdkit itself says, as functions of bytes in a folder.
+"""Readers of what runs and models say, as functions of bytes in a folder.
 
 As in readers.py, whose `READERS` have them too.
 """
@@ -8,6 +8,7 @@ import pathlib
 
 import keras_hub
 import numpy as np
+import safetensors.numpy
 
 from kdkit.augmentation.files import _begun
 from kdkit.augmentation.notes import check_made_from
@@ -20,6 +21,7 @@ from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
 from kdkit.data.examples import Examples
 from kdkit.models.file_digests import check_digests
+from kdkit.models.hugging_face_heads import read_sequence_head
 from kdkit.models.loading import _check_convertible
 from kdkit.models.loading import task_class
 from kdkit.models.plain_encoder import holds_plain_encoder
@@ -127,6 +129,13 @@ def saved_tokenizer(content, folder):
     load_saved_tokenizer(folder)
 
 
+def checkpoint_head(content, folder):
+    config, weights = parts(content, 2)
+    write(folder, "config.json", config)
+    write(folder, "model.safetensors", weights)
+    read_sequence_head(folder, {"logits": "classifier"}, 2, ("no", "yes"))
+
+
 def file_digests(content, folder):
     write(folder, "config.json", b"{}")
     write(folder, "digests.json", content)
@@ -184,6 +193,18 @@ def _points(path):
     )
     with tf.io.TFRecordWriter(str(path)) as file:
         file.write(event.SerializeToString())
+
+
+def _checkpoint():
+    config = {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": {"0": "YES", "1": "NO"},
+    }
+    head = {
+        "classifier.weight": np.zeros((2, 3), "float32"),
+        "classifier.bias": np.zeros(2, "float16"),
+    }
+    return to_json(config) + PART + safetensors.numpy.save(head)
 
 
 def _tokenizer():
@@ -271,6 +292,7 @@ SEEDS = {
     stop_words: [b"the\nof\n"],
     saved_tokenizer: [_tokenizer()],
     file_digests: [to_json({"config.json": "5a2b462eeff5cf98"})],
+    checkpoint_head: [_checkpoint()],
     saved_config: [
         to_json({"class_name": "A", "config": {"max_sequence_length": 8}}),
         to_json({"model_type": "bert"}),

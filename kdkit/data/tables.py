@@ -33,8 +33,6 @@ class TableLayout:
         label_words: tuple of the words in the label column, in the order of
             the class numbers, or `None` where the column holds a score or
             `reads_label_set`.
-        reads_label_set: bool. Whether the words are those of `labels.txt` in
-            the folder, one a line in the order of the class numbers.
         label_separator: string or `None`. For multi-label tasks, what stands
             between the words in the label column.
         files: dict from split to the file's name without `.tsv`. Splits whose
@@ -44,13 +42,14 @@ class TableLayout:
         joins_broken_rows: bool. Whether a row with too few columns goes on in
             the next line, because a text contains a line feed.
         test_layout: `TableLayout` of the test files where these differ.
+        reads_label_set: bool. Whether the words are those of `labels.txt` in
+            the folder, one a line in the order of the class numbers.
     """
 
     folder: str
     text_columns: tuple[str | int, ...]
     label_column: str | int
     label_words: tuple[str, ...] | None = None
-    reads_label_set: bool = False
     label_separator: str | None = None
     files: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: {"train": "train", "dev": "dev", "test": "test"}
@@ -59,6 +58,7 @@ class TableLayout:
     num_columns: int | None = None
     joins_broken_rows: bool = False
     test_layout: "TableLayout | None" = None
+    reads_label_set: bool = False
 
     def __post_init__(self):
         columns = (*self.text_columns, self.label_column)

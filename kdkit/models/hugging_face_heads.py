@@ -4,6 +4,7 @@ keras-hub converts the encoder of such a checkpoint and leaves its head out.
 """
 
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 import safetensors
@@ -11,6 +12,7 @@ import safetensors
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import family_of
+from kdkit.models.trust import loading
 from kdkit.reading import read_json
 
 SUFFIX = "ForSequenceClassification"  # of the classes that have such a head
@@ -24,10 +26,6 @@ def copy_sequence_head(
 ) -> bool:
     """Copies the head of a checkpoint into a classifier of its encoder.
 
-    Where the checkpoint names its classes (`id2label`) as the task does, up to
-    capitals, spaces and hyphens, but in another order, its logits are put into
-    the task's order.
-
     Args:
         path: `pathlib.Path` of the checkpoint's directory, whose files were
             checked.
@@ -40,64 +38,105 @@ def copy_sequence_head(
         stays as it is.
 
     Raises:
-        UsageError: (a `ValueError`) if a tensor of the head is missing or has
-            another shape than the layer it belongs to.
+        UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
+            of the head has another width than the encoder.
+    """
+    names = family_of(model.backbone).hugging_face_head
+    head = read_sequence_head(path, names, model.output_shape[-1], class_names)
+    if head is None:
+        return False
+    for layer, (kernel, _) in head.items():
+        expected = model.get_layer(layer).kernel.shape
+        if kernel.shape != expected:
+            raise UsageError(
+                f"{path}: expected {names[layer]}.weight of shape "
+                f"{expected[::-1]}. Received: {kernel.shape[::-1]}. Restore "
+                "the checkpoint from a copy."
+            )
+    for layer, weights in head.items():
+        model.get_layer(layer).set_weights(weights)
+    return True
+
+
+def read_sequence_head(
+    path: pathlib.Path,
+    names: Mapping[str, str],
+    num_classes: int,
+    class_names: tuple[str, ...] | None = None,
+) -> dict | None:
+    """Reads the dense layers of a checkpoint's head.
+
+    Where the checkpoint names its classes (`id2label`) as the task does, up to
+    capitals, spaces and hyphens, but in another order, its logits are put into
+    the task's order.
+
+    Args:
+        path: `pathlib.Path` of the checkpoint's directory.
+        names: dict from a layer to what the checkpoint calls it; the last one
+            gives the logits.
+        num_classes: int. Width of the logits that are wanted.
+        class_names: tuple of as many strings, or `None` where they are not
+            known. Defaults to `None`.
+
+    Returns:
+        Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
+        shape `(outputs,)`, float32; or `None` where the checkpoint is no
+        classifier, or one of another number of classes.
+
+    Raises:
+        UsageError: (a `ValueError`) if a tensor is missing, damaged or of
+            another shape.
     """
     config = read_json(path / "config.json", "the config of a model")
     architectures = config.get("architectures")
     if not isinstance(architectures, list) or not any(
         str(name).endswith(SUFFIX) for name in architectures
     ):
-        return False
-    layers = family_of(model.backbone).hugging_face_head
+        return None
     tensors = _read(
-        path,
-        [f"{name}.{part}" for name in layers.values() for part in PARTS],
+        path, [f"{name}.{part}" for name in names.values() for part in PARTS]
     )
-    heads = {
-        layer: [tensors[f"{name}.{part}"] for part in PARTS]
-        for layer, name in layers.items()
-    }
-    if len(heads["logits"][1]) != model.output_shape[-1]:
-        return False
+    head = {}
+    for layer, name in names.items():
+        weight, bias = (tensors[f"{name}.{part}"] for part in PARTS)
+        if weight.ndim != 2 or bias.shape != weight.shape[:1]:
+            raise UsageError(
+                f"{path}: expected {name}.weight of two axes and a bias for "
+                f"each of its rows. Received: {weight.shape} and {bias.shape}. "
+                "Restore the checkpoint from a copy."
+            )
+        head[layer] = [weight.T, bias]
+    kernel, bias = head[layer]
+    if len(bias) != num_classes:
+        return None
     order = _order(config.get("id2label"), class_names)
     if order is not None:
-        heads["logits"] = [tensor[order] for tensor in heads["logits"]]
-    for layer, (weight, bias) in heads.items():
-        kernel, _ = model.get_layer(layer).get_weights()
-        if weight.T.shape != kernel.shape or bias.shape != kernel.shape[1:]:
-            raise UsageError(
-                f"{path}: expected {layers[layer]}.weight of shape "
-                f"{kernel.T.shape} and a bias for each of its rows. Received: "
-                f"{weight.shape} and {bias.shape}. Restore the checkpoint "
-                "from a copy."
-            )
-    for layer, (weight, bias) in heads.items():
-        model.get_layer(layer).set_weights([weight.T, bias])
-    return True
+        head[layer] = [kernel[:, order], bias[order]]
+    return head
 
 
 def _read(path, names):
     """The tensors of these names, in float32."""
     places = dict.fromkeys(names, WEIGHTS)
     if (path / SHARDS).is_file():
-        index = read_json(path / SHARDS, "a list of files of weights")
-        places |= {
-            name: file
-            for name, file in index["weight_map"].items()
-            if name in places
-        }
-    tensors, missing = {}, []
-    for file in sorted(set(places.values())):
-        with safetensors.safe_open(path / file, framework="np") as opened:
+        shards = read_json(path / SHARDS, "a list of files of weights")
+        shards = shards["weight_map"]
+        places = {name: shards.get(name, WEIGHTS) for name in names}
+    tensors = {}
+    for file in set(places.values()):
+        if not (path / file).is_file():
+            continue
+        with (
+            loading(path / file),
+            safetensors.safe_open(path / file, framework="np") as opened,
+        ):
             there = set(opened.keys())
             for name in names:
-                if places[name] != file:
-                    continue
-                if name not in there:
-                    missing.append(name)
-                    continue
-                tensors[name] = np.asarray(opened.get_tensor(name), "float32")
+                if places[name] == file and name in there:
+                    tensors[name] = np.asarray(
+                        opened.get_tensor(name), "float32"
+                    )
+    missing = [name for name in names if name not in tensors]
     if missing:
         raise UsageError(
             f"{path} is said to be a classifier, and its weights lack "
