@@ -1,6 +1,7 @@
 """Training of language models on text, alone or from a teacher."""
 
 import pathlib
+import random
 
 import keras
 
@@ -70,6 +71,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         check_inputs(run, inputs, distribution)
         if says_finished(run):
             return
+        keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
         with distribution.scope():
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
@@ -179,8 +181,10 @@ def _load(settings, has_head, tokenizer_directory):
         with check():
             if settings.teacher is not None:
                 loaded_teacher = load_text_teacher(settings.teacher, has_head)
-            # Here, so that arms with and without a teacher begin as one.
-            keras.utils.set_random_seed(settings.seed)
+            # So that arms with and without a teacher begin as one: Keras draws
+            # the seeds of weights from this generator. TensorFlow's is left,
+            # since SentencePiece tokenizers break when it is set again.
+            random.seed(settings.seed)
             loaded = _make_model(
                 settings, loaded_teacher, has_head, tokenizer_directory
             )
