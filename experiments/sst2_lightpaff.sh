@@ -12,12 +12,13 @@ data=$1 encoder=$2 seed=${3:-0}
 teacher=runs/sst2_teacher_1_epoch
 pretraining=(
     --corpus runs/data/general.txt --set jit_compile=update
-    --set stages.0.epochs=4 --set stages.0.batch_size=8
+    --set stages.0.epochs=2 --set stages.0.batch_size=16
     --set stages.0.learning_rate=5e-4 --seed "$seed"
 )
 task=(
-    --task sst2 --teacher $teacher
-    --set jit_compile=update --set stages.0.learning_rate=2e-4
+    --task sst2 --data-dir "$data/glue" --teacher $teacher
+    --set jit_compile=update --set stages.0.epochs=2
+    --set stages.0.batch_size=64 --set stages.0.learning_rate=2e-4
 )
 preset=lightpaff_bert_3_layer_en_uncased
 sizes() {
@@ -42,29 +43,17 @@ kdkit pretrain --recipe lightpaff --teacher runs/general_mlm \
 kdkit pretrain --student $preset --tokenizer "$encoder" $(sizes model) \
     "${pretraining[@]}" --run-dir "runs/sst2_general_labels_seed$seed"
 
-# arms NAME CACHE SEED WORD...: fine-tuning of the students above.
-arms() {
-    local name=$1 cache=$2 arm_seed=$3
-    shift 3
-    for before in kd labels none; do
-        if [ $before = none ]; then
-            # shellcheck disable=SC2207
-            start=(--student $preset $(sizes student))
-        else
-            start=(--student "runs/sst2_general_${before}_seed$seed")
-        fi
-        start+=("${task[@]}" "$@" --seed "$arm_seed")
-        kdkit distill lightpaff --stages fine_tuning "${start[@]}" \
-            --cache "runs/caches/$cache" \
-            --run-dir "runs/${name}_${before}_kd_seed$arm_seed"
-        kdkit distill fine_tuning "${start[@]}" \
-            --run-dir "runs/${name}_${before}_labels_seed$arm_seed"
-    done
-}
-arms sst2_lightpaff sst2_logits "$seed" --data-dir "$data/glue" \
-    --set stages.0.epochs=2 --set stages.0.batch_size=64
-# Where labels are few: 1,000 rows (texts.sh), three seeds.
-for few in 0 1 2; do
-    arms sst2_1000_lightpaff sst2_1000 $few --data-dir runs/data/glue_1000 \
-        --set stages.0.epochs=10 --set stages.0.batch_size=32
+for before in kd labels none; do
+    if [ $before = none ]; then
+        # shellcheck disable=SC2207
+        start=(--student $preset $(sizes student))
+    else
+        start=(--student "runs/sst2_general_${before}_seed$seed")
+    fi
+    start+=("${task[@]}" --seed "$seed")
+    kdkit distill lightpaff --stages fine_tuning "${start[@]}" \
+        --cache runs/caches/sst2_logits \
+        --run-dir "runs/sst2_lightpaff_${before}_kd_seed$seed"
+    kdkit distill fine_tuning "${start[@]}" \
+        --run-dir "runs/sst2_lightpaff_${before}_labels_seed$seed"
 done

@@ -9,7 +9,7 @@ data=$1 encoder=$2
 teacher=runs/sst2_teacher_1_epoch
 preset=lightpaff_bert_3_layer_en_uncased
 pretraining=(
-    --set jit_compile=update --set stages.0.batch_size=8
+    --set jit_compile=update --set stages.0.batch_size=16
     --set stages.0.learning_rate=5e-4
 )
 task=(
@@ -41,7 +41,7 @@ for size in tiny wide; do
         --set model.num_heads=${heads[$size]} \
         --set model.intermediate_dim=$((4 * ${width[$size]})) \
         --corpus runs/data/general.txt "${pretraining[@]}" \
-        --set stages.0.epochs=4 --run-dir runs/sst2_general_$size
+        --set stages.0.epochs=2 --run-dir runs/sst2_general_$size
     kdkit distill lightpaff --stages fine_tuning \
         --student runs/sst2_general_$size "${task[@]}" \
         --cache runs/caches/sst2_logits --set stages.0.epochs=2 \
