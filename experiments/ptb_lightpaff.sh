@@ -14,7 +14,7 @@ seeds=("${@:-0}")
 
 experiments/texts.sh "$data"
 
-sets=(--set jit_compile=update)
+sets=()
 for size in num_layers=4 hidden_dim=256 num_heads=4 intermediate_dim=1024; do
     sets+=(--set "pretrained.model.$size")
 done
@@ -29,8 +29,11 @@ for step in pretrained. general. teacher. ""; do
 done
 sets+=(
     --set pretrained.stages.0.epochs=4 --set general.stages.0.epochs=2
-    --set teacher.stages.0.epochs=4 --set stages.0.epochs=4
+    --set teacher.stages.0.epochs=4 --set stages.0.epochs=2
 )
+for step in pretrained teacher; do
+    sets+=(--set $step.jit_compile=update)
+done
 for step in general. ""; do
     sets+=(--set "${step}stages.0.objectives.0.loss_settings.top_k=64")
 done
