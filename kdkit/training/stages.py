@@ -238,12 +238,10 @@ class Stage:
                     "without objectives hard_label_weight must be above 0"
                 )
             elif self.label_smoothing and not self.hard_label_weight:
-                problems.append(
-                    "label_smoothing is of the loss on labels, whose "
-                    "hard_label_weight is 0, received "
-                    f"{self.label_smoothing}"
-                )
+                problems.append(self._no_labels("hard_label_weight is 0"))
             return problems
+        if self.label_smoothing and soft == 1:
+            problems.append(self._no_labels("soft_label_weight is 1"))
         if not 0 <= soft <= 1:
             problems.append(
                 f"soft_label_weight must be in [0, 1], received {soft}"
@@ -259,6 +257,13 @@ class Stage:
                 f"taps {[settings.tap for settings in self.objectives]}"
             )
         return problems
+
+    def _no_labels(self, reason):
+        """Why there is nothing to smooth."""
+        return (
+            "label_smoothing is of the loss on labels, which counts nothing "
+            f"where {reason}, received {self.label_smoothing}"
+        )
 
     @property
     def label_weight(self) -> float:

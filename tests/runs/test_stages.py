@@ -158,6 +158,10 @@ def test_soft_label_weight_divides_between_logits_and_labels():
         ({"label_smoothing": 1.0}, r"must be in \[0, 1\), received 1.0"),
         ({"label_smoothing": 0.1}, "hard_label_weight is 0"),
         (
+            {"label_smoothing": 0.1, "soft_label_weight": 1.0},
+            "soft_label_weight is 1",
+        ),
+        (
             {"soft_label_weight": 0.5, "hard_label_weight": 0.5},
             "received both",
         ),
