@@ -27,7 +27,7 @@ experiments/sst2_teachers.sh "$data" "$encoder"
 kdkit sweep lightpaff --corpus runs/data/general.txt \
     --held-out runs/data/held_out.txt \
     --teacher runs/general_mlm --student $preset "${small[@]}" \
-    "${pretraining[@]}" --set corpus.max_texts=20000 \
+    "${pretraining[@]}" --set corpus.max_texts=10000 \
     --set stages.0.epochs=1 --over soft_label_weight=0.0,0.4,0.7,1.0 \
     --curves runs/sst2_lambda.svg --run-dir runs/sst2_lambda
 
