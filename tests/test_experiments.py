@@ -32,6 +32,7 @@ def data(folder):
         "glue/SST-2/train.tsv",
         "glue/SST-2/dev.tsv",
         "wikitext2/wiki.valid.raw",
+        "ptb/ptb.train.txt",
         "ptb/ptb.valid.txt",
         "multi30k/train.en",
     ):
