@@ -162,14 +162,19 @@ def label_ends(axes: Axes, ends: dict[str, tuple[float, str]]) -> None:
         ends: dict from the text of a label to the height of its line's end and
             its colour.
     """
-    bottom, top = axes.get_ylim()
-    gap = _LABEL_GAP * (top - bottom) / axes.get_window_extent().height
-    heights = [height for height, _ in ends.values()]
-    places = stack_labels(heights, gap, bottom, top)
+    # On the page, where a gap is as high wherever it is, whatever the scale.
+    window = axes.get_window_extent()
+    right = axes.get_xlim()[1]
+    heights = [
+        axes.transData.transform((right, height))[1]
+        for height, _ in ends.values()
+    ]
+    places = stack_labels(heights, _LABEL_GAP, window.y0, window.y1)
     for (text, (_, color)), place in zip(ends.items(), places, strict=True):
         axes.annotate(
             text,
-            (axes.get_xlim()[1], place),
+            (1, (place - window.y0) / window.height),
+            xycoords="axes fraction",
             xytext=(_LABEL_DISTANCE, 0),
             textcoords="offset points",
             verticalalignment="center",

@@ -212,3 +212,17 @@ def test_noise_is_drawn_with_a_line_and_a_label_for_each_model():
     assert float(re.search(width, plot_noise(wider, "accuracy", "mean"))[1]) > (
         float(re.search(width, svg)[1])
     )
+
+
+def test_names_of_near_ends_are_apart_on_a_logarithmic_axis():
+    curves = {
+        name: [(0, [400.0]), (1, [last])]
+        for name, last in (("one", 6000.0), ("two", 5000.0), ("three", 4800.0))
+    }
+    svg = plot_noise(curves, "word_perplexity", "mean")
+    heights = sorted(
+        float(re.search(rf'y="([0-9.]+)">{name}<', svg)[1]) for name in curves
+    )
+    assert all(
+        below - above > 10.5 for above, below in itertools.pairwise(heights)
+    )
