@@ -13,19 +13,18 @@ for model in teacher_run full/seed_0; do
 done
 kdkit benchmark runs/ptb/{teacher_run,full/seed_0}/exports/*.tflite
 
-# Figure 2: noise on the weights of what was distilled and what was not, measured
-# on the first fifth of the text.
+# Figure 2: noise on the weights of what was distilled and what was not, after
+# pretraining measured on the general text held out, after fine-tuning on the
+# first fifth of the task's.
 head -n 674 "$data/ptb/ptb.valid.txt" > runs/data/ptb_fifth.txt
 for scale in mean mean_magnitude; do
-    noise=(
-        --scale $scale --metric word_perplexity --detokenizer ptb
-        --corpus runs/data/ptb_fifth.txt --one-document
-    )
+    noise=(--scale $scale --metric word_perplexity)
     kdkit perturb runs/ptb/general_{kd,labels}/seed_0 "${noise[@]}" \
         --curves runs/ptb_general_noise_$scale.svg
     kdkit perturb \
         runs/ptb/{full,no_kd_in_pretraining,no_kd_in_fine_tuning,no_kd}/seed_0 \
-        "${noise[@]}" --curves runs/ptb_noise_$scale.svg
+        "${noise[@]}" --corpus runs/data/ptb_fifth.txt --one-document \
+        --detokenizer ptb --curves runs/ptb_noise_$scale.svg
 done
 
 # Section 6.3: what λ in pretraining does to the text held out.

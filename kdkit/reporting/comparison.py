@@ -1,6 +1,5 @@
 """Several runs beside each other: a table of methods, learning curves."""
 
-import re
 import statistics
 from collections.abc import Sequence
 
@@ -19,6 +18,8 @@ from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import times
+from kdkit.reporting.records import SEED
+from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
@@ -26,8 +27,6 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
 
-_STEP = re.compile("(pretrained|teacher|general)_run")
-_SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 _AXES_WIDTH, _HEIGHT = 320, 310
 
 
@@ -40,12 +39,12 @@ def run_name(records: RunRecords) -> str:
     its own run in `NAME/teacher_run`, whose name is `NAME_teacher`.
     """
     path = records.run_dir.resolve()
-    name = _SEED.sub("", path.name)
+    name = SEED.sub("", path.name)
     if not name:
         name = path.parent.name
         if _command(records).startswith("kdkit ablate "):
             name = f"{path.parent.parent.name}_{name}"
-    step = _STEP.fullmatch(name)
+    step = STEP.fullmatch(name)
     return f"{path.parent.name}_{step.group(1)}" if step else name
 
 
@@ -55,9 +54,9 @@ def run_label(records: RunRecords) -> str:
     That of `NAME/seed_0` is `NAME_seed0`.
     """
     name = records.run_dir.resolve().name
-    if _SEED.fullmatch(name):
-        return f"{run_name(records)}_seed{_SEED.search(name).group(1)}"
-    return run_name(records) if _STEP.fullmatch(name) else name
+    if SEED.fullmatch(name):
+        return f"{run_name(records)}_seed{SEED.search(name).group(1)}"
+    return run_name(records) if STEP.fullmatch(name) else name
 
 
 def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:

@@ -21,7 +21,7 @@ from kdkit.reporting.notes import run_notes
 from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
 from kdkit.reporting.tables import KERAS
@@ -83,7 +83,7 @@ def render_report(records: RunRecords) -> str:
 
 def _header(records):
     about = [
-        model_description(records, records.trained_arm).get("name"),
+        model_title(records),
         f"seed {records.config['seed']}" if "seed" in records.config else None,
     ]
     if records.events:
@@ -114,7 +114,7 @@ def _comparison(records):
     bodies = []
     for arm in ARMS:
         lines = [
-            _comparison_row(row, settings, columns)
+            _comparison_row(row, records.called(arm), settings, columns)
             for row in rows
             if row.arm == arm
         ]
@@ -130,12 +130,12 @@ def _comparison(records):
     )
 
 
-def _comparison_row(row, settings, columns):
+def _comparison_row(row, called, settings, columns):
     kind = "file"
     name = text(row_label(row.label, row.setting, settings))
     if row.label == KERAS:
         kind = "first"
-        name = f'<span class="dot"></span>{text(row.arm)}'
+        name = f'<span class="dot"></span>{text(called)}'
     cells = "".join(
         cell(cell_text(column, row.values[column.key])) for column in columns
     )

@@ -23,8 +23,10 @@ def keep_records(
     """Writes the configuration and the events of runs and of their teachers.
 
     What is written can be read like a run directory, and reports of it are
-    the same. Of paths outside the runs only the last part is kept, so that
-    nothing says where they lay on a machine.
+    the same. Other runs that a configuration names, such as the one that the
+    student was pretrained in, are called as they would be kept. Of other paths
+    only the last part is kept, so that nothing says where they lay on a
+    machine.
 
     Args:
         runs: sequence of `RunRecords`.
@@ -61,7 +63,7 @@ def keep_records(
     for place, (run, _) in kept.items():
         _check_same_run(place, run)
     for place, (run, config) in kept.items():
-        text = json.dumps(_portable(config), indent=2)
+        text = json.dumps(_portable(_with_names(config)), indent=2)
         write_text(place / CONFIG_FILE, text + "\n")
         lines = (json.dumps(_portable(event)) for event in run.events)
         write_text(place / EVENTS_FILE, "\n".join(lines) + "\n")
@@ -93,6 +95,17 @@ def _taken(place, other, run):
 def _began(run):
     """A run's first moment, which no other run shares."""
     return run.events[0]["time"] if run.events else None
+
+
+def _with_names(value):
+    """A configuration with the names of the runs whose places it has."""
+    if isinstance(value, dict):
+        return {key: _with_names(entry) for key, entry in value.items()}
+    if isinstance(value, str) and os.path.isabs(value):
+        place = pathlib.Path(value)
+        if (place / CONFIG_FILE).is_file() and (place / EVENTS_FILE).is_file():
+            return run_label(read_run(place))
+    return value
 
 
 def _portable(value):

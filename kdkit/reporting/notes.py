@@ -151,7 +151,8 @@ def _notes_on_other_splits(records):
 def _notes_on_measurements(records):
     """What `kdkit evaluate` noted in the run."""
     return [
-        f"kdkit evaluate on {where}: {arm} {_in_words(metrics)}."
+        f"kdkit evaluate on {where}: {records.called(arm)} "
+        f"{_in_words(metrics)}."
         for where, arms in measurements(records).items()
         for arm, metrics in arms.items()
     ]

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import re
 
 from kdkit.errors import UsageError
 from kdkit.errors import printable
@@ -15,6 +16,9 @@ from kdkit.reporting.event_fields import problem_of_settings
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
+# Directories of one seed, and of what a command made before its own run.
+SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
+STEP = re.compile("(pretrained|teacher|general)_run")
 MAX_REMARKS = 10  # on lines that are no events
 ARMS = ("teacher", "control", "student")
 # What a run on text calls the model that it trains.
@@ -74,6 +78,15 @@ class RunRecords:
     def trained_arm(self) -> str:
         """The arm whose model others may take as their teacher."""
         return "teacher" if self.trains_a_teacher else "student"
+
+    def called(self, arm: str) -> str:
+        """Returns what a reader calls an arm.
+
+        A model that learned from text without a teacher is as often to be the
+        student of others as their teacher: it is called the model.
+        """
+        alone = self.is_on_text and self.trains_a_teacher
+        return "model" if alone else arm
 
     def events_of(self, kind: str, arm: str | None = None) -> list[dict]:
         """Returns the events of one kind, oldest first.

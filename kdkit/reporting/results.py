@@ -18,7 +18,7 @@ from kdkit.reporting.language_models import markdown_language_models
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.provenance import provenance
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
 from kdkit.reporting.tables import ANY_FILE
@@ -140,7 +140,10 @@ def markdown_table(runs: Sequence[RunRecords]) -> str:
         "| --- |" + " ---: |" * len(columns),
     ]
     for arm, label, rows in _merged_rows(runs):
-        name = f"**{arm}**" if label == KERAS else f"{arm}, {_plain(label)}"
+        called = runs[0].called(arm)
+        name = f"{called}, {_plain(label)}"
+        if label == KERAS:
+            name = f"**{called}**"
         present = [row for row in rows if row]
         if len(present) < len(rows):
             name += f" ({_count(present)})"
@@ -198,7 +201,7 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
 
 def _section(runs, hashes):
     first = runs[0]
-    model = model_description(first, first.trained_arm).get("name")
+    model = model_title(first)
     title = f"{run_name(first)}: {run_title(first)}"
     title += f", {model}" if model else ""
     parts = [f"{hashes} {_plain(title)}"]

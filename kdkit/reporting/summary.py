@@ -3,12 +3,16 @@
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import times
 from kdkit.reporting.formatting import words
+from kdkit.reporting.records import SEED
+from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import PRECISIONS
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.tables import metric_names
+
+_DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 
 
 def task_name(records: RunRecords) -> str:
@@ -29,6 +33,23 @@ def run_title(records: RunRecords) -> str:
     if records.trains_a_teacher:
         what = plain
     return f"{what} on {data}" if data else str(what)
+
+
+def model_title(records: RunRecords) -> str | None:
+    """Returns what the trained model is called, such as `"BERT 4×312"`.
+
+    One that goes on from another run is called as that, but where the run's
+    name is that of a seed or of a step, which say nothing: then its sizes.
+    """
+    description = model_description(records, records.trained_arm)
+    name = description.get("name")
+    if name and (SEED.fullmatch(name) or STEP.fullmatch(name)):
+        depths = [
+            str(description[key]) for key in _DEPTHS if key in description
+        ]
+        depth = "+".join(depths)
+        return f"{depth}×{description.get('hidden_dim')}"
+    return name
 
 
 def stage_title(arm: str, stage: str) -> str:
@@ -73,12 +94,13 @@ def _level(records, arm, metric):
 
 
 def _teacher_level(records, metric):
+    called = records.called("teacher")
     evaluation = best_evaluation(records, "teacher")
     if evaluation is None or metric not in evaluation.metrics:
-        return "The teacher was not evaluated"
+        return f"The {called} was not evaluated"
     shown = metric_format(metric)
     level = shown.text(evaluation.metrics[metric])
-    text = f"The teacher reaches {level} {shown.title}"
+    text = f"The {called} reaches {level} {shown.title}"
     if evaluation.examples is not None:
         kind = f"{evaluation.split} examples"
         if records.is_on_text:

@@ -45,7 +45,7 @@ def terminal_table(records: RunRecords) -> Table:
             table.add_section()
         label = Text(f" {row_label(row.label, row.setting, settings)}")
         if first_of_arm:
-            label = Text(row.arm, style="bold")
+            label = Text(records.called(row.arm), style="bold")
         cells = (
             cell_text(column, row.values[column.key]) for column in columns
         )

@@ -8,6 +8,7 @@ from kdkit.errors import UsageError
 from kdkit.reporting import keep_records
 from kdkit.reporting import markdown_results
 from kdkit.reporting import read_run
+from kdkit.reporting.results import group_by_seed
 
 
 def records_of(*runs):
@@ -73,6 +74,20 @@ def test_directories_of_seeds_are_kept_under_the_runs_name(make_run, tmp_path):
     run = make_run("pkd/seed_3", {})
     (place,) = keep_records(records_of(run), tmp_path)
     assert place == tmp_path / "pkd_seed3"
+
+
+def test_runs_that_began_differently_are_told_apart(make_run, tmp_path):
+    runs = []
+    for name in ("kd", "labels"):
+        before = make_run(f"general_{name}/seed_0", {})
+        before.log("model", arm="student")
+        model = {"checkpoint": str(before.run_dir)}
+        runs.append(make_run(f"{name}/seed_0", {"seed": 0, "model": model}))
+        runs[-1].log("model", arm="student")
+    kept = keep_records(records_of(*runs), tmp_path / "kept")
+    began = [read_run(place).config["model"]["checkpoint"] for place in kept]
+    assert began == ["general_kd_seed0", "general_labels_seed0"]
+    assert len(group_by_seed(list(map(read_run, kept)))) == 2
 
 
 def test_teacher_that_a_run_trained_is_kept_within_it(

@@ -10,6 +10,7 @@ from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
 from kdkit.reporting import read_run
 from kdkit.reporting import write_report
+from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 
 PARAMETERS = {"teacher": 14_000_000, "student": 3_000_000}
@@ -177,6 +178,28 @@ def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):
     page = write_report(runs[1], tmp_path / "report.html").read_text()
     assert "lightpaff on text" in page
     assert "word perplexity" in page
+
+
+def test_a_model_without_a_teacher_is_called_the_model(make_text_run):
+    run = make_text_run("alone", 80.0, test=[90.0])
+    text = markdown_results([read_run(run.run_dir)])
+    assert "The model reaches 40.0 perplexity on 7 rows held out" in text
+    assert "| **model** | 40.0 |" in text
+    assert "4 new: model 1.000 perplexity" in text
+    assert "**teacher**" not in text
+
+
+def test_a_model_that_goes_on_from_a_seed_of_another_has_its_sizes(make_run):
+    settings = {"verb": "pretrain", "seed": 0, "teacher": None, "recipe": None}
+    for sizes, title in (
+        ({"num_layers": 3}, "3×96"),
+        ({"encoder_num_layers": 3, "decoder_num_layers": 2}, "3+2×96"),
+    ):
+        run = make_run(f"arm_of_{len(sizes)}/seed_0", settings)
+        run.log("model", arm="decoder", name="seed_0", hidden_dim=96, **sizes)
+        assert model_title(read_run(run.run_dir)) == title
+    run.log("model", arm="decoder", name="minilm", hidden_dim=96)
+    assert model_title(read_run(run.run_dir)) == "minilm"
 
 
 def test_what_was_written_stands_with_its_signature(make_text_run):
