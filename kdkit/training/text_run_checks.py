@@ -66,7 +66,9 @@ def check_tokenizer_source(settings) -> None:
     if sources and not settings.model.has_random_weights:
         raise UsageError(
             f"{' and '.join(sources)} is for a model with random weights; "
-            f"a checkpoint brings its own tokenizer. Received: {sources}."
+            f"a checkpoint brings its own tokenizer. Received: {sources}. "
+            "Leave it out, or name a --student, which begins at random, in "
+            "place of the --model."
         )
     writes_text = (
         settings.model.mass is not None or settings.model.family in DECODERS
