@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import pathlib
 
+from kdkit.cli.batch_sizes import refuse_sizes_not_read
 from kdkit.cli.caching import cache_settings
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
@@ -253,6 +254,7 @@ def _with_settings(steps, options):
             "Leave it out."
         )
     last = steps.student
+    refuse_sizes_not_read(last, fields)
     if options.seed is not None:
         last = dataclasses.replace(last, seed=options.seed)
     if options.mixed_precision is not None:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit.cli.augmenting import augmented_settings
+from kdkit.cli.batch_sizes import refuse_sizes_not_read
 from kdkit.cli.caching import cache_settings
 from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
@@ -246,6 +247,7 @@ def _finish(settings, options):
         )
     if options.strategy is not None:
         settings = with_strategy(settings, options.strategy)
+    refuse_sizes_not_read(settings, options.set)
     return override(settings, options.set)
 
 
