@@ -167,10 +167,11 @@ def _draw(file, step, axis, trials, measure):
     curve = sorted(
         (trial.values[axis.field], [trial.metric]) for trial in trials
     )
+    task = "" if measure.what == "text" else f", {measure.what}"
     picture = plot_values(
         {step.recipe: curve},
         measure.metric,
-        f" on {measure.split}, {measure.what}",
+        f" on {measure.where}{task}",
         axis.field,
     )
     write_text(pathlib.Path(file), picture)
@@ -214,7 +215,7 @@ def _print_table(step, axes, trials, measure):
     shown = metric_format(measure.metric)
     table = Table(
         *(axis.field for axis in axes),
-        shown.heading(f" on {measure.split}"),
+        shown.heading(f" on {measure.where}"),
         "run",
         title=f"{step.recipe} on {measure.what}, best first",
     )

@@ -32,6 +32,11 @@ class Yardstick:
     split: str
     what: str
 
+    @property
+    def where(self) -> str:
+        """What is measured on, in words."""
+        return "text held out" if self.split == "held_out" else self.split
+
     def rank(self, trial: "Trial") -> float:
         """A number that is least for the best trial."""
         return -trial.metric if self.direction == "max" else trial.metric
