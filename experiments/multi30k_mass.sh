@@ -4,9 +4,9 @@
 #     experiments/multi30k_mass.sh DATA [TARGET_LANGUAGE [SEED...]]
 #
 # A teacher of 3+3 blocks of 256 and a student of 3+2 of 112, a fifth of its
-# parameters, with a joint vocabulary of 4,000, for two cores. The sides of the
-# pairs are the text that both are pretrained on. What the teacher says of the pairs
-# is kept. TARGET_LANGUAGE is de, unless given, or fr.
+# parameters, with a joint vocabulary of 4,000, for two cores, in Keras' mixed
+# bfloat16. The sides of the pairs are the text that both are pretrained on. What
+# the teacher says of the pairs is kept. TARGET_LANGUAGE is de, unless given, or fr.
 set -euo pipefail
 folder=$1/multi30k target=${2:-de}
 shift $(($# > 2 ? 2 : $#))
@@ -40,7 +40,7 @@ kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \
     --pairs "$folder/train.en" "$folder/train.$target" \
     --task-held-out "$folder/val.en" "$folder/val.$target" \
     --cache "runs/caches/multi30k_en_$target" --cache-precision bf16 \
-    "${sets[@]}" --run-dir "$runs"
+    "${sets[@]}" --mixed-precision bfloat16 --run-dir "$runs"
 
 models=("$runs/teacher_run")
 for seed in "${seeds[@]}"; do

@@ -14,6 +14,7 @@ pairs=(
     --held-out "$folder/val.en" "$folder/val.de"
 )
 common=(
+    --mixed-precision bfloat16
     --set jit_compile=false --set stages.0.batch_tokens=1024
     --set stages.0.learning_rate=1e-3
 )

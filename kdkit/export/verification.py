@@ -1,6 +1,7 @@
 """Is an exported file the model? Both on the same batches, compared."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from collections.abc import Iterable
 
@@ -14,6 +15,8 @@ from kdkit.export.inputs import to_int32
 from kdkit.export.interface import Interface
 
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
+# What lets oneDNN round the factors of matrix products.
+ROUNDING = ("ONEDNN_DEFAULT_FPMATH_MODE", "TF_SET_ONEDNN_FPMATH_MODE")
 GENERATED_BATCH_SIZE = 8
 GENERATED_LENGTHS = (32, 11)  # tokens, where the length is dynamic
 SEED = 0
@@ -155,12 +158,25 @@ def compare(
         raise RunError(
             f"{file} was not written: its outputs differ from the Keras "
             f"model's by {differences[worst]:.3g} in batch {worst + 1} of "
-            f"{len(batches)}. Expected at most {tolerance:g}."
+            f"{len(batches)}. Expected at most {tolerance:g}.{_rounding()}"
         )
     return Comparison(
         max_abs_difference=differences[worst],
         same_top_class=_same_top_class(expected, received),
         examples=sum(len(output) for output in received),
+    )
+
+
+def _rounding():
+    """What makes the Keras model's own outputs inexact, if anything does."""
+    found = [
+        f"{name}={os.environ[name]}" for name in ROUNDING if name in os.environ
+    ]
+    if not found:
+        return ""
+    return (
+        f" With {' and '.join(found)} in the environment it is the Keras model "
+        "that rounds. Export without."
     )
 
 

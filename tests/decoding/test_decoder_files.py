@@ -186,6 +186,9 @@ def test_a_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
     with pytest.raises(RunError, match="differ from the Keras model's by 1"):
         decoding.to_litert(model, tmp_path / "wrong.tflite")
     assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("TF_SET_ONEDNN_FPMATH_MODE", "BF16")
+    with pytest.raises(RunError, match="FPMATH_MODE=BF16.*Export without"):
+        decoding.to_litert(model, tmp_path / "wrong.tflite")
 
 
 def test_what_is_no_decoder_is_refused(tmp_path):
