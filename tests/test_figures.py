@@ -25,22 +25,37 @@ PAPERS = {
         "85.8 84.1 83.8 82.4 85.0 84.3 70.1 82.3 83.6 84.6"
     ),
     "TinyBERT, table 4": "82.8 83.3 86.3 50.6 50.5",
-    "LightPAFF, table 3": "17.0",
     "LightPAFF, table 7, BERT": "83.4 86.9 89.7 90.8 92.0 92.9",
-    "LightPAFF, table 11": "91.3",
+    "LightPAFF, tables 2 and 10": "7.09 95.9 95.5 95.4 93.9",
+    "LightPAFF, table 3": ("47.3 17.0 77.0 129.6 31.2 70.0 22.8"),
+    "LightPAFF, table 4": "6.87",
+    "LightPAFF, table 7, GPT-2": "71.6 34.3 25.5 21.6 22.1 18.8",
+    "LightPAFF, table 11 and appendix 4": "91.3 93.5 93.4",
 }
 # What else prints them than `kdkit report`.
 COMMANDS = {
     "22.7 1.1 2.2 1.2 1.3 0.8 0.3": "parameters and standard errors",
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
-    "0.009 1.9": "differences of two rows",
+    "0.009": "the difference of two rows",
+    "0.64 0.16 0.10": "kdkit benchmark, by ptb_lightpaff_studies.sh",
+    "28.1 8.16 0.682 3.4 4.4 13.1 24.1 41.0": (
+        "kdkit benchmark, by sst2_lightpaff_studies.sh"
+    ),
+    "1086.5 1029.4 974.6 870.6 98.9 94.9 91.4 89.1": (
+        "kdkit sweep, by ptb_lightpaff_studies.sh"
+    ),
+    "1769.1 1481.6 1421.3 1376.3": (
+        "kdkit sweep, by sst2_lightpaff_studies.sh"
+    ),
+    "441.6 418.8 378.0": "kdkit perturb, by ptb_lightpaff_studies.sh",
+    "76.7 76.2": "kdkit perturb, by sst2_lightpaff_studies.sh",
     "0.5": "λ in fine-tuning, of the recipe",
     "0.9": "million tokens, by kdkit pretrain",
 }
 
 
 def figures(text):
-    return set(FIGURE.findall(text))
+    return {found.replace(",", "") for found in FIGURE.findall(text)}
 
 
 def parts(page):
