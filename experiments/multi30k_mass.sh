@@ -13,7 +13,7 @@ shift $(($# > 2 ? 2 : $#))
 seeds=("${@:-0}")
 runs=runs/multi30k_en_$target
 
-sets=(--set jit_compile=false)
+sets=(--set jit_compile=update)
 sizes() {
     for size in encoder_num_layers="$2" decoder_num_layers="$3" \
         hidden_dim="$4" num_heads=4 intermediate_dim=$((4 * $4)); do
@@ -23,14 +23,13 @@ sizes() {
 sizes pretrained 3 3 256
 sizes general 3 2 112
 for step in pretrained. general. teacher. ""; do
-    sets+=(
-        --set "${step}stages.0.batch_tokens=1024"
-        --set "${step}stages.0.learning_rate=1e-3"
-    )
+    sets+=(--set "${step}stages.0.batch_tokens=1024")
 done
 sets+=(
-    --set pretrained.stages.0.epochs=4 --set general.stages.0.epochs=3
-    --set teacher.stages.0.epochs=10 --set stages.0.epochs=6
+    --set pretrained.stages.0.epochs=2 --set pretrained.stages.0.learning_rate=5e-4
+    --set teacher.stages.0.epochs=6 --set teacher.stages.0.learning_rate=5e-4
+    --set general.stages.0.epochs=2 --set general.stages.0.learning_rate=1e-3
+    --set stages.0.epochs=4 --set stages.0.learning_rate=1e-3
 )
 
 kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \

@@ -15,7 +15,7 @@ pairs=(
 )
 common=(
     --mixed-precision bfloat16
-    --set jit_compile=false --set stages.0.batch_tokens=1024
+    --set jit_compile=update --set stages.0.batch_tokens=1024
     --set stages.0.learning_rate=1e-3
 )
 small=(
@@ -70,11 +70,11 @@ cut -f2 $written.both > $written.de
 kdkit pretrain --pairs $written.en $written.de "${sides[@]}" \
     --held-out "$folder/val.en" "$folder/val.de" \
     --model runs/$name/general_kd/seed_0 "${common[@]}" \
-    --set stages.0.epochs=6 --run-dir runs/${name}_sequences
+    --set stages.0.epochs=4 --run-dir runs/${name}_sequences
 
 # Averaged weights of the last epochs, and smoothed labels.
 averaged=(
-    "${common[@]}" --set stages.0.epochs=6 --set stages.0.keep_best=false
+    "${common[@]}" --set stages.0.epochs=4 --set stages.0.keep_best=false
     --set stages.0.average_last=3
 )
 kdkit pretrain --recipe lightpaff --teacher runs/$name/teacher_run \
