@@ -231,9 +231,9 @@ def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
 def _initializer(hidden_dim):
     """Keeps the variance of what a layer reads, whatever the width.
 
-    BERT's 0.02 does at a width of 2,500 and is a fifth of it for 100, where what
-    cross-attention adds is lost beside what it is added to: such decoders learn
-    to do without their source.
+    BERT's 0.02 does at a width of 2,500 and is a fifth of it for 100, where
+    what cross-attention adds is lost beside what it is added to: such decoders
+    learn to do without their source.
     """
     return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
 

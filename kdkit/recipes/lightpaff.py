@@ -55,9 +55,9 @@ Or all four steps in one run:
 Smoke run: `kdkit distill lightpaff --model gpt2 --smoke --run-dir RUN`.
 
 Expected: perplexity over words of 22.8 on Penn Treebank and 18.8 on WikiText-2
-with 4 blocks of 768, from a teacher of 17.0 and 15.5 (table 3). Measured on Penn
-Treebank, with 3 blocks of 96 and a million tokens of general text, from a teacher
-of 168.0: 302.8, and 370.9 without KD (docs/results.md).
+with 4 blocks of 768, from a teacher of 17.0 and 15.5 (table 3). Measured on
+Penn Treebank, with 3 blocks of 96 and a million tokens of general text, from a
+teacher of 168.0: 302.8, and 370.9 without KD (docs/results.md).
 
 For MASS, equations 4 and 7, where the first stage is on sentences of one or
 several languages and the second on pairs, with λ 0.7 in pretraining.

@@ -157,6 +157,26 @@ def test_positions_say_where_the_decoders_tokens_stand(model, inputs):
     np.testing.assert_allclose(again, whole, atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [32, 112, 512])
+def test_a_model_begins_with_a_decoder_that_hears_the_encoder(width):
+    keras.utils.set_random_seed(0)
+    model = MassBackbone(50, 2, 2, 2, width, 2 * width, max_sequence_length=10)
+    random = np.random.default_rng(0)
+    whole = np.ones((8, 10), "int32")
+    outputs = model(
+        {
+            "encoder_token_ids": random.integers(1, 50, (8, 10)),
+            "encoder_padding_mask": whole,
+            "decoder_token_ids": random.integers(1, 50, (1, 10)) * whole,
+            "decoder_padding_mask": whole,
+            "decoder_positions": np.arange(10) * whole,
+        }
+    )
+    # Rows differ in their sources alone.
+    states = np.array(outputs["decoder_sequence_output"])
+    assert states.std(axis=0).mean() > 0.2 * states.std()
+
+
 def test_padding_of_the_source_is_not_read(model, inputs):
     changed = inputs["encoder_token_ids"].copy()
     changed[1, 5:] = 9
