@@ -5,8 +5,10 @@ last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
 words. With --pairs MODEL is a run with an encoder-decoder, measured by BLEU and
-chrF of what it writes (by sacrebleu, whose signatures are in the last line);
-with --corpus by the perplexity of hidden spans.
+chrF of what it writes (by sacrebleu, whose signatures are in the last line) and
+by the perplexity of the targets, from their own sources and from those of other
+targets, which a model that reads does not know them by; with --corpus by the
+perplexity of hidden spans.
 Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 

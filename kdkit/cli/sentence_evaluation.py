@@ -21,10 +21,13 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_held_out
+from kdkit.training.seq2seq_material import other_sources
 from kdkit.training.seq2seq_material import token_metrics
 
 # Options of encoder-decoders alone.
 OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
+# Of the perplexity from other sources over that from a target's own.
+LEAST_EFFECT = 1.05
 # Options of tasks and of running text.
 FOREIGN = (
     *("task", "data_dir", "split", "arm", "stride"),
@@ -115,10 +118,27 @@ def open_on_sentences(options) -> Measurable:
             )
         if forward is not None:
             measured |= token_metrics(forward, held_out.batches())
+            if writer is not None and len(held_out) > 1:
+                measured |= _reading(forward, held_out, measured["perplexity"])
         return measured
 
     model = None if opened.is_file else opened.model
     return Measurable(about, measure, model, place.run, place.arm)
+
+
+def _reading(forward, held_out, perplexity):
+    """How much worse targets are predicted from the sources of others."""
+    mixed_up = token_metrics(forward, other_sources(held_out.batches()))
+    others = mixed_up["perplexity"]
+    if others < LEAST_EFFECT * perplexity:
+        print(
+            "The model writes without reading: from the sources of other "
+            f"targets its perplexity is {others:.4g}, from their own "
+            f"{perplexity:.4g}. Train it for more updates or, where it stays "
+            "so, with a smaller learning_rate.",
+            file=sys.stderr,
+        )
+    return {"perplexity_of_other_sources": others}
 
 
 def _check_combination(options):

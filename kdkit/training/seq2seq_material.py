@@ -24,6 +24,7 @@ from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.token_metrics import TokenMaterial
 from kdkit.training.token_metrics import sum_over_tokens
 
+READ = ("encoder_token_ids", "encoder_padding_mask")
 # Of a batch of evaluation, whose logits are as wide as the vocabulary.
 EVALUATION_TOKENS = 2048
 
@@ -164,6 +165,23 @@ def token_metrics(predict, batches) -> dict:
     """
     sums = sum_over_tokens(predict, batches)
     return {"perplexity": sums.perplexity(), "token_accuracy": sums.accuracy}
+
+
+def other_sources(batches):
+    """Yields batches of pairs in which each target has another's source.
+
+    Perplexity of these is as that of the pairs where a decoder has learned to
+    write its language and not to read.
+
+    Args:
+        batches: as `HeldOutPairs.batches` makes them.
+    """
+    for inputs, *rest in batches:
+        moved = {
+            name: np.roll(array, 1, axis=0) if name in READ else array
+            for name, array in inputs.items()
+        }
+        yield moved, *rest
 
 
 def check_vocabulary(

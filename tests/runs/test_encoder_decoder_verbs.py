@@ -4,6 +4,7 @@ import json
 import shutil
 
 import keras_hub
+import numpy as np
 import pytest
 from helpers import ENGLISH
 from helpers import GERMAN
@@ -14,6 +15,7 @@ from parallel import write_parallel
 from kdkit import decoding
 from kdkit.cli import writing_texts
 from kdkit.cli.main import main
+from kdkit.cli.sentence_evaluation import LEAST_EFFECT
 from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.files import locked
@@ -25,6 +27,7 @@ from kdkit.training import ModelSettings
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import pretrain
+from kdkit.training.seq2seq_material import other_sources
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +135,12 @@ def test_evaluate_measures_what_is_written(text, translator, capsys):
         *("--num-beams", "1"),
     ]
     assert main(arguments) == 0
-    *lines, last = capsys.readouterr().out.splitlines()
+    captured = capsys.readouterr()
+    *lines, last = captured.out.splitlines()
     result = json.loads(last)
+    others = result["metrics"]["perplexity_of_other_sources"]
+    hardly = others < LEAST_EFFECT * result["metrics"]["perplexity"]
+    assert ("writes without reading" in captured.err) == hardly
     *_, evaluation = read_events(translator, "evaluation")
     assert result["metrics"]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"]
@@ -152,6 +159,20 @@ def test_evaluate_measures_what_is_written(text, translator, capsys):
     expected = generation_metrics(written, GERMAN)
     assert result["metrics"]["bleu"] == pytest.approx(expected["bleu"])
     assert result["metrics"]["chrf"] == pytest.approx(expected["chrf"])
+
+
+def test_targets_with_the_sources_of_others_stay_in_their_batch():
+    inputs = {
+        "encoder_token_ids": np.arange(6).reshape(3, 2),
+        "encoder_padding_mask": np.array([[1, 0], [1, 1], [1, 1]]),
+        "decoder_token_ids": np.arange(3)[:, None],
+    }
+    ((moved, labels, weights),) = other_sources([(inputs, "labels", "weights")])
+    assert (labels, weights) == ("labels", "weights")
+    order = [2, 0, 1]
+    for name, array in inputs.items():
+        expected = array[order] if name.startswith("encoder") else array
+        np.testing.assert_array_equal(moved[name], expected)
 
 
 def test_a_run_is_measured_on_what_it_held_out(pretrained, capsys):
