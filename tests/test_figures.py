@@ -38,7 +38,7 @@ COMMANDS = {
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
     "0.009": "the difference of two rows",
     "0.64 0.16 0.10": "kdkit benchmark, by ptb_lightpaff_studies.sh",
-    "28.1 8.16 0.682 3.4 4.4 13.1 24.1 41.0": (
+    "28.1 8.16 0.682 3.4 4.4 13.1 24.1 41.0 14.1 4.32 6.7": (
         "kdkit benchmark, by sst2_lightpaff_studies.sh"
     ),
     "1086.5 1029.4 974.6 870.6 98.9 94.9 91.4 89.1": (
