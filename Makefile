@@ -5,10 +5,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Packages are newest when this file is newer than setup.py.
 READY := $(VENV)/.ready
-# The tests that run on every backend: what CI runs on JAX, and the others.
-CORE := tests/losses tests/test_layer_maps.py tests/test_projections.py \
-    tests/test_objectives.py tests/test_backends.py tests/test_distiller.py
-CONTRACTS := tests/test_taps.py tests/test_taps_refusals.py \
+# The contract tests: they run on every backend.
+CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
+    tests/test_objectives.py tests/test_backends.py tests/test_distiller.py \
+    tests/test_taps.py tests/test_taps_refusals.py \
     tests/test_distiller_features.py tests/test_distiller_refusals.py \
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
@@ -41,13 +41,13 @@ demo: $(READY)  ## teacher, student, int8 file and report in minutes
 test: $(READY)  ## the tests, once each in its quickest way
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-test-jax: $(READY)  ## the core of the contract tests on JAX
+test-jax: $(READY)  ## the contract tests on JAX
 	KERAS_BACKEND=jax $(BIN)/python -m pytest $(SIDE_BY_SIDE) \
-	    $(CORE)
+	    $(CONTRACTS)
 
-test-torch: $(READY)  ## all of the contract tests on PyTorch
+test-torch: $(READY)  ## the contract tests on PyTorch
 	$(BIN)/python -m pip install --quiet torch
-	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CORE) $(CONTRACTS)
+	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CONTRACTS)
 
 test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
