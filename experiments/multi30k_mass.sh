@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# LightPAFF for MASS on Multi30k: table 7's six arms.
+# LightPAFF for MASS on Multi30k: table 7's six arms, two of them for French.
 #
 #     experiments/multi30k_mass.sh DATA [TARGET_LANGUAGE [SEED...]]
 #
@@ -12,6 +12,10 @@ folder=$1/multi30k target=${2:-de}
 shift $(($# > 2 ? 2 : $#))
 seeds=("${@:-0}")
 runs=runs/multi30k_en_$target
+arms=(full no_kd)
+[ "$target" = fr ] || arms+=(
+    no_kd_in_{pretraining,fine_tuning} no_pretraining{,_no_kd}
+)
 
 sets=(--set jit_compile=update)
 sizes() {
@@ -26,13 +30,14 @@ for step in pretrained. general. teacher. ""; do
     sets+=(--set "${step}stages.0.batch_tokens=1024")
 done
 sets+=(
-    --set pretrained.stages.0.epochs=2 --set pretrained.stages.0.learning_rate=5e-4
-    --set teacher.stages.0.epochs=6 --set teacher.stages.0.learning_rate=5e-4
+    --set pretrained.stages.0.epochs=3 --set pretrained.stages.0.learning_rate=5e-4
+    --set teacher.stages.0.epochs=8 --set teacher.stages.0.learning_rate=5e-4
     --set general.stages.0.epochs=2 --set general.stages.0.learning_rate=1e-3
-    --set stages.0.epochs=4 --set stages.0.learning_rate=1e-3
+    --set stages.0.epochs=6 --set stages.0.learning_rate=1e-3
 )
 
-kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \
+kdkit ablate lightpaff --model mass --over stages \
+    --arms "${arms[@]}" --seeds "${seeds[@]}" \
     --decoder mass_6_layer --vocabulary-size 4000 --languages en "$target" \
     --corpus "$folder/train.en" "$folder/train.$target" \
     --held-out "$folder/val.en" "$folder/val.$target" \
@@ -43,8 +48,7 @@ kdkit ablate lightpaff --model mass --over stages --seeds "${seeds[@]}" \
 
 models=("$runs/teacher_run")
 for seed in "${seeds[@]}"; do
-    for arm in full no_kd_in_{pretraining,fine_tuning} no_kd no_pretraining \
-        no_pretraining_no_kd; do
+    for arm in "${arms[@]}"; do
         models+=("$runs/$arm/seed_$seed")
     done
 done

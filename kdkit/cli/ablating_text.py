@@ -8,6 +8,7 @@ from kdkit.cli.ablation_tables import best_metrics
 from kdkit.cli.ablation_tables import place_of_arm
 from kdkit.cli.ablation_tables import row_of_arm
 from kdkit.cli.ablation_tables import show_arms
+from kdkit.cli.ablation_tables import written_metrics
 from kdkit.cli.decoder_steps import decoder_steps
 from kdkit.cli.resolving import get_recipe
 from kdkit.cli.step_checks import check_steps
@@ -23,6 +24,8 @@ from kdkit.training.text_examination import TextSteps
 from kdkit.training.text_examination import examine_first
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
+# What arms are compared by; that of an encoder-decoder is BLEU.
+METRICS = ("bleu", *TEXT_METRICS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,13 +92,14 @@ def run_text_ablation(options) -> None:
     for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
         if name in first:
             pretrain(first[name], made(options.run_dir, name), findings)
+    measured = written_metrics if options.model == "mass" else best_metrics
     rows = []
     for arm, chains in arms:
         found = [
-            best_metrics(_run(arm, seed, of_seed, options, findings))
+            measured(_run(arm, seed, of_seed, options, findings))
             for seed, of_seed in chains.items()
         ]
-        metric = next(name for name in TEXT_METRICS if name in found[0])
+        metric = next(name for name in METRICS if name in found[0])
         values = [metrics[metric] for metrics in found]
         rows.append(row_of_arm(arm, values, options.model))
     show_arms(options, ablation, {"model": options.model}, metric, rows)

@@ -1,5 +1,6 @@
 """Where the arms of an ablation are, what they found, and their table."""
 
+import argparse
 import json
 import pathlib
 import statistics
@@ -7,6 +8,11 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
+from kdkit.cli import evaluate
+from kdkit.cli.evaluating import measure_and_note
+from kdkit.cli.locating import locate
+from kdkit.cli.writers import text_of_run
+from kdkit.decoding import Beams
 from kdkit.reporting.formatting import metric_format
 from kdkit.training.run_directory import RunDirectory
 
@@ -28,6 +34,33 @@ def best_metrics(path: pathlib.Path) -> dict:
     best = finished["best"]
     (only,) = [best["student"]] if "student" in best else best.values()
     return only["metrics"]
+
+
+def written_metrics(path: pathlib.Path) -> dict:
+    """Returns the metrics of what a run's encoder-decoder writes.
+
+    It is measured on the pairs that the run held out, as `kdkit evaluate RUN`
+    does, and noted in the run; what is noted there is not measured again.
+
+    Args:
+        path: path of a finished run on pairs.
+    """
+    place = locate(str(path))
+    text = text_of_run(place)
+    beams = Beams()
+    wanted = {
+        "pairs": list(text.held_out or text.files),
+        "sequence_length": text.sequence_length,
+        "beam_size": beams.beam_size,
+        "length_penalty": beams.length_penalty,
+        "file": None,
+    }
+    for event in place.run.events("measurement"):
+        if all(event.get(name) == value for name, value in wanted.items()):
+            return event["metrics"]
+    parser = argparse.ArgumentParser()
+    evaluate.add_arguments(parser)
+    return measure_and_note(parser.parse_args([str(path)]))["metrics"]
 
 
 def row_of_arm(arm, values: list[float], of_paper: str) -> dict:

@@ -102,7 +102,7 @@ def decoder_steps(recipe, options) -> Steps:
     }
     caches = _caches(options)
     if options.smoke:
-        runs = smoke.decoder_steps(recipe, found)
+        runs = smoke.steps_on_text(recipe, found)
         for name, cache in caches.items():
             runs[name] = dataclasses.replace(runs[name], cache=cache)
         return _with_settings(Steps(**runs), options)
@@ -294,8 +294,6 @@ def _reject(recipe, options):
     )
     if options.control:
         wrong.append("--control")
-    if options.smoke and options.model == "mass":
-        wrong.append("--smoke")
     if options.teacher is not None and len(options.teacher) > 1:
         wrong.append("a second --teacher")
     if wrong:
@@ -324,12 +322,10 @@ def _require(options, made):
     if needs_corpus and options.corpus is None:
         missing.append("--corpus, the text of pretraining")
     if missing:
-        or_smoke = (
-            " Or try it on generated data with --smoke."
-            if options.model == "gpt2"
-            else ""
+        raise UsageError(
+            f"Missing: {'; '.join(missing)}. Or try it on generated data with "
+            "--smoke."
         )
-        raise UsageError(f"Missing: {'; '.join(missing)}.{or_smoke}")
     unused = []
     if not made["pretrained"]:
         unused += given_flags(

@@ -31,23 +31,12 @@ def add_arguments(parser):
 
 def run(options):
     import json
-    import pathlib
-    import sys
 
-    from kdkit.cli.evaluating import open_measurable
+    from kdkit.cli.evaluating import measure_and_note
 
-    with open_measurable(options) as model:
-        result = {**model.about, "metrics": model.measure()}
+    result = measure_and_note(options)
     signatures = result.get("signatures", {})
     for name, value in result["metrics"].items():
         how = f" ({signatures[name]})" if name in signatures else ""
         print(f"{name}: {value:.4f}{how}")
     print(json.dumps(result))
-    if model.run is not None:
-        noted = {"arm": model.arm, **result}
-        if model.model is None:
-            noted["file"] = pathlib.Path(options.model).name
-        try:
-            model.run.log("measurement", **noted)
-        except OSError as error:  # a run that may only be read, for one
-            print(f"Not noted in the run: {error}.", file=sys.stderr)

@@ -1,6 +1,8 @@
 """Opening what `kdkit evaluate` and `kdkit perturb` measure."""
 
 import contextlib
+import pathlib
+import sys
 
 from kdkit.cli.locating import locate
 from kdkit.cli.measurable import Measurable
@@ -13,6 +15,31 @@ from kdkit.cli.text_evaluation import is_about_text
 from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import UsageError
 from kdkit.training.evaluation import predict_logits
+
+
+def measure_and_note(options) -> dict:
+    """Measures a model and notes in its run, if it is of one, what was found.
+
+    Args:
+        options: the parsed options of `kdkit evaluate`.
+
+    Returns:
+        A dict of JSON data: what it was measured on, and `metrics`.
+
+    Raises:
+        UsageError: as `open_measurable` does.
+    """
+    with open_measurable(options) as model:
+        result = {**model.about, "metrics": model.measure()}
+    if model.run is not None:
+        noted = {"arm": model.arm, **result}
+        if model.model is None:
+            noted["file"] = pathlib.Path(options.model).name
+        try:
+            model.run.log("measurement", **noted)
+        except OSError as error:  # a run that may only be read, for one
+            print(f"Not noted in the run: {error}.", file=sys.stderr)
+    return result
 
 
 @contextlib.contextmanager

@@ -66,6 +66,8 @@ from kdkit.data.tokens import encode_tokens
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.unlabeled import without_texts_of
+from kdkit.data.word_by_word import GENERATED_LANGUAGES
+from kdkit.data.word_by_word import generated_pairs
 from kdkit.data.word_vectors import read_all_word_vectors
 from kdkit.data.word_vectors import read_word_vectors
 from kdkit.data.word_vectors import word_vector_width
@@ -75,6 +77,7 @@ __all__ = [
     "PADDING",
     "WHOLE",
     "DETOKENIZERS",
+    "GENERATED_LANGUAGES",
     "AugmentedExamples",
     "ConllLayout",
     "Corpus",
@@ -108,6 +111,7 @@ __all__ = [
     "evaluation_batches",
     "for_any_shape",
     "generate_sentiment",
+    "generated_pairs",
     "load_sentiment",
     "encode_sentences",
     "join_sentences",

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kdkit.data import GENERATED_LANGUAGES
 from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
@@ -12,15 +13,21 @@ from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import BilstmSettings
+from kdkit.training.model_settings import MassSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
 
 TASK = "sentiment"
-VOCABULARY_SIZE = 300  # of decoders: the bytes and a few merges
+VOCABULARY_SIZES = {  # of models on text: the bytes and a few merges
+    "decoder": 300,
+    "encoder_decoder": 400,
+}
 
 
 def _data(max_train_rows, num_buckets):
@@ -43,6 +50,20 @@ def _model(num_layers, hidden_dim, **more):
         max_sequence_length=32,
         dropout=0.0,
         **more,
+    )
+
+
+def _mass(num_layers, hidden_dim):
+    return ModelSettings(
+        mass=MassSettings(
+            encoder_num_layers=num_layers,
+            decoder_num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            num_heads=4,
+            intermediate_dim=4 * hidden_dim,
+            max_sequence_length=64,
+            dropout=0.0,
+        )
     )
 
 
@@ -124,46 +145,68 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
     )
 
 
-def decoder_steps(
+def steps_on_text(
     recipe: Recipe, places: dict[str, str]
 ) -> dict[str, PretrainSettings]:
-    """The four steps of a recipe for decoders, one short epoch each.
+    """The four steps of a recipe on text alone, one short epoch each.
 
     Args:
-        recipe: `Recipe` whose two stages are on text.
+        recipe: `Recipe` whose two stages are on text, for a decoder or an
+            encoder-decoder.
         places: dict from `"pretrained"`, `"teacher"` and `"general"` to where
             the runs of these steps will be.
 
     Returns:
         dict from the name of a step to its settings, the student's last.
     """
-    on_general, on_task = _short(recipe.stages)
-    # A byte pair is a few letters: as many rows as the encoders have.
-    corpus = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
+    if model_settings(recipe.student).mass is not None:
+        kind = "encoder_decoder"
+        text = {
+            "languages": GENERATED_LANGUAGES,
+            "held_out_every": 20,
+            "max_texts": 240,
+            "sequence_length": 64,
+        }
+        general, task = SentenceSettings(**text), PairSettings(**text)
+        teacher, student = _mass(2, 32), _mass(1, 16)
+    else:
+        kind = "decoder"
+        # A byte pair is a few letters: as many rows as the encoders have.
+        general = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
+        task = general
+        teacher = _model(2, 32, family="gpt2")
+        student = _model(1, 16, family="gpt2")
 
-    def step(model, stage, **more):
+    def step(corpus, model, stage, **more):
+        stage = dataclasses.replace(stage, batch_tokens=1024)
         return dataclasses.replace(
             PRETRAINING, corpus=corpus, model=model, stages=(stage,), **more
         )
 
-    def taught(model, stage, teacher):
-        return step(model, stage, teacher=places[teacher], recipe=recipe.name)
+    def taught(corpus, model, stage, teacher):
+        return step(
+            corpus, model, stage, teacher=places[teacher], recipe=recipe.name
+        )
 
+    on_general, on_task = _short(recipe.stages)
     return {
         "pretrained": step(
-            _model(2, 32, family="gpt2"),
+            general,
+            teacher,
             *PRETRAINING.stages,
-            vocabulary_size=VOCABULARY_SIZE,
+            vocabulary_size=VOCABULARY_SIZES[kind],
         ),
         "teacher": step(
+            task,
             ModelSettings(checkpoint=places["pretrained"]),
             without_teacher(on_task),
         ),
-        "general": taught(
-            _model(1, 16, family="gpt2"), on_general, "pretrained"
-        ),
+        "general": taught(general, student, on_general, "pretrained"),
         "student": taught(
-            ModelSettings(checkpoint=places["general"]), on_task, "teacher"
+            task,
+            ModelSettings(checkpoint=places["general"]),
+            on_task,
+            "teacher",
         ),
     }
 

@@ -5,9 +5,11 @@ import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
 
+from kdkit.data import GENERATED_LANGUAGES
 from kdkit.data import Corpus
 from kdkit.data import ParallelText
 from kdkit.data import SpanMasking
+from kdkit.data import generated_pairs
 from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
 
@@ -17,7 +19,9 @@ class SentenceSettings:
     """Text of one or several languages, of which spans are hidden.
 
     Args:
-        files: tuple of strings. Files of one sentence a line.
+        files: tuple of strings. Files of one sentence a line. Empty for the
+            generated sentences of the smoke runs, in
+            `kdkit.data.GENERATED_LANGUAGES`.
         languages: tuple of strings. The language of each file; empty for text
             without tokens of languages.
         held_out: tuple of strings. Files to measure on, in the languages of
@@ -33,7 +37,7 @@ class SentenceSettings:
         UsageError: (a `ValueError`) if the files have not a language each.
     """
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
     held_out_every: int = 100
@@ -43,9 +47,10 @@ class SentenceSettings:
 
     def __post_init__(self):
         _check_held_out_every(self.held_out_every)
-        problems = []
         if not self.files:
-            problems.append("sentences need at least one file, received none")
+            _check_generated(self)
+            return
+        problems = []
         if self.languages and len(self.languages) != len(self.files):
             problems.append(
                 f"{len(self.files)} files have {len(self.languages)} languages"
@@ -77,7 +82,8 @@ class SentenceSettings:
         Raises:
             UsageError: with everything that is missing.
         """
-        Corpus(self.all_files).check()
+        if self.files:
+            Corpus(self.all_files).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the sentences to measure on, or those to train on."""
@@ -89,10 +95,13 @@ class SentenceSettings:
     ) -> Iterator[tuple[str | None, Iterable[str]]]:
         """Yields the language and the sentences of each file."""
         from_files = held_out and self.held_out
-        files = self.held_out if from_files else self.files
-        languages = self.languages or (None,) * len(files)
-        for file, language in zip(files, languages, strict=True):
-            texts = Corpus((file,)).texts()
+        if self.files:
+            files = self.held_out if from_files else self.files
+            sources = [Corpus((file,)).texts() for file in files]
+        else:
+            sources = list(zip(*generated_pairs(), strict=True))
+        languages = self.languages or (None,) * len(sources)
+        for texts, language in zip(sources, languages, strict=True):
             if from_files:
                 yield language, texts
                 continue
@@ -107,7 +116,9 @@ class PairSettings:
     """Texts and what is to be written of them, such as translations.
 
     Args:
-        files: tuple of strings. As `kdkit.data.ParallelText` takes them.
+        files: tuple of strings. As `kdkit.data.ParallelText` takes them. Empty
+            for the generated pairs of the smoke runs, in
+            `kdkit.data.GENERATED_LANGUAGES`.
         columns: tuple of strings. Headings of the columns of source and target
             in tables; empty for two files of lines.
         languages: tuple of strings. Those of source and target; empty for
@@ -125,7 +136,7 @@ class PairSettings:
             there is one language.
     """
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
@@ -135,6 +146,8 @@ class PairSettings:
 
     def __post_init__(self):
         _check_held_out_every(self.held_out_every)
+        if not self.files:
+            _check_generated(self)
         for files in filter(None, (self.files, self.held_out)):
             self._parallel(files)
         if len(self.languages) not in (0, 2):
@@ -183,9 +196,12 @@ class PairSettings:
         """Yields the pairs to measure on, or those to train on."""
         if held_out and self.held_out:
             return self._parallel(self.held_out).pairs()
-        pairs = itertools.islice(
-            self._parallel(self.files).pairs(), self.max_texts
+        pairs = (
+            self._parallel(self.files).pairs()
+            if self.files
+            else generated_pairs()
         )
+        pairs = itertools.islice(pairs, self.max_texts)
         if self.held_out:
             return pairs
         return _part(pairs, self.held_out_every, held_out)
@@ -201,6 +217,21 @@ def _part(entries, every, held_out):
         for number, entry in enumerate(entries)
         if (number % every == 0) == held_out
     )
+
+
+def _check_generated(settings):
+    """Refuses, without files, what is said of files."""
+    problems = []
+    if settings.held_out:
+        problems.append(f"held_out={list(settings.held_out)}")
+    if settings.languages not in ((), GENERATED_LANGUAGES):
+        problems.append(f"languages={list(settings.languages)}")
+    if problems:
+        raise UsageError(
+            "Generated text is in the languages "
+            f"{list(GENERATED_LANGUAGES)}, and held out of itself. Received: "
+            f"{', '.join(problems)} and no files. Name files to train on."
+        )
 
 
 def _check_held_out_every(every):

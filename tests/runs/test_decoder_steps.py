@@ -104,6 +104,27 @@ def test_a_smoke_run_has_the_four_steps_on_generated_text(text_files, runs):
     assert student.cache.directory.endswith("kept/student")
 
 
+def test_a_smoke_run_of_mass_has_sentences_and_pairs(text_files, runs):
+    sets = ("--set", "general.model.mass.hidden_dim=8")
+    assert distill("--model", "mass", "--smoke", *sets) == 0
+    pretrained, teacher, general, student = (settings for _, settings in runs)
+    assert not any(settings.corpus.all_files for _, settings in runs)
+    assert pretrained.corpus == general.corpus != teacher.corpus
+    assert teacher.corpus == student.corpus
+    english, german = next(iter(student.corpus.pairs(held_out=False)))
+    parts = {
+        language: next(iter(texts))
+        for language, texts in general.corpus.parts(held_out=False)
+    }
+    assert parts == {"en": english, "de": german}
+    assert general.model.mass.hidden_dim == 8
+    assert not teacher.stages[0].objectives
+    assert [s.stages[0].soft_label_weight for s in (general, student)] == [
+        0.7,
+        0.5,
+    ]
+
+
 def test_settings_are_of_the_step_that_they_name(text_files, runs):
     sets = {
         "stages.0.epochs": 7,
@@ -212,7 +233,6 @@ def test_models_of_other_tokens_are_told_before_anything_is_run(
             "--decoder, --vocabulary-size, --task-held-out, --task-text, "
             "--corpus cannot stand beside --smoke",
         ),
-        (["--model", "mass", "--smoke"], "--smoke: not of --model mass"),
         ([*ALL, "--set", "general.nothing=1"], "nothing"),
         (
             [*ALL, "--set", "general.model.max_sequence_length=64"],

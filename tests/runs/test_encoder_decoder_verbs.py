@@ -14,6 +14,7 @@ from parallel import write_parallel
 
 from kdkit import decoding
 from kdkit.cli import writing_texts
+from kdkit.cli.ablation_tables import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.sentence_evaluation import LEAST_EFFECT
 from kdkit.decoding import TextWriter
@@ -159,6 +160,19 @@ def test_evaluate_measures_what_is_written(text, translator, capsys):
     expected = generation_metrics(written, GERMAN)
     assert result["metrics"]["bleu"] == pytest.approx(expected["bleu"])
     assert result["metrics"]["chrf"] == pytest.approx(expected["chrf"])
+
+
+def test_what_an_arm_writes_is_measured_once(text, translator, tmp_path):
+    run = tmp_path / "arm"
+    shutil.copytree(translator, run)
+    before = len(read_events(run, "measurement"))
+    found = written_metrics(run)
+    assert 0 <= found["bleu"] <= 100
+    *_, noted = read_events(run, "measurement")
+    assert noted["metrics"] == found
+    assert noted["pairs"] == flags(text, "--held-out", "dev")[1:]
+    assert written_metrics(run) == found
+    assert len(read_events(run, "measurement")) == before + 1
 
 
 def test_targets_with_the_sources_of_others_stay_in_their_batch():

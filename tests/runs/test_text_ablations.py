@@ -47,6 +47,11 @@ def runs(text_files, monkeypatch):
         found[place] = settings
 
     monkeypatch.setattr(ablating_text, "pretrain", note)
+    monkeypatch.setattr(
+        ablating_text,
+        "written_metrics",
+        lambda path: {"bleu": 20.0, "perplexity": 9.0},
+    )
     return found
 
 
@@ -99,7 +104,8 @@ def test_arms_share_their_teachers_and_what_is_pretrained(
     assert with_teacher.corpus == without.corpus
     assert with_teacher.seed == without.seed == 3
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (result["model"], result["metric"]) == (family, "word_perplexity")
+    metric = {"gpt2": "word_perplexity", "mass": "bleu"}[family]
+    assert (result["model"], result["metric"]) == (family, metric)
     papers = {row["arm"]: row["paper"] for row in result["arms"]}
     assert papers["full"] == {"gpt2": 18.8, "mass": 32.2}[family]
 
