@@ -199,8 +199,10 @@ def _pairs(options):
         argparse.Namespace(**{**vars(options), **changes})
         for changes in (of_pairs, of_sentences)
     )
-    # Files of one language may be several, and a pair has two.
-    text.languages = list(dict.fromkeys(options.languages or ())) or None
+    # A language may have several files, and --corpus more than the two of a
+    # pair, which come first.
+    sides = list(dict.fromkeys(options.languages or ()))
+    text.languages = (sides[:2] if options.corpus else sides) or None
     check_sides(options, text.languages)
     return (
         sentence_settings(text),

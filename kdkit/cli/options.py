@@ -87,7 +87,7 @@ def add_sentences(parser):
         metavar="NAME",
         help="for encoder-decoders: the language of each file of --corpus, or "
         "of the two sides of --pairs, such as en de; with both, the source's "
-        "first, then the target's",
+        "first, then the target's, then those of further files",
     )
 
 

@@ -69,7 +69,8 @@ GERMAN = {
     "and": "und",
     "but": "aber",
 }
-_PHRASE = re.compile(rf"\b({'|'.join(sorted(GERMAN, key=len, reverse=True))})\b")
+_LONGEST_FIRST = sorted(GERMAN, key=len, reverse=True)
+_PHRASE = re.compile(rf"\b({'|'.join(_LONGEST_FIRST)})\b")
 _CONTRAST = re.compile(rf"\b({'|'.join(CONTRASTS)})\b")
 
 

@@ -318,13 +318,21 @@ def test_mistakes_about_pairs_are_told_before_anything_is_run(
     assert not runs
 
 
-def test_a_language_may_have_several_files(text_files, runs):
+@pytest.mark.parametrize("third", ["de", "fr"])
+def test_sentences_have_further_files_and_languages(third, text_files, runs):
     words = [*TRANSLATE[:7], "general.txt", "task.txt", "held_out.txt"]
-    words += ["--languages", "en", "de", "de", *TRANSLATE[-3:]]
+    words += ["--languages", "en", "de", third, *TRANSLATE[-3:]]
     assert distill(*words) == 0
     (_, pretrained), (_, teacher), *_ = runs
-    assert pretrained.corpus.languages == ("en", "de", "de")
+    assert pretrained.corpus.languages == ("en", "de", third)
     assert teacher.corpus.languages == ("en", "de")
+
+
+def test_pairs_alone_have_two_languages(text_files, runs, capsys):
+    words = ["--model", "mass", "--teacher", "one", "--general", "other"]
+    words += ["--languages", "en", "de", "fr", *TRANSLATE[-3:]]
+    assert distill(*words) == 2
+    assert "Pairs have a language on each side" in capsys.readouterr().err
 
 
 def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
