@@ -61,28 +61,25 @@ kdkit sweep lightpaff "${pairs[@]}" --teacher runs/$name/teacher_run \
 
 # Sequence-level distillation: pairs with what the teacher writes.
 written=runs/data/$name.written
-[ -e $written ] || kdkit generate runs/$name/teacher_run --sampler beam \
-    --num-beams 4 --max-tokens 64 --input "$folder/train.en" --output $written
-# Nothing is no target.
-paste "$folder/train.en" $written | awk -F'\t' '$2 != ""' > $written.both
-cut -f1 $written.both > $written.en
-cut -f2 $written.both > $written.de
+[ -e $written.de ] || kdkit generate runs/$name/teacher_run --sampler beam \
+    --num-beams 4 --max-tokens 64 --input "$folder/train.en" \
+    --output $written.de --kept-input $written.en
 kdkit pretrain --pairs $written.en $written.de "${sides[@]}" \
     --held-out "$folder/val.en" "$folder/val.de" \
     --model runs/$name/general_kd/seed_0 "${common[@]}" \
-    --set stages.0.epochs=4 --run-dir runs/${name}_sequences
+    --set stages.0.epochs=6 --run-dir runs/${name}_sequences
 
-# Averaged weights of the last epochs, and smoothed labels.
-averaged=(
-    "${common[@]}" --set stages.0.epochs=4 --set stages.0.keep_best=false
-    --set stages.0.average_last=3
-)
+# Beside `full`: the averaged weights of the last epochs.
 kdkit pretrain --recipe lightpaff --teacher runs/$name/teacher_run \
-    "${pairs[@]}" --model runs/$name/general_kd/seed_0 "${averaged[@]}" \
-    --run-dir runs/${name}_averaged
+    --cache "runs/caches/$name/student" --cache-precision bf16 \
+    "${pairs[@]}" --model runs/$name/general_kd/seed_0 "${common[@]}" \
+    --set stages.0.epochs=6 --set stages.0.keep_best=false \
+    --set stages.0.average_last=3 --run-dir runs/${name}_averaged
+
+# Beside `no_kd`: smoothed labels.
 kdkit pretrain "${pairs[@]}" --model runs/$name/general_labels/seed_0 \
-    "${averaged[@]}" --set stages.0.label_smoothing=0.1 \
-    --run-dir runs/${name}_smoothed
+    "${common[@]}" --set stages.0.epochs=6 \
+    --set stages.0.label_smoothing=0.1 --run-dir runs/${name}_smoothed
 
 for model in sequences averaged smoothed; do
     kdkit evaluate runs/${name}_$model "${measured[@]}"

@@ -50,9 +50,6 @@ def commands(script, folder):
     stand_in.write_text(NOTE)
     stand_in.chmod(0o755)
     notes = folder / "notes"
-    written = folder / "runs" / "data" / "multi30k_en_de.written"
-    written.parent.mkdir(parents=True)
-    written.write_text("ein Satz\n")
     subprocess.run(
         ["bash", script, data(folder / "data"), folder / "encoder"]
         if "sst2" in script.name

@@ -24,8 +24,6 @@ from kdkit.training.text_examination import TextSteps
 from kdkit.training.text_examination import examine_first
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
-# What arms are compared by; that of an encoder-decoder is BLEU.
-METRICS = ("bleu", *TEXT_METRICS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,17 +90,25 @@ def run_text_ablation(options) -> None:
     for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
         if name in first:
             pretrain(first[name], made(options.run_dir, name), findings)
-    measured = written_metrics if options.model == "mass" else best_metrics
-    rows = []
+    rows, signature = [], None
     for arm, chains in arms:
-        found = [
-            measured(_run(arm, seed, of_seed, options, findings))
+        paths = [
+            _run(arm, seed, of_seed, options, findings)
             for seed, of_seed in chains.items()
         ]
-        metric = next(name for name in METRICS if name in found[0])
+        if options.model == "mass":
+            measured = [written_metrics(path) for path in paths]
+            metric = "bleu"
+            signature = measured[0]["signatures"][metric]
+            found = [of_seed["metrics"] for of_seed in measured]
+        else:
+            found = [best_metrics(path) for path in paths]
+            metric = next(name for name in TEXT_METRICS if name in found[0])
         values = [metrics[metric] for metrics in found]
         rows.append(row_of_arm(arm, values, options.model))
-    show_arms(options, ablation, {"model": options.model}, metric, rows)
+    show_arms(
+        options, ablation, {"model": options.model}, metric, rows, signature
+    )
 
 
 def chain(arm, steps, options) -> Chain:

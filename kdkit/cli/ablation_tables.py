@@ -37,13 +37,16 @@ def best_metrics(path: pathlib.Path) -> dict:
 
 
 def written_metrics(path: pathlib.Path) -> dict:
-    """Returns the metrics of what a run's encoder-decoder writes.
+    """Returns what `kdkit evaluate RUN` finds of a run's encoder-decoder.
 
-    It is measured on the pairs that the run held out, as `kdkit evaluate RUN`
-    does, and noted in the run; what is noted there is not measured again.
+    It is measured by what it writes of the pairs that the run held out, and
+    that is noted in the run; what is noted there is not measured again.
 
     Args:
         path: path of a finished run on pairs.
+
+    Returns:
+        A dict with `metrics`, and `signatures` of some of them.
     """
     place = locate(str(path))
     text = text_of_run(place)
@@ -57,10 +60,10 @@ def written_metrics(path: pathlib.Path) -> dict:
     }
     for event in place.run.events("measurement"):
         if all(event.get(name) == value for name, value in wanted.items()):
-            return event["metrics"]
+            return event
     parser = argparse.ArgumentParser()
     evaluate.add_arguments(parser)
-    return measure_and_note(parser.parse_args([str(path)]))["metrics"]
+    return measure_and_note(parser.parse_args([str(path)]))
 
 
 def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
@@ -82,7 +85,9 @@ def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
     }
 
 
-def show_arms(options, ablation, about: dict, metric: str, rows) -> None:
+def show_arms(
+    options, ablation, about: dict, metric: str, rows, signature=None
+) -> None:
     """Prints the table and, last, one line of JSON.
 
     Args:
@@ -91,6 +96,8 @@ def show_arms(options, ablation, about: dict, metric: str, rows) -> None:
         about: dict with one entry, what the arms were run on.
         metric: string. What is compared.
         rows: list of dicts as `row_of_arm` returns them.
+        signature: string or `None`. sacrebleu's, of the metric. Defaults to
+            `None`.
     """
     shown = metric_format(metric)
     where = "dev" if "task" in about else "what is held out"
@@ -101,7 +108,8 @@ def show_arms(options, ablation, about: dict, metric: str, rows) -> None:
         "seeds",
         "paper",
         title=f"{options.recipe} over {options.over} on {subject}",
-        caption=f"Paper: {ablation.source}.",
+        caption=f"Paper: {ablation.source}."
+        + (f"\n{shown.title}: {signature}" if signature else ""),
     )
     for row in rows:
         paper = row["paper"]
@@ -119,6 +127,7 @@ def show_arms(options, ablation, about: dict, metric: str, rows) -> None:
                 "over": options.over,
                 **about,
                 "metric": metric,
+                **({"signature": signature} if signature else {}),
                 "arms": rows,
             }
         )

@@ -14,7 +14,7 @@ example:
       --top-p 0.9 --temperature 0.8 --seed 1 --prompt "the company said"
   kdkit generate runs/en_de --sampler beam --num-beams 5 --prompt "Two dogs."
   kdkit generate runs/en_de --sampler beam --input train.en \\
-      --output train.written.de
+      --output written.de --kept-input written.en
 """
 
 from kdkit.cli import options as shared
@@ -70,6 +70,13 @@ def add_arguments(parser):
         "--output",
         metavar="FILE",
         help="for --input: where what is written goes, one text a line",
+    )
+    parser.add_argument(
+        "--kept-input",
+        metavar="FILE",
+        help="for --input: where the texts go that --output has a line for, "
+        "and leave out of both what nothing was written of, so that they are "
+        "the --pairs of kdkit pretrain",
     )
     parser.add_argument(
         "--seed", type=int, help="for random, top_k and top_p; 0 unless set"

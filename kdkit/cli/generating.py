@@ -51,7 +51,11 @@ def print_text(options) -> None:
         print_written(options)
         return
     given = given_flags(
-        options, ("input", "output", "languages", "length_penalty")
+        options,
+        (
+            *("input", "output", "kept_input"),
+            *("languages", "length_penalty"),
+        ),
     )
     if given:
         raise UsageError(

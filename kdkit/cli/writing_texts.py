@@ -1,6 +1,7 @@
 """What an encoder-decoder writes of a text, or of each line of a file."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -42,11 +43,12 @@ def print_written(options) -> None:
     """
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
-    if options.input is None and (options.output or not options.prompt):
+    alone = given_flags(options, ("output", "kept_input"))
+    if options.input is None and (alone or not options.prompt):
         raise UsageError(
             "An encoder-decoder writes of a text. Expected one in --prompt, or "
             "a file of them in --input with --output. Received: "
-            f"{'--output alone' if options.output else 'none'}."
+            f"{', '.join(alone) or 'none'}{' alone' * bool(alone)}."
         )
     place = locate(options.model)
     opened = open_writer(place, options)
@@ -67,7 +69,7 @@ def print_written(options) -> None:
             "beams": dataclasses.asdict(beams),
             "max_tokens": max_tokens,
         }
-        _write(writer, lines, pathlib.Path(options.output), made_from)
+        _write(writer, lines, _outputs(options), made_from)
     for count, what in (
         (writer.num_truncated, "were cut: they have more tokens than are read"),
         (writer.num_unfinished, "were written without an end: no room"),
@@ -101,28 +103,37 @@ def _beams(options):
     return Beams(1)
 
 
-def _write(writer, lines, output, made_from):
+def _outputs(options):
+    """Where texts go, and the lines they are of, if that is asked for."""
+    outputs = [pathlib.Path(options.output)]
+    if options.kept_input is not None:
+        outputs.append(pathlib.Path(options.kept_input))
+    return outputs
+
+
+def _write(writer, lines, outputs, made_from):
     """Writes a line for each, beside the final name until all are there.
 
     What was written before a stop is kept, where it was made from the same.
     """
+    output, *kept_input = outputs
     busy = (
         f"Another process writes {output}. Wait for it, or name another "
         "--output."
     )
     lock = output.with_name(f".{output.name}.lock")
-    with writing(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
+    for path in outputs:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock, busy):
         _check_is_new(output)  # another may just have finished it
-        _write_locked(writer, lines, output, made_from)
+        _write_locked(writer, lines, output, kept_input, made_from)
         lock.unlink()
 
 
-def _write_locked(writer, lines, output, made_from):
+def _write_locked(writer, lines, output, kept_input, made_from):
     """Writes the lines while no other process does."""
-    partial = output.with_name(f"{output.name}.partial")
-    note = output.with_name(f"{output.name}.partial.json")
+    partial, note = _begun(output)
     written = _written_before(partial, note, made_from)
     if written:
         print(f"Going on after {len(written)} texts.", flush=True)
@@ -140,16 +151,35 @@ def _write_locked(writer, lines, output, made_from):
             os.fsync(file.fileno())
             written += some
             print(f"{len(written)} of {len(lines)} texts.", flush=True)
-    with writing(output, kept):
-        rename(partial, output)
-        note.unlink()
     empty = [number for number, line in enumerate(written, 1) if not line]
+    with writing(output, kept):
+        if kept_input:
+            # Last what says that all is there.
+            for path, side in ((kept_input[0], lines), (output, written)):
+                write_text(path, _text(itertools.compress(side, written)))
+            partial.unlink()
+        else:
+            rename(partial, output)
+        note.unlink()
     if empty:
+        rest = (
+            "they are left out on both sides."
+            if kept_input
+            else "pass --kept-input to leave these pairs out."
+        )
         print(
-            f"{len(empty)} texts are empty, the first in line {empty[0]}: "
-            "leave these pairs out.",
+            f"{len(empty)} texts are empty, the first of line {empty[0]}: "
+            f"{rest}",
             file=sys.stderr,
         )
+
+
+def _begun(output):
+    """Where what is written is until all is, and a note of what it is of."""
+    return (
+        output.with_name(f"{output.name}.partial"),
+        output.with_name(f"{output.name}.partial.json"),
+    )
 
 
 def _written_before(partial, note, made_from):
@@ -174,9 +204,9 @@ def _text(lines):
     return "".join(f"{line}\n" for line in lines)
 
 
-def _check_is_new(output):
-    if output.exists():
-        raise UsageError(f"{output} is there already. Name another --output.")
+def _check_is_new(path, option="--output"):
+    if path.exists():
+        raise UsageError(f"{path} is there already. Name another {option}.")
 
 
 def _read(options):
@@ -190,8 +220,12 @@ def _read(options):
         raise UsageError(
             "--prompt and --input are both what is read. Leave one of them out."
         )
-    output = pathlib.Path(options.output)
+    output, *kept_input = _outputs(options)
     _check_is_new(output)
+    _, note = _begun(output)
+    if not note.exists():  # the last step of a call that was stopped
+        for path in kept_input:
+            _check_is_new(path, "--kept-input")
     path = pathlib.Path(options.input)
     lines = []
     for number, line in numbered_lines(path):

@@ -75,7 +75,12 @@ class Seq2SeqStep:
             source_length, head_dim)` by `source_names`.
         """
         backbone = self.model.backbone
-        encoded = backbone.encode(token_ids, padding_mask)
+        # One axis: so LiteRT can look rows up that have a scale each.
+        tokens = backbone.encoder_token_embedding(ops.reshape(token_ids, (-1,)))
+        encoded = backbone.encode_embedded(
+            ops.reshape(tokens, (-1, self.source_length, backbone.hidden_dim)),
+            padding_mask,
+        )
         read = {}
         for block, names in zip(
             backbone.decoder_transformer_layers, self.source_names, strict=True

@@ -9,6 +9,7 @@ than a third of the file. LiteRT can look up rows with a scale each too
 Files are flat buffers; `ai_edge_litert.schema_py_generated` is their schema.
 """
 
+import copy
 import pathlib
 
 from kdkit.backends import LateModule
@@ -32,62 +33,66 @@ def share_table(path: pathlib.Path) -> bool:
         Whether there was such a table. If not, the file is as it was.
     """
     model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
+    matrices = [
+        (graph, operator.inputs[1])
+        for graph in model.subgraphs
+        for operator in graph.operators
+        if _code(model, operator) == schema.BuiltinOperator.FULLY_CONNECTED
+        and _is_quantized(graph, operator.inputs[1], by_row=True)
+    ]
     found = [
         place
         for graph in model.subgraphs
-        for place in _lookups(model, graph)
+        for place in _lookups(model, graph, matrices)
     ]  # fmt: skip
     if not found:
         return False
-    for graph, gather, dequantize, table in found:
-        _look_up_rows(model, graph, gather, dequantize, table)
+    for graph, gather, dequantize, twin in found:
+        _look_up_rows(model, graph, gather, dequantize, twin)
     builder = flatbuffers.Builder()
     builder.Finish(model.Pack(builder), IDENTIFIER)
     path.write_bytes(builder.Output())
     return True
 
 
-def _lookups(model, graph):
+def _lookups(model, graph, matrices):
     """Yields each lookup in a table that a matrix product has by rows too.
 
-    As the graph, the lookup, what makes floats of its result, and the number
-    of the other table.
+    As the graph, the lookup, what makes floats of its result, and the other
+    table: its graph, which may be that of another signature, and its number.
     """
-    matrices = {
-        _shape(graph, operator.inputs[1]): operator.inputs[1]
-        for operator in graph.operators
-        if _code(model, operator) == schema.BuiltinOperator.FULLY_CONNECTED
-        and _is_quantized(graph, operator.inputs[1], by_row=True)
-    }
     for operator in graph.operators:
         if _code(model, operator) != schema.BuiltinOperator.GATHER:
             continue
         table, ids = operator.inputs
-        twin = matrices.get(_shape(graph, table))
         users = [
             user
             for user in graph.operators
             if operator.outputs[0] in user.inputs
         ]
         if (
-            twin is not None
-            and _is_quantized(graph, table, by_row=False)
-            and len(_shape(graph, ids)) == 1
-            and [_code(model, user) for user in users]
-            == [schema.BuiltinOperator.DEQUANTIZE]
-            and _are_one_matrix(model, graph, table, twin)
+            not _is_quantized(graph, table, by_row=False)
+            or len(_shape(graph, ids)) != 1
+            or [_code(model, user) for user in users]
+            != [schema.BuiltinOperator.DEQUANTIZE]
         ):
-            yield graph, operator, users[0], twin
+            continue
+        for twin in matrices:
+            if _are_one_matrix(model, (graph, table), twin):
+                yield graph, operator, users[0], twin
+                break
 
 
-def _are_one_matrix(model, graph, table, twin):
+def _are_one_matrix(model, table, twin):
     """Whether two quantised tables stand for the same numbers.
 
     To within half a step of each.
     """
+    if _shape(*table) != _shape(*twin):
+        return False
     by_table, by_row = (
         (graph.tensors[number], _values(model, graph, number))
-        for number in (table, twin)
+        for graph, number in (table, twin)
     )
     step = by_table[0].quantization.scale[0]
     steps = by_row[0].quantization.scale[:, None]
@@ -95,8 +100,8 @@ def _are_one_matrix(model, graph, table, twin):
     return bool((difference <= 0.51 * (step + steps)).all())
 
 
-def _look_up_rows(model, graph, gather, dequantize, table):
-    old = gather.inputs[0]
+def _look_up_rows(model, graph, gather, dequantize, twin):
+    old, table = gather.inputs[0], _tensor_in(graph, twin)
     code = schema.OperatorCodeT()
     code.builtinCode = code.deprecatedBuiltinCode = (
         schema.BuiltinOperator.EMBEDDING_LOOKUP
@@ -120,6 +125,22 @@ def _look_up_rows(model, graph, gather, dequantize, table):
     ]
     if not users:
         model.buffers[data].data = None
+
+
+def _tensor_in(graph, twin):
+    """The number of a table in a graph, which may be another than its own.
+
+    Tensors are of one graph, and their data, the buffers, of all.
+    """
+    of_graph, number = twin
+    if of_graph is graph:
+        return number
+    buffer = of_graph.tensors[number].buffer
+    for known, tensor in enumerate(graph.tensors):
+        if tensor.buffer == buffer:
+            return known
+    graph.tensors.append(copy.copy(of_graph.tensors[number]))
+    return len(graph.tensors) - 1
 
 
 def _code(model, operator):

@@ -182,7 +182,20 @@ class MassBackbone(keras_hub.models.Backbone):
         Returns:
             A float tensor of shape `(batch_size, length, hidden_dim)`.
         """
-        tokens = self.encoder_token_embedding(token_ids)
+        return self.encode_embedded(
+            self.encoder_token_embedding(token_ids), padding_mask
+        )
+
+    def encode_embedded(self, tokens, padding_mask):
+        """The encoder behind its embeddings of tokens.
+
+        Args:
+            tokens: float tensor of shape `(batch_size, length, hidden_dim)`.
+            padding_mask: as in `encode`.
+
+        Returns:
+            As `encode`.
+        """
         positions = self.encoder_position_embedding(tokens)
         x = self.encoder_embeddings_add((tokens, positions))
         x = self.encoder_embeddings_layer_norm(x)

@@ -62,6 +62,20 @@ def test_a_table_that_both_signatures_look_up_is_there_once(tmp_path):
     assert report.size_bytes - 4 * small.count_params() < 0.7 * table
 
 
+def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
+    words, width = 2000, 128
+    small = MassSeq2SeqLM(
+        MassBackbone(words, 1, 1, 2, width, 16, max_sequence_length=8)
+    )
+    report = decoding.seq2seq_to_litert(
+        small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
+    )
+    # Beside the weights a scale and a zero for each row, in both signatures.
+    more = report.size_bytes - small.count_params()
+    assert more < 0.5 * words * width
+    assert report.same_top_class > 0.9
+
+
 def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
     words, own, width = 2000, 3000, 64
     small = MassSeq2SeqLM(

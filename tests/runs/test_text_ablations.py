@@ -50,7 +50,10 @@ def runs(text_files, monkeypatch):
     monkeypatch.setattr(
         ablating_text,
         "written_metrics",
-        lambda path: {"bleu": 20.0, "perplexity": 9.0},
+        lambda path: {
+            "metrics": {"bleu": 20.0, "perplexity": 9.0},
+            "signatures": {"bleu": "tok:13a"},
+        },
     )
     return found
 
@@ -106,6 +109,7 @@ def test_arms_share_their_teachers_and_what_is_pretrained(
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     metric = {"gpt2": "word_perplexity", "mass": "bleu"}[family]
     assert (result["model"], result["metric"]) == (family, metric)
+    assert result.get("signature") == {"gpt2": None, "mass": "tok:13a"}[family]
     papers = {row["arm"]: row["paper"] for row in result["arms"]}
     assert papers["full"] == {"gpt2": 18.8, "mass": 32.2}[family]
 
