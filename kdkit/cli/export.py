@@ -6,11 +6,15 @@ not written. For models of a run, accuracy on dev is measured too and noted in
 the run.
 
 A decoder becomes a file of one step, with room for --sequence-length tokens,
-compared with the Keras model token by token on text that its run held out.
+compared with the Keras model token by token on text that its run held out. An
+encoder-decoder becomes one file that reads a source, by the signature `encode`,
+and writes token by token, by `decode`, with room for --sequence-length tokens
+on either side.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
+  kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
 
 from kdkit.cli import options as shared

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import sys
 
 from rich.console import Console
 from rich.table import Column
@@ -54,6 +55,14 @@ def benchmark_files(options) -> None:
     )
     results = [dataclasses.asdict(report) for report in reports]
     Console().print(_table(results))
+    rooms = sorted({report.room for report in reports if report.room})
+    if len(rooms) > 1:
+        print(
+            "These files have room for different numbers of tokens of source "
+            f"and target, {', '.join(map(str, rooms))}, with all of which they "
+            "compute. To compare them, export them with one --sequence-length.",
+            file=sys.stderr,
+        )
     for file, place, result in zip(files, places, results, strict=True):
         if place.run is not None:
             relative = os.path.relpath(file.resolve(), place.run.path)
@@ -68,6 +77,12 @@ def benchmark_files(options) -> None:
             }
         )
     )
+
+
+def _length(result):
+    """A row's tokens; of a sentence, also how many there is room for."""
+    length = str(result["sequence_length"])
+    return f"{length} of {max(result['room'])}" if result["room"] else length
 
 
 def _table(results):
@@ -90,7 +105,7 @@ def _table(results):
             f"{result['median_ms']:.2f}",
             f"{result['p95_ms']:.2f}",
             f"{slowest / result['median_ms']:.1f}×",
-            str(result["sequence_length"]),
+            _length(result),
             f"{result['size_bytes'] / 1e6:.2f}",
         ]
         if decoders:  # every token costs a step, wherever it stands

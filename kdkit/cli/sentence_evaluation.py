@@ -67,6 +67,7 @@ def open_on_sentences(options) -> Measurable:
             "it."
         )
     _check_combination(options)
+    beams = beams_of(options)
     place = locate(options.model)
     opened = open_writer(place, options)
     text = _text(options, opened)
@@ -89,7 +90,6 @@ def open_on_sentences(options) -> Measurable:
     files = list(text.held_out or text.files)
     writer = None
     if isinstance(text, PairSettings):
-        beams = beams_of(options)
         about |= {
             "pairs": files,
             "beam_size": beams.beam_size,

@@ -129,7 +129,8 @@ class ParallelText:
 
 def _not_empty(path, number, text):
     text = text.strip()
-    if not text:
+    # What nothing is printed of, such as a zero-width space, has no tokens.
+    if not any(map(str.isprintable, text)):
         raise UsageError(
             f"{path}, line {number}: expected a text on each side. Received: "
             "an empty one. Remove the pair from both sides."

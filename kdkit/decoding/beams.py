@@ -1,6 +1,7 @@
 """Beam search of encoder-decoders, with cached keys and values."""
 
 import dataclasses
+import math
 
 from keras import ops
 
@@ -45,9 +46,9 @@ class Beams:
                 "A beam has at least one text. Received: "
                 f"beam_size={self.beam_size}."
             )
-        if self.length_penalty < 0:
+        if not 0 <= self.length_penalty < math.inf:
             raise UsageError(
-                "`length_penalty` must be at least 0. Received: "
+                "`length_penalty` must be a number of at least 0. Received: "
                 f"length_penalty={self.length_penalty}."
             )
 

@@ -40,6 +40,9 @@ class LatencyReport:
             decoder with room for `sequence_length`.
         reads_sources: bool. Whether a time is that of one sentence, which an
             encoder-decoder reads and writes `sequence_length` tokens of.
+        room: tuple of two ints or `None`. Of the file of an encoder-decoder,
+            how many tokens of a source and of a target it has room for. It
+            computes with all of them, however long a sentence is.
     """
 
     file: str
@@ -54,6 +57,7 @@ class LatencyReport:
     parameters: int | None
     reads_tokens: bool = False
     reads_sources: bool = False
+    room: tuple[int, int] | None = None
 
 
 def measure_latency(
@@ -153,6 +157,11 @@ def measure_latencies(
             parameters=model.metadata and model.metadata.parameters,
             reads_tokens=type(model) is LiteRTDecoder,
             reads_sources=isinstance(model, LiteRTSeq2Seq),
+            room=(
+                (model.source_length, model.sequence_length)
+                if isinstance(model, LiteRTSeq2Seq)
+                else None
+            ),
         )
         for model, length, times in zip(models, lengths, seconds, strict=True)
     ]

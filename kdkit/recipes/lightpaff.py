@@ -82,7 +82,9 @@ The teacher's own translations as targets, sequence-level distillation (Kim and
 Rush, 2016, https://arxiv.org/abs/1606.07947), are pairs like others:
 
     kdkit generate runs/mass_en_de --sampler beam --input train.en \\
-        --output train.written.de
+        --output written.de --kept-input written.en
+
+Smoke run: `kdkit distill lightpaff --model mass --smoke --run-dir RUN`.
 
 Expected: BLEU of 32.2 on WMT16's English to German with a hundred thousand
 pairs, from a teacher of 33.1 (table 5). Not measured on real data yet.
