@@ -193,7 +193,11 @@ def _running_text(options):
 
 def _pairs(options):
     """The pairs and the sentences of an encoder-decoder."""
-    of_pairs = {"corpus": None, "held_out": options.task_held_out}
+    of_pairs = {
+        "corpus": None,
+        "column": None,
+        "held_out": options.task_held_out,
+    }
     of_sentences = {"pairs": None, "pair_columns": None}
     text, corpus = (
         argparse.Namespace(**{**vars(options), **changes})

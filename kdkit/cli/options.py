@@ -28,7 +28,7 @@ def add_texts(parser):
         nargs="+",
         metavar="FILE",
         help="running text: files of one text a line, or tables with a header "
-        "(then with --column); for encoder-decoders lines alone, a file for "
+        "(then with --column); for encoder-decoders sentences, a file for "
         "each of --languages",
     )
     parser.add_argument(

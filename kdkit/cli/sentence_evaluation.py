@@ -148,6 +148,8 @@ def _check_combination(options):
             "An encoder-decoder is measured on --pairs or on the sentences of "
             "--corpus. Received: both. Leave one of them out."
         )
+    if options.corpus is None and given_flags(options, ("column",)):
+        raise UsageError("--column needs --corpus FILE. Received: none.")
     if options.pairs is None:
         needed = ["pair_columns"]
         if options.corpus is None:  # what the run held out is read as it was
@@ -210,6 +212,7 @@ def _text(options, opened):
             files=files,
             held_out=files,
             languages=tuple(languages or ()),
+            column=options.column,
             sequence_length=length,
             **spans,
         )

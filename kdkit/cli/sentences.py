@@ -11,7 +11,7 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
 # Of texts that are no sentences.
-FOR_OTHERS = ("column", "one_document", "detokenizer")
+FOR_OTHERS = ("one_document", "detokenizer")
 
 
 def trains_encoder_decoder(options) -> bool:
@@ -37,12 +37,12 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
             f"{'both' if options.pairs else 'neither'}."
         )
     foreign = given_flags(options, FOR_OTHERS)
-    if options.pairs is None:
-        foreign += given_flags(options, ("pair_columns",))
+    unread = "pair_columns" if options.pairs is None else "column"
+    foreign += given_flags(options, (unread,))
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of the sentences of an "
-            "encoder-decoder. Leave it out."
+            f"{', '.join(foreign)}: not of the sentences, --corpus, or not of "
+            "the --pairs, of an encoder-decoder. Leave it out."
         )
     same = {
         "languages": tuple(options.languages or ()),
@@ -50,7 +50,7 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
     }
     if options.corpus is not None:
         files = tuple(map(absolute, options.corpus))
-        return SentenceSettings(files=files, **same)
+        return SentenceSettings(files=files, column=options.column, **same)
     return PairSettings(
         files=tuple(map(absolute, options.pairs)),
         columns=tuple(options.pair_columns or ()),

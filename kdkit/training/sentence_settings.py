@@ -19,8 +19,8 @@ class SentenceSettings:
     """Text of one or several languages, of which spans are hidden.
 
     Args:
-        files: tuple of strings. Files of one sentence a line. Empty for the
-            generated sentences of the smoke runs, in
+        files: tuple of strings. Files of one sentence a line, or tables. Empty
+            for the generated sentences of the smoke runs, in
             `kdkit.data.GENERATED_LANGUAGES`.
         languages: tuple of strings. The language of each file; empty for text
             without tokens of languages.
@@ -32,6 +32,7 @@ class SentenceSettings:
             `files`. `None` for all of them.
         sequence_length: int. Tokens of a sentence at most; longer ones are cut.
         spans: `kdkit.data.SpanMasking`.
+        column: string or `None`. The column of tables that holds the sentences.
 
     Raises:
         UsageError: (a `ValueError`) if the files have not a language each.
@@ -44,6 +45,7 @@ class SentenceSettings:
     max_texts: int | None = None
     sequence_length: int = 128
     spans: SpanMasking = SpanMasking()
+    column: str | None = None
 
     def __post_init__(self):
         _check_held_out_every(self.held_out_every)
@@ -83,7 +85,7 @@ class SentenceSettings:
             UsageError: with everything that is missing.
         """
         if self.files:
-            Corpus(self.all_files).check()
+            Corpus(self.all_files, self.column).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the sentences to measure on, or those to train on."""
@@ -97,7 +99,7 @@ class SentenceSettings:
         from_files = held_out and self.held_out
         if self.files:
             files = self.held_out if from_files else self.files
-            sources = [Corpus((file,)).texts() for file in files]
+            sources = [Corpus((file,), self.column).texts() for file in files]
         else:
             sources = list(zip(*generated_pairs(), strict=True))
         languages = self.languages or (None,) * len(sources)

@@ -9,6 +9,9 @@ from helpers import read_events
 from parallel import SIZES
 
 from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
+from kdkit.cli.resolving import pretrain_settings
+from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 
 WRONG = ["a dog run", "two cat sleeps", "the man eat", "two mans walk"]
@@ -74,3 +77,27 @@ def test_the_verbs_take_tables_of_pairs(table, tmp_path, capsys):
     of_file = json.loads(last)["metrics"]
     assert of_file["bleu"] == pytest.approx(measured["metrics"]["bleu"])
     assert of_file.keys() <= generation_metrics(["a"], ["a"]).keys()
+
+
+def pretraining(*words):
+    """The settings of a command of `kdkit pretrain`."""
+    options = make_verb_parser("pretrain").parse_args(
+        [
+            *("--student", "lightpaff_mass_6_4_layer", "--run-dir", "run"),
+            *("--vocabulary-size", "290", *words),
+        ]
+    )
+    return pretrain_settings(options)
+
+
+def test_spans_are_hidden_in_a_column_of_a_table(table):
+    (_, file, _, source, target), targets = table
+    settings = pretraining("--corpus", file, "--column", target)
+    assert settings.model.mass is not None
+    texts = settings.corpus.texts
+    assert [*texts(held_out=True), *texts(held_out=False)] == targets
+    settings.corpus.check()
+    with pytest.raises(UsageError, match="other"):
+        pretraining("--corpus", file, "--column", "other").corpus.check()
+    with pytest.raises(UsageError, match="--column: not of"):
+        pretraining(*table[0], "--column", source)
