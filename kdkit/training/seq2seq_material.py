@@ -171,17 +171,24 @@ def other_sources(batches):
     """Yields batches of pairs in which each target has another's source.
 
     Perplexity of these is as that of the pairs where a decoder has learned to
-    write its language and not to read.
+    write its language and not to read. A pair that is a batch by itself has the
+    source of the pair before it, and is left out where there is none.
 
     Args:
         batches: as `HeldOutPairs.batches` makes them.
     """
+    before = None
     for inputs, *rest in batches:
-        moved = {
-            name: np.roll(array, 1, axis=0) if name in READ else array
-            for name, array in inputs.items()
-        }
-        yield moved, *rest
+        read = {name: np.asarray(inputs[name]) for name in READ}
+        if len(read[READ[0]]) > 1:
+            moved = {
+                name: np.roll(one, 1, axis=0) for name, one in read.items()
+            }
+        else:
+            moved = before
+        before = {name: one[-1:] for name, one in read.items()}
+        if moved is not None:
+            yield {**inputs, **moved}, *rest
 
 
 def check_vocabulary(

@@ -190,6 +190,21 @@ def test_targets_with_the_sources_of_others_stay_in_their_batch():
         np.testing.assert_array_equal(moved[name], expected)
 
 
+def test_a_pair_by_itself_has_the_source_of_the_one_before():
+    def batch(*rows):
+        rows = np.array(rows)[:, None]
+        names = ("encoder_token_ids", "encoder_padding_mask")
+        return {**dict.fromkeys(names, rows), "decoder_token_ids": rows}, None
+
+    halves = ("encoder", "decoder")
+    batches = [batch(1), batch(2), batch(3, 4), batch(5)]
+    found = [
+        [moved[f"{half}_token_ids"].ravel().tolist() for half in halves]
+        for moved, _ in other_sources(batches)
+    ]
+    assert found == [[[1], [2]], [[4, 3], [3, 4]], [[4], [5]]]
+
+
 def test_a_run_is_measured_on_what_it_held_out(pretrained, capsys):
     assert main(["evaluate", str(pretrained)]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
