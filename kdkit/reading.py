@@ -43,6 +43,18 @@ def check_links(path, *others) -> None:
                 )
 
 
+def has_text(line: str) -> bool:
+    """Whether anything is printed of a line.
+
+    White space is no text, nor is what has no width, such as U+200B: no
+    vocabulary has a token for it.
+
+    >>> has_text("a"), has_text(" \u200b ")
+    (True, False)
+    """
+    return any(map(str.isprintable, line.replace(" ", "")))
+
+
 def numbered_lines(
     path, what: str = "a file of text", errors: str = "strict"
 ) -> Iterator[tuple[int, str]]:

@@ -5,7 +5,9 @@ that is finished is not run again. The table has the paper's row beside the
 measured one; the last line is a JSON object.
 
 With --model gpt2 or mass, where all is text, the teachers are made once, with
-the options of kdkit distill, and arms share what they have in common.
+the options of kdkit distill, and arms share what they have in common. Those of
+mass are compared by the BLEU of what they write of the pairs held out, as kdkit
+evaluate RUN measures it.
 
 example:
   kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\

@@ -14,6 +14,7 @@ from kdkit.cli.locating import locate
 from kdkit.cli.writers import text_of_run
 from kdkit.decoding import Beams
 from kdkit.reporting.formatting import metric_format
+from kdkit.tasks import generation_signatures
 from kdkit.training.run_directory import RunDirectory
 
 
@@ -53,6 +54,10 @@ def written_metrics(path: pathlib.Path) -> dict:
     beams = Beams()
     wanted = {
         "pairs": list(text.held_out or text.files),
+        "columns": list(text.columns),
+        "held_out_every": None if text.held_out else text.held_out_every,
+        "languages": list(text.languages),
+        "signatures": generation_signatures(text.sides[1]),
         "sequence_length": text.sequence_length,
         "beam_size": beams.beam_size,
         "length_penalty": beams.length_penalty,

@@ -13,6 +13,7 @@ from kdkit.cli.sentence_evaluation import is_about_sentences
 from kdkit.cli.sentence_evaluation import open_on_sentences
 from kdkit.cli.text_evaluation import is_about_text
 from kdkit.cli.text_evaluation import open_on_text
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.training.evaluation import predict_logits
 
@@ -37,7 +38,7 @@ def measure_and_note(options) -> dict:
             noted["file"] = pathlib.Path(options.model).name
         try:
             model.run.log("measurement", **noted)
-        except OSError as error:  # a run that may only be read, for one
+        except (OSError, RunError) as error:  # a disk that is full, for one
             print(f"Not noted in the run: {error}.", file=sys.stderr)
     return result
 

@@ -6,7 +6,8 @@ its end, or after --max-tokens more tokens. An encoder-decoder writes what its
 pairs were: a translation, a summary. It writes of --prompt, or of each line of
 --input a line of --output, going on where it was stopped. The beams of a
 teacher are what sequence-level distillation (Kim and Rush, 2016) learns from,
-by kdkit pretrain --pairs.
+by kdkit pretrain --pairs; --kept-input leaves out lines that it writes nothing
+of.
 
 example:
   kdkit generate runs/gpt2 --prompt "the company said"
@@ -74,9 +75,9 @@ def add_arguments(parser):
     parser.add_argument(
         "--kept-input",
         metavar="FILE",
-        help="for --input: where the texts go that --output has a line for, "
-        "and leave out of both what nothing was written of, so that they are "
-        "the --pairs of kdkit pretrain",
+        help="for --input: a file for its lines that --output has a text for; "
+        "those that nothing was written of are in neither, and the two files "
+        "are the --pairs of kdkit pretrain",
     )
     parser.add_argument(
         "--seed", type=int, help="for random, top_k and top_p; 0 unless set"

@@ -82,7 +82,11 @@ def benchmark_files(options) -> None:
 def _length(result):
     """A row's tokens; of a sentence, also how many there is room for."""
     length = str(result["sequence_length"])
-    return f"{length} of {max(result['room'])}" if result["room"] else length
+    if not result["room"]:
+        return length
+    return (
+        f"{length} of {' and '.join(map(str, dict.fromkeys(result['room'])))}"
+    )
 
 
 def _table(results):

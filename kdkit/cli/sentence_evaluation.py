@@ -92,6 +92,7 @@ def open_on_sentences(options) -> Measurable:
     if isinstance(text, PairSettings):
         about |= {
             "pairs": files,
+            "columns": list(text.columns),
             "beam_size": beams.beam_size,
             "length_penalty": beams.length_penalty,
             "signatures": generation_signatures(text.sides[1]),
@@ -104,7 +105,7 @@ def open_on_sentences(options) -> Measurable:
             text.sequence_length,
         )
     else:
-        about["corpus"] = files
+        about |= {"corpus": files, "column": text.column}
     forward = None if opened.is_file else make_forward(opened.model)
 
     def measure():
@@ -208,6 +209,12 @@ def _text(options, opened):
             spans = {"spans": own.spans}
             if languages is None and len(own.languages) == len(files):
                 languages = own.languages
+            if options.column != own.column:
+                print(
+                    f"This text is read with column {options.column}; that of "
+                    f"{options.model} was with column {own.column}.",
+                    file=sys.stderr,
+                )
         return SentenceSettings(
             files=files,
             held_out=files,

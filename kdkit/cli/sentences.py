@@ -36,13 +36,14 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
             "fine-tuned on pairs, --pairs. Expected one of them. Received: "
             f"{'both' if options.pairs else 'neither'}."
         )
-    foreign = given_flags(options, FOR_OTHERS)
-    unread = "pair_columns" if options.pairs is None else "column"
-    foreign += given_flags(options, (unread,))
+    text, unread = "--corpus", "pair_columns"
+    if options.pairs is not None:
+        text, unread = "--pairs", "column"
+    foreign = given_flags(options, (*FOR_OTHERS, unread))
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of the sentences, --corpus, or not of "
-            "the --pairs, of an encoder-decoder. Leave it out."
+            f"{', '.join(foreign)}: not of the {text} of an encoder-decoder. "
+            "Leave it out."
         )
     same = {
         "languages": tuple(options.languages or ()),

@@ -54,8 +54,11 @@ def run_steps(steps: Steps, run_dir, findings=None) -> None:
         RunError: if a loss is not finite.
     """
     runs = steps.runs()
-    on_pairs = isinstance(steps.student.corpus, PairSettings)
-    text = "--pairs" if on_pairs else "--task-text"
+    text = "--task-text"
+    if isinstance(steps.student.corpus, PairSettings):
+        text = "--pairs"
+        if steps.student.corpus.languages:
+            text += f", {' to '.join(steps.student.corpus.languages)}"
     before = {name: runs[name] for name in runs if name != "student"}
     for number, (name, settings) in enumerate(runs.items(), start=1):
         print(

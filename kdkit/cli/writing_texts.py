@@ -17,9 +17,9 @@ from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.files import locked
-from kdkit.files import rename
 from kdkit.files import write_text
 from kdkit.files import writing
+from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
 from kdkit.reading import read_json
 from kdkit.training.inputs import files_digest
@@ -27,6 +27,7 @@ from kdkit.training.inputs import model_digest
 
 # Lines that are written before they are kept.
 LINES_AT_ONCE = 500
+KEPT = "kept_input"
 # Options of `kdkit generate` that are not of encoder-decoders.
 OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
@@ -137,7 +138,8 @@ def _write_locked(writer, lines, output, kept_input, made_from):
     written = _written_before(partial, note, made_from)
     if written:
         print(f"Going on after {len(written)} texts.", flush=True)
-    write_text(note, json.dumps(made_from))
+    else:
+        write_text(note, json.dumps(made_from))
     write_text(partial, _text(written))
     kept = "What was written is kept beside it, and the same command goes on."
     with (
@@ -151,25 +153,25 @@ def _write_locked(writer, lines, output, kept_input, made_from):
             os.fsync(file.fileno())
             written += some
             print(f"{len(written)} of {len(lines)} texts.", flush=True)
-    empty = [number for number, line in enumerate(written, 1) if not line]
+    has_texts = list(map(has_text, written))
     with writing(output, kept):
-        if kept_input:
-            # Last what says that all is there.
-            for path, side in ((kept_input[0], lines), (output, written)):
-                write_text(path, _text(itertools.compress(side, written)))
-            partial.unlink()
-        else:
-            rename(partial, output)
-        note.unlink()
-    if empty:
+        for path in kept_input:
+            # Of a call that is stopped from here on, the file is its own.
+            write_text(note, json.dumps({**made_from, KEPT: str(path)}))
+            write_text(path, _text(itertools.compress(lines, has_texts)))
+            written = list(itertools.compress(written, has_texts))
+        write_text(output, _text(written))
+        _forget(output)
+    if not all(has_texts):
+        number = has_texts.index(False) + 1
         rest = (
-            "they are left out on both sides."
+            "left out, with what they are of"
             if kept_input
-            else "pass --kept-input to leave these pairs out."
+            else "to be left out of pairs, as --kept-input does"
         )
         print(
-            f"{len(empty)} texts are empty, the first of line {empty[0]}: "
-            f"{rest}",
+            f"{has_texts.count(False)} texts are empty, the first in line "
+            f"{number}: {rest}.",
             file=sys.stderr,
         )
 
@@ -182,11 +184,22 @@ def _begun(output):
     )
 
 
+def _forget(output):
+    for path in _begun(output):
+        path.unlink(missing_ok=True)
+
+
+def _noted(note):
+    """What a text was begun from, and the file that its end was writing."""
+    noted = read_json(note, "a note of kdkit generate")
+    return noted, noted.pop(KEPT, None)
+
+
 def _written_before(partial, note, made_from):
     """The whole lines that an earlier call left."""
     if not (partial.is_file() and note.is_file()):
         return []
-    if read_json(note, "a note of kdkit generate") != made_from:
+    if _noted(note)[0] != made_from:
         raise UsageError(
             f"{partial} was begun with another model, text or setting. Remove "
             "it, or name another --output."
@@ -221,15 +234,23 @@ def _read(options):
             "--prompt and --input are both what is read. Leave one of them out."
         )
     output, *kept_input = _outputs(options)
+    if output.exists():
+        _forget(output)  # of a call that was stopped when all was written
     _check_is_new(output)
-    _, note = _begun(output)
-    if not note.exists():  # the last step of a call that was stopped
-        for path in kept_input:
+    for path in kept_input:
+        others = [pathlib.Path(options.input), output]
+        if path.resolve() in [other.resolve() for other in others]:
+            raise UsageError(
+                f"--kept-input is a file of its own. Received: {path}, which "
+                "is --input or --output."
+            )
+        _, note = _begun(output)
+        if not (note.is_file() and _noted(note)[1] == str(path)):
             _check_is_new(path, "--kept-input")
     path = pathlib.Path(options.input)
     lines = []
     for number, line in numbered_lines(path):
-        if not line.strip():
+        if not has_text(line):
             raise UsageError(
                 f"{path}, line {number}: expected a text. Received: an empty "
                 "line. Remove it."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
 
 
@@ -104,7 +105,7 @@ class Corpus:
                     )
                 line = cells[index]
             text = line.strip()
-            if text or self.one_document:
+            if self.one_document or has_text(text):
                 yield text
 
     def _column_index(self, path, header):

@@ -10,6 +10,7 @@ from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
 
 
@@ -129,8 +130,7 @@ class ParallelText:
 
 def _not_empty(path, number, text):
     text = text.strip()
-    # What nothing is printed of, such as a zero-width space, has no tokens.
-    if not any(map(str.isprintable, text)):
+    if not has_text(text):
         raise UsageError(
             f"{path}, line {number}: expected a text on each side. Received: "
             "an empty one. Remove the pair from both sides."

@@ -169,6 +169,7 @@ def steps_on_text(
         }
         general, task = SentenceSettings(**text), PairSettings(**text)
         teacher, student = _mass(2, 32), _mass(1, 16)
+        batch_tokens = 1024
     else:
         kind = "decoder"
         # A byte pair is a few letters: as many rows as the encoders have.
@@ -176,9 +177,9 @@ def steps_on_text(
         task = general
         teacher = _model(2, 32, family="gpt2")
         student = _model(1, 16, family="gpt2")
+        batch_tokens = Stage.batch_tokens
 
     def step(corpus, model, stage, **more):
-        stage = dataclasses.replace(stage, batch_tokens=1024)
         return dataclasses.replace(
             PRETRAINING, corpus=corpus, model=model, stages=(stage,), **more
         )
@@ -188,12 +189,15 @@ def steps_on_text(
             corpus, model, stage, teacher=places[teacher], recipe=recipe.name
         )
 
-    on_general, on_task = _short(recipe.stages)
+    on_scratch, on_general, on_task = (
+        dataclasses.replace(stage, batch_tokens=batch_tokens)
+        for stage in (*PRETRAINING.stages, *_short(recipe.stages))
+    )
     return {
         "pretrained": step(
             general,
             teacher,
-            *PRETRAINING.stages,
+            on_scratch,
             vocabulary_size=VOCABULARY_SIZES[kind],
         ),
         "teacher": step(

@@ -39,9 +39,11 @@ def _where(event, records):
         task = (records.config.get("data") or {}).get("task")
         of_task = "" if event.get("task") in (None, task) else event["task"]
         return f"{event['split']} {of_task and f'of {of_task}'}".strip()
-    if event.get("pairs"):
+    if event.get("pairs") is not None:
         return _where_written(event)
-    corpus = event.get("corpus") or ""
+    corpus = event.get("corpus")
+    if corpus is None:
+        corpus = ""
     if not isinstance(corpus, str):
         corpus = _files(corpus, event)
     ways = [
@@ -79,5 +81,6 @@ def _where_written(event):
 def _files(files, event):
     """Their names, and which of their lines."""
     names = " and ".join(portable_path(str(file)) for file in files)
+    names = names or "generated text"
     every = event.get("held_out_every")
     return f"one of {every} of {names}" if every else names

@@ -223,16 +223,18 @@ def _part(entries, every, held_out):
 
 def _check_generated(settings):
     """Refuses, without files, what is said of files."""
-    problems = []
-    if settings.held_out:
-        problems.append(f"held_out={list(settings.held_out)}")
-    if settings.languages not in ((), GENERATED_LANGUAGES):
-        problems.append(f"languages={list(settings.languages)}")
-    if problems:
+    of_files = {
+        name: getattr(settings, name)
+        for name in ("held_out", "column", "columns")
+        if getattr(settings, name, None)
+    }
+    if of_files or settings.languages != GENERATED_LANGUAGES:
         raise UsageError(
-            "Generated text is in the languages "
-            f"{list(GENERATED_LANGUAGES)}, and held out of itself. Received: "
-            f"{', '.join(problems)} and no files. Name files to train on."
+            "Without files there is generated text, in the languages "
+            f"{list(GENERATED_LANGUAGES)}, of which some is held out. "
+            f"Received: no files, languages={list(settings.languages)}"
+            + "".join(f", {name}={one!r}" for name, one in of_files.items())
+            + ". Name files to train on."
         )
 
 

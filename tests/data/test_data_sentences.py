@@ -59,6 +59,7 @@ def test_rows_of_tables_are_pairs(tmp_path):
         (ENGLISH[:1], GERMAN, r"Received: 1 in .*text.en, 4 in .*text.de"),
         (ENGLISH, [*GERMAN[:2], " ", "x"], r"text.de, line 3: .*an empty one"),
         (["", "a"], ["x", "y"], r"text.en, line 1: .*an empty one"),
+        (["a", "\u200b \u200b"], ["x", "y"], r"text.en, line 2: .*an empty"),
     ],
 )
 def test_lines_that_make_no_pairs_are_told(files, english, german, message):

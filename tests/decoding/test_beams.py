@@ -178,6 +178,7 @@ def test_a_wider_beam_is_never_worse(model, source):
     [
         ({"beam_size": 0}, "beam_size=0"),
         ({"length_penalty": -0.1}, "length_penalty=-0.1"),
+        ({"length_penalty": float("nan")}, "length_penalty=nan"),
     ],
 )
 def test_impossible_beams_are_refused(settings, message):

@@ -229,33 +229,38 @@ def test_a_file_is_written_of_a_file_line_by_line(
     assert "is there already" in capsys.readouterr().err
 
 
-def test_what_is_written_is_paired_with_what_it_is_of(
-    text, pretrained, translator, tmp_path, capsys, monkeypatch
-):
+@pytest.fixture
+def written_pairs(text, translator, tmp_path, monkeypatch):
+    """Words of a command whose teacher writes nothing of what sleeps."""
     monkeypatch.setattr(
         TextWriter,
         "__call__",
-        lambda self, texts: ["" if "sleeps" in one else "ein" for one in texts],
+        lambda self, texts: [
+            "\u200b" if "sleeps" in one else "ein" for one in texts
+        ],
     )
-    pairs = [tmp_path / "en", tmp_path / "de"]
-    arguments = [
+    monkeypatch.chdir(tmp_path)
+    return [
         *("generate", str(translator), "--input", str(text / "dev.en")),
-        *("--kept-input", str(pairs[0]), "--output", str(pairs[1])),
+        *("--kept-input", "en", "--output", "de"),
     ]
-    assert main(arguments) == 0
-    assert "left out on both sides" in capsys.readouterr().err
+
+
+def check_written_pairs(folder):
     kept = [line for line in ENGLISH if "sleeps" not in line]
     assert 0 < len(kept) < len(ENGLISH)
-    assert pairs[0].read_text().splitlines() == kept
-    assert pairs[1].read_text().splitlines() == ["ein"] * len(kept)
-    assert {path.name for path in tmp_path.iterdir()} == {"en", "de"}
-    pairs[1].unlink()
-    assert main(arguments) == 2
-    assert "Name another --kept-input" in capsys.readouterr().err
-    monkeypatch.undo()
+    assert (folder / "en").read_text().splitlines() == kept
+    assert (folder / "de").read_text().splitlines() == ["ein"] * len(kept)
+    assert {path.name for path in folder.glob("[!.]*")} == {"en", "de"}
+
+
+def test_what_is_written_is_paired_with_what_it_is_of(
+    text, pretrained, written_pairs, tmp_path, capsys
+):
+    assert main(written_pairs) == 0
+    assert "left out, with what they are of" in capsys.readouterr().err
+    check_written_pairs(tmp_path)
     # Sequence-level distillation: they are pairs as others are.
-    monkeypatch.chdir(tmp_path)
-    pairs[1].write_text("ein\n" * len(kept))
     words = [
         *("pretrain", "--pairs", "en", "de", "--languages", "en", "de"),
         *("--model", str(pretrained), *flags(text, "--held-out", "dev")),
@@ -263,7 +268,42 @@ def test_what_is_written_is_paired_with_what_it_is_of(
         *("--set", "corpus.sequence_length=32", "--run-dir", "sequences"),
     ]
     assert main(words) == 0
-    assert "pairs" in capsys.readouterr().out
+    assert "pairs: 3 to train on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("last", ["en", "de"])
+def test_a_stop_while_pairs_get_their_names_loses_nothing(
+    last, written_pairs, tmp_path, monkeypatch
+):
+    write_text = writing_texts.write_text
+
+    def stop_after(path, content):
+        write_text(path, content)
+        if str(path) == last:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing_texts, "write_text", stop_after)
+        assert main(written_pairs) == 130
+    assert (tmp_path / last).exists()
+    # 2: all was there but for what is removed.
+    assert main(written_pairs) == {"en": 0, "de": 2}[last]
+    check_written_pairs(tmp_path)
+
+
+def test_no_file_is_written_over_by_pairs(
+    text, written_pairs, tmp_path, capsys
+):
+    for name, message in {
+        str(text / "dev.en"): "which is --input or --output",
+        "de": "which is --input or --output",
+        "there": "Name another --kept-input",
+    }.items():
+        (tmp_path / "there").write_text("mine")
+        words = [name if word == "en" else word for word in written_pairs]
+        assert main(words) == 2
+        assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"there"}
 
 
 def test_writing_goes_on_where_it_was_stopped(
