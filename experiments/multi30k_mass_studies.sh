@@ -42,7 +42,7 @@ kdkit evaluate runs/$name/full/seed_0/exports/encoder_decoder-int8.tflite \
 kdkit difficulty --corpus "$folder/train.en" --held-out "$folder/val.en" \
     --vocabulary-size 4000 --num-layers 4 --hidden-dim 192 --num-heads 4 \
     --set jit_compile=update --set corpus.sequence_length=64 \
-    --set stages.0.epochs=10 --set stages.0.learning_rate=1e-3 \
+    --set stages.0.epochs=5 --set stages.0.learning_rate=1e-3 \
     --set stages.0.batch_size=16 --set stages.0.batch_tokens=1024 \
     --run-dir runs/multi30k_difficulty
 
