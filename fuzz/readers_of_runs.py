@@ -45,7 +45,7 @@ COLUMNS = ("token_ids", "segment_ids", "lengths", "sources")
 class Options:
     """Those of `kdkit generate` that say what is read."""
 
-    prompt, output = None, "/nowhere/to/write"
+    prompt, output, kept_input = None, "/nowhere/to/write", None
 
     def __init__(self, file):
         self.input = file

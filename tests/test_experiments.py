@@ -50,6 +50,7 @@ def commands(script, folder):
     stand_in.write_text(NOTE)
     stand_in.chmod(0o755)
     notes = folder / "notes"
+    (folder / "runs" / "data").mkdir(parents=True)  # by texts.sh
     subprocess.run(
         ["bash", script, data(folder / "data"), folder / "encoder"]
         if "sst2" in script.name

@@ -17,6 +17,8 @@ from kdkit.backends import LateModule
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 IDENTIFIER = b"TFL3"  # of a LiteRT file
+# Of a row, and of its zero: what a table costs in a second graph.
+BYTES_OF_A_SCALE = 4 + 8
 
 
 def share_table(path: pathlib.Path) -> bool:
@@ -77,8 +79,10 @@ def _lookups(model, graph, matrices):
             != [schema.BuiltinOperator.DEQUANTIZE]
         ):
             continue
+        width = _shape(graph, table)[-1]
         for twin in matrices:
-            if _are_one_matrix(model, (graph, table), twin):
+            is_worth_it = twin[0] is graph or width > BYTES_OF_A_SCALE
+            if is_worth_it and _are_one_matrix(model, (graph, table), twin):
                 yield graph, operator, users[0], twin
                 break
 
