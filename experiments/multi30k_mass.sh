@@ -12,9 +12,9 @@ folder=$1/multi30k target=${2:-de}
 shift $(($# > 2 ? 2 : $#))
 seeds=("${@:-0}")
 runs=runs/multi30k_en_$target
-arms=(full no_kd)
+arms=(full no_pretraining_no_kd)
 [ "$target" = fr ] || arms+=(
-    no_kd_in_{pretraining,fine_tuning} no_pretraining{,_no_kd}
+    no_kd no_kd_in_{pretraining,fine_tuning} no_pretraining
 )
 
 sets=(--set jit_compile=update)

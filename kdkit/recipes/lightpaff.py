@@ -87,7 +87,8 @@ Rush, 2016, https://arxiv.org/abs/1606.07947), are pairs like others:
 Smoke run: `kdkit distill lightpaff --model mass --smoke --run-dir RUN`.
 
 Expected: BLEU of 32.2 on WMT16's English to German with a hundred thousand
-pairs, from a teacher of 33.1 (table 5). Not measured on real data yet.
+pairs, from a teacher of 33.1 (table 5). Measured on Multi30k, with 3+2 blocks
+of 112, from a teacher of 35.4: 31.9, and 29.8 without KD (docs/results.md).
 
 What the paper leaves open: docs/fidelity.md.
 """
