@@ -30,13 +30,16 @@ PAPERS = {
     "LightPAFF, table 3": ("47.3 17.0 77.0 129.6 31.2 70.0 22.8"),
     "LightPAFF, table 4": "6.87",
     "LightPAFF, table 7, GPT-2": "71.6 34.3 25.5 21.6 22.1 18.8",
+    "LightPAFF, table 7, MASS": "23.8 26.2 28.4 29.5 31.0 32.2 4.6",
+    "LightPAFF, table 5": "33.1 26.7 14.1 23.2 25.7",
+    "LightPAFF, table 6": "5.22",
     "LightPAFF, table 11 and appendix 4": "91.3 93.5 93.4",
 }
 # What else prints them than `kdkit report`.
 COMMANDS = {
     "22.7 1.1 2.2 1.2 1.3 0.8 0.3": "parameters and standard errors",
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
-    "0.009": "the difference of two rows",
+    "0.009 0.7 1.0 1.4 2.1": "differences of two rows",
     "0.64 0.16 0.10": "kdkit benchmark, by ptb_lightpaff_studies.sh",
     "28.1 8.16 0.682 3.4 4.4 13.1 24.1 41.0 14.1 4.32 6.7": (
         "kdkit benchmark, by sst2_lightpaff_studies.sh"
