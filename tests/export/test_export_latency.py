@@ -26,6 +26,7 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
         "size_bytes": os.path.getsize(file),
         "reads_tokens": False,
         "reads_sources": False,
+        "room": None,
     }
 
 
