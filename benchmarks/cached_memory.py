@@ -104,6 +104,7 @@ def measured(rows, part, folder):
 def work(options):
     """Fills the cache, or trains an epoch from it, and watches the memory."""
     import keras
+    from measuring import kept_outputs
     from measuring import rows_like_sst2
 
     import kdkit
@@ -111,8 +112,6 @@ def work(options):
     from kdkit import models
     from kdkit.recipes import RECIPES
     from kdkit.tasks import get_task
-    from kdkit.teacher_cache import OutputsOfTeachers
-    from kdkit.teacher_cache import TeacherCache
 
     keras.utils.set_random_seed(0)
     sizes = {"num_classes": 2, "vocabulary_size": VOCABULARY}
@@ -120,12 +119,9 @@ def work(options):
     student = models.student(STUDENT, num_layers=2, **sizes)
     rows = rows_like_sst2(options.rows[0], VOCABULARY)
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
-    objectives = stage.build_objectives()
-    distiller = kdkit.Distiller(teacher, student, objectives)
-    (entries,) = distiller.teacher_entries
-    cache = TeacherCache(options.folder, teacher, {}, announce=lambda _: None)
+    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
     with Watch() as watch:
-        outputs = OutputsOfTeachers([cache.outputs(rows, entries)])
+        outputs, size = kept_outputs(distiller, rows, options.folder)
         if options.one == "training":
             distiller.compile(stage.make_optimizer(1000), jit_compile=False)
             batches, steps = data.training_batches(
@@ -134,7 +130,6 @@ def work(options):
             distiller.fit(
                 batches, steps_per_epoch=steps, verbose=0, shuffle=False
             )
-    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
     return {**watch.most, "cache": size / 2**20}
 
 

@@ -24,6 +24,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
+from measuring import kept_outputs
 from measuring import median_seconds
 from measuring import rows_like_sst2
 
@@ -32,8 +33,6 @@ from kdkit import data
 from kdkit.recipes import RECIPES
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
-from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache import TeacherCache
 
 GOAL = 1.15
 TEACHER = "bert_base_en_uncased"
@@ -95,15 +94,10 @@ def cached_distillation(teacher, rows, folder, options):
     """An epoch of the intermediate step from a cache, and its size."""
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student = make_student(teacher.backbone.vocabulary_size)
-    objectives = stage.build_objectives()
-    distiller = kdkit.Distiller(teacher, student, objectives)
-    (entries,) = distiller.teacher_entries
-    cache = TeacherCache(folder, teacher, {}, options.precision)
-    outputs = cache.outputs(rows, entries)
-    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
+    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
+    outputs, size = kept_outputs(distiller, rows, folder, options.precision)
     distiller.compile(stage.make_optimizer(1000), jit_compile=True)
-    features = OutputsOfTeachers([outputs])
-    return epochs(distiller, rows, options, lambda unused: features), size
+    return epochs(distiller, rows, options, lambda unused: outputs), size
 
 
 def plain_training(rows, options):

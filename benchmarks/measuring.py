@@ -13,6 +13,8 @@ from kdkit.backends import tf
 from kdkit.data import EncodedExamples
 from kdkit.memory import keep_freed_memory
 from kdkit.tasks import get_task
+from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache import TeacherCache
 
 # Quantiles of the lengths of SST-2's training rows.
 SST2_LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
@@ -74,6 +76,25 @@ def teacher_and_rows(options, sequence_length):
         examples.take(chosen[: options.rows]), loaded.tokenizer, sequence_length
     )
     return loaded.model, rows
+
+
+def kept_outputs(distiller, rows, folder, precision="fp32"):
+    """What a distiller needs of its teacher, from a cache that is filled here.
+
+    Args:
+        distiller: `kdkit.Distiller` of one teacher.
+        rows: `EncodedExamples`.
+        folder: string. Where the cache is. Its files are mapped: removed, they
+            are there as long as the outputs are.
+        precision: string. What the cache keeps numbers in.
+
+    Returns:
+        A tuple of `OutputsOfTeachers` and the cache's size in bytes.
+    """
+    (entries,) = distiller.teacher_entries
+    cache = TeacherCache(folder, distiller.teacher, {}, precision)
+    outputs = OutputsOfTeachers([cache.outputs(rows, entries)])
+    return outputs, sum(shard["bytes"] for shard in cache.describe()["shards"])
 
 
 def count_calls(kind, name, counts):

@@ -32,6 +32,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from measuring import MINILM
+from measuring import kept_outputs
 from measuring import median_seconds
 from measuring import rows_like_sst2
 from pytorch_recipe import BATCH_SIZE
@@ -46,10 +47,6 @@ from pytorch_recipe import whole_recipe
 import kdkit
 from kdkit import data
 from kdkit import models
-from kdkit.objectives import Terms
-from kdkit.taps import describe
-from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache import TeacherCache
 
 LOSS_TOLERANCE = 1e-3  # relative
 STUDENT = "tinybert_4_layer_en_uncased"
@@ -184,7 +181,7 @@ def epochs(teacher, student, rows, batches, count, stage_name):
             given, steps_per_epoch=count, verbose=0, shuffle=False
         )
 
-    cached = with_cache(teacher, student, stage, rows)
+    cached = with_cache(distillers["cached"], rows)
     return {
         "PyTorch, padded to 128": lambda: in_pytorch(PADDED),
         "PyTorch, same batches": lambda: in_pytorch(None),
@@ -211,21 +208,10 @@ def distiller(teacher, student, stage):
     return made
 
 
-def with_cache(teacher, student, stage, rows):
+def with_cache(made, rows):
     """The same batches with what the teacher says of them, from disk."""
-    terms = Terms(
-        tuple(stage.build_objectives()),
-        0.0,
-        [describe(teacher)],
-        None,
-        describe(student),
-    )
-    # Files that are mapped are there as long as they are, without a name.
     with tempfile.TemporaryDirectory() as folder:
-        cache = TeacherCache(folder, teacher, {}, announce=lambda line: None)
-        outputs = OutputsOfTeachers(
-            [cache.outputs(rows, terms.teacher_entries[0])]
-        )
+        outputs, _ = kept_outputs(made, rows, folder)
     batches, _ = data.training_batches(
         rows,
         BATCH_SIZE,
