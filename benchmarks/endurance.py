@@ -38,7 +38,7 @@ def main():
     unknown = {line.split(" ")[0] for line in commands} - {KILL, SOAK, FUZZ}
     if unknown:
         parser.error(f"no such script: {', '.join(sorted(unknown))}")
-    kept, failed = json.loads(KEPT.read_text("utf-8")), []
+    failed = []
     for command in commands:
         print(f"$ python {command}", flush=True)
         done = subprocess.run(
@@ -54,6 +54,7 @@ def main():
             found = json.loads(done.stdout.rstrip().splitlines()[-1])
         except (IndexError, ValueError):  # it crashed
             continue
+        kept = json.loads(KEPT.read_text("utf-8"))  # others write it, too
         note(kept, command, found)
         write(KEPT, json.dumps(kept, indent=2, sort_keys=True) + "\n")
         write(PAGE, with_tables(PAGE.read_text("utf-8"), tables(kept)))
@@ -71,6 +72,12 @@ def note(kept, command, found):
     if script == FUZZ:
         noted["seconds"] = found["seconds"]
     of_each = found["readers" if script == FUZZ else "runs"]
+    if script == FUZZ:  # what did not run says nothing
+        of_each = {
+            name: figures
+            for name, figures in of_each.items()
+            if figures["executions"] is not None
+        }
     kept.setdefault(script, {}).update(
         {name: {**figures, **noted} for name, figures in of_each.items()}
     )

@@ -25,6 +25,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -36,6 +37,8 @@ from kill_runs import tiny_teacher
 
 from kdkit.cli import main as command_line
 from kdkit.settings import to_dict
+
+LONGEST = 900  # seconds of a run
 
 
 def start(work, output):
@@ -53,8 +56,11 @@ def start(work, output):
         os.dup2(file, 1)
         os.dup2(file, 2)
         status = work()
-        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(status)
 
 
@@ -112,6 +118,9 @@ def killed_runs(name, verb, folder, num_kills, rng):
         if status == -signal.SIGKILL:
             of_run.append({"run": name, "after_seconds": round(after, 2)})
             continue
+        if status and not of_run:  # nothing killed it
+            print(output.read_text())
+            raise SystemExit(f"{name} failed with status {status}.")
         found = [f"status {status}"]
         if not status:
             compare = functools.partial(
@@ -121,6 +130,11 @@ def killed_runs(name, verb, folder, num_kills, rng):
             found = [f"comparison: status {status}"]
             if not status:
                 found = json.loads(compared.read_text())
+        if found and not of_run:
+            raise SystemExit(
+                f"{name} ends differently where nothing kills it: "
+                f"{'; '.join(found)}."
+            )
         for kill in of_run:
             kill["differences"] = found
         if of_run:
@@ -154,6 +168,10 @@ def run_all(works, jobs):
         running[start(function, output)] = (work, began, until)
 
     while waiting or running:
+        for number, (_, began, _) in running.items():
+            if time.monotonic() > began + LONGEST:
+                os.kill(number, signal.SIGKILL)
+                raise SystemExit(f"A run took more than {LONGEST} s.")
         while waiting and len(running) < jobs:
             begin(waiting.pop(0), None)
         for number, (work, began, until) in list(running.items()):
@@ -217,6 +235,7 @@ def main():
                 "runs": {
                     name: {"kills": len(each), "identical": sum(each)}
                     for name, each in found.items()
+                    if each
                 },
                 "seconds": round(time.monotonic() - began, 1),
                 "different": [k for k in kills if k["differences"]],

@@ -59,6 +59,13 @@ def main():
     parser.add_argument(
         "--general", metavar="RUN", help="what the student starts from"
     )
+    parser.add_argument(
+        "--learning-rates",
+        nargs=2,
+        type=float,
+        metavar="R",
+        help="of both steps, unless the paper's, which are for more updates",
+    )
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

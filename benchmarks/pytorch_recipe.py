@@ -62,6 +62,10 @@ def whole_recipe(options):
             {
                 "benchmark": "pytorch",
                 "teacher": options.teacher,
+                "learning_rates": [
+                    stage.learning_rate
+                    for stage in recipe_settings(options).stages
+                ],
                 "rows": options.rows,
                 "epochs": {stage: EPOCHS for stage in STEPS},
                 "results": found,
@@ -76,6 +80,12 @@ def whole_recipe(options):
 
 def recipe_settings(options):
     """The recipe as kdkit runs it; the loop has the same rows."""
+    stages = map(stage_of, STEPS)
+    if options.learning_rates:
+        stages = (
+            dataclasses.replace(stage, learning_rate=rate)
+            for stage, rate in zip(stages, options.learning_rates, strict=True)
+        )
     student = ModelSettings(**SIZES_OF_STUDENT)
     if options.general:
         student = ModelSettings(checkpoint=options.general)
@@ -91,10 +101,8 @@ def recipe_settings(options):
         teacher=options.teacher,
         student=student,
         stages=tuple(
-            dataclasses.replace(
-                stage_of(name), epochs=EPOCHS, batch_size=BATCH_SIZE
-            )
-            for name in STEPS
+            dataclasses.replace(stage, epochs=EPOCHS, batch_size=BATCH_SIZE)
+            for stage in stages
         ),
     )
 
@@ -138,6 +146,7 @@ def in_pytorch(options, length):
     student = in_torch.Classifier(student)
     start = time.perf_counter()
     accuracies = []
+    print(f"PyTorch, {'padded to 128' if length else 'same batches'}:")
     for stage in settings.stages:
         kernel = None
         if stage.name == STEPS[0]:
@@ -152,19 +161,27 @@ def in_pytorch(options, length):
         )
         for number, (x, _) in enumerate(batches.take(EPOCHS * count), start=1):
             loop.step(in_torch.as_tensors(x, length))
-            if number % count == 0 and stage.name == STEPS[1]:
-                rows, order = data.evaluation_batches(dev, BATCH_SIZE)
-                logits = np.concatenate(
-                    [
-                        in_torch.predict(
-                            student, in_torch.as_tensors(x, length)
-                        )
-                        for x, _ in rows
-                    ]
-                )
-                right = logits.argmax(-1) == dev.labels[order]
-                accuracies.append(float(right.mean()))
+            if number % count:
+                continue
+            minutes = (time.perf_counter() - start) / 60
+            epoch = f"{stage.name}, epoch {number // count}/{EPOCHS}"
+            print(f"  {epoch}, after {minutes:.1f} minutes", flush=True)
+            if stage.name == STEPS[1]:
+                accuracies.append(accuracy(student, dev, length))
     return {
         "minutes": (time.perf_counter() - start) / 60,
         "accuracy": max(accuracies),
     }
+
+
+def accuracy(student, dev, length):
+    """The share of dev's rows that a classifier in PyTorch gets right."""
+    import torch_tinybert as in_torch
+
+    batches, order = data.evaluation_batches(dev, BATCH_SIZE)
+    logits = [
+        in_torch.predict(student, in_torch.as_tensors(x, length))
+        for x, _ in batches
+    ]
+    right = np.concatenate(logits).argmax(-1) == dev.labels[order]
+    return float(right.mean())

@@ -166,7 +166,7 @@ class Distillation:
         loss.backward()
         self._optimizer.step()
         self._schedule.step()
-        return float(loss)
+        return float(loss.detach())
 
     def first_loss(self, batch):
         """The loss of a batch without dropout."""

@@ -37,9 +37,11 @@ FLOORS = (
     ("families",),
     (
         "backends",
+        "disk",
         "errors",
         "files",
         "gradients",
+        "locks",
         "memory",
         "policies",
         "quantities",

@@ -11,34 +11,21 @@ from kdkit.augmentation.notes import digest_of_texts
 from kdkit.augmentation.notes import note_of
 from kdkit.augmentation.notes import of_note
 from kdkit.augmentation.notes import write_note
+from kdkit.augmentation.outputs import written_alone
 from kdkit.augmentation.parts import fields_of_part
 from kdkit.augmentation.parts import part_of_file
 from kdkit.augmentation.parts import rows_of_part
 from kdkit.augmentation.parts import rows_of_step
 from kdkit.data.examples import Examples
+from kdkit.disk import describe
+from kdkit.disk import disk_problem
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import describe
 from kdkit.files import digest
-from kdkit.files import disk_problem
-from kdkit.files import locked
 from kdkit.files import rename
 from kdkit.reading import read_json
 
 SOURCE = ("source_row", "column", "copy")
-
-
-def check_output(output) -> None:
-    """Checks that a file of this name would be new.
-
-    Raises:
-        UsageError: if it is there already.
-    """
-    if pathlib.Path(output).exists():
-        raise UsageError(
-            f"{output} is there already. Expected the name of a new file. "
-            "Remove it, or name another."
-        )
 
 
 def write_augmented(
@@ -87,19 +74,11 @@ def write_augmented(
         output = part_of_file(output, part)
         fingerprint = fingerprint | fields_of_part(len(examples), part)
     first, end = rows_of_part(len(examples), part)
-    check_output(output)
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": digest_of_texts(examples)}
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        lock = output.with_name(f".{output.name}.lock")
-        busy = (
-            f"Another process is writing {output}. Wait for it, or name "
-            "another file."
-        )
-        with locked(lock, busy):
-            check_output(output)  # another may just have finished it
+        with written_alone(output):
             begun = _begun(unfinished, state, output, fingerprint)
             progress = _write(
                 examples, augmenter, unfinished, state, fingerprint,
@@ -109,7 +88,6 @@ def write_augmented(
             # The note first: a file without one would not be known.
             rename(state, note_of(output))
             rename(unfinished, output)
-            lock.unlink()
     except (OSError, RunError) as error:
         number = disk_problem(error)
         if number is None:

@@ -8,6 +8,7 @@ from kdkit.augmentation.notes import check_made_from
 from kdkit.augmentation.notes import digest_of_texts
 from kdkit.augmentation.notes import note_of
 from kdkit.augmentation.notes import write_note
+from kdkit.augmentation.outputs import written_alone
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.files import digest
@@ -102,7 +103,8 @@ def join_parts(
 
     Raises:
         UsageError: (a `ValueError`) if a part is missing, was made from
-            something else, or there are parts of several numbers.
+            something else, there are parts of several numbers, or another
+            process is writing the file.
     """
     output = pathlib.Path(output)
     counts = numbers_of_parts(output)
@@ -122,9 +124,14 @@ def join_parts(
             f"{output} is not whole: there is no {', '.join(missing)}. Make "
             "them first, or remove the other parts."
         )
+    with written_alone(output):
+        return _join(parts, examples, output, fingerprint)
+
+
+def _join(parts, examples, output, fingerprint):
     copies = 0
     for which, part in enumerate(parts):
-        of_part = fields_of_part(len(examples), (which, count))
+        of_part = fields_of_part(len(examples), (which, len(parts)))
         check_made_from(part, examples, fingerprint | of_part)
     with staged(output) as partial:
         with open(partial, "wb") as file:
@@ -140,6 +147,6 @@ def join_parts(
         whole = {**fingerprint, "texts": digest_of_texts(examples)}
         write_note(note_of(output), whole, progress, digest(partial))
     for part in parts:
-        part.unlink()
-        note_of(part).unlink()
+        part.unlink(missing_ok=True)
+        note_of(part).unlink(missing_ok=True)
     return progress

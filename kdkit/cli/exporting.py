@@ -13,8 +13,8 @@ from kdkit.cli.locating import locate
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import text_of_run
+from kdkit.disk import writing
 from kdkit.errors import UsageError
-from kdkit.files import writing
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.sentence_settings import PairSettings

@@ -9,11 +9,11 @@ import sys
 
 from kdkit.cli import quiet
 from kdkit.cli.devices import prepare
+from kdkit.disk import describe
+from kdkit.disk import disk_problem
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
-from kdkit.files import describe
-from kdkit.files import disk_problem
 from kdkit.memory import keep_freed_memory
 from kdkit.stopping import INTERRUPTED
 from kdkit.stopping import STOPS

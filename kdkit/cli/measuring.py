@@ -13,6 +13,7 @@ from rich.table import Table
 from kdkit import export
 from kdkit.cli.locating import locate
 from kdkit.errors import UsageError
+from kdkit.reporting.selection import Setting
 
 JSON_FIELDS = (
     "file",
@@ -79,16 +80,6 @@ def benchmark_files(options) -> None:
     )
 
 
-def _length(result):
-    """A row's tokens; of a sentence, also how many there is room for."""
-    length = str(result["sequence_length"])
-    if not result["room"]:
-        return length
-    return (
-        f"{length} of {' and '.join(map(str, dict.fromkeys(result['room'])))}"
-    )
-
-
 def _table(results):
     first = results[0]
     table = Table(
@@ -109,7 +100,7 @@ def _table(results):
             f"{result['median_ms']:.2f}",
             f"{result['p95_ms']:.2f}",
             f"{slowest / result['median_ms']:.1f}×",
-            _length(result),
+            Setting.of(result).length,
             f"{result['size_bytes'] / 1e6:.2f}",
         ]
         if decoders:  # every token costs a step, wherever it stands

@@ -14,11 +14,11 @@ from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
 from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
+from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import printable
-from kdkit.files import locked
 from kdkit.files import write_text
-from kdkit.files import writing
+from kdkit.locks import locked
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
 from kdkit.reading import read_json

@@ -11,11 +11,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.backends import tf
 from kdkit.data.encoding import traced_tokenizer
+from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
-from kdkit.files import writing
 from kdkit.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenised together

@@ -2,15 +2,19 @@
 
 import json
 import pathlib
+import zipfile
 
 from kdkit.errors import UsageError
 from kdkit.files import digest
+from kdkit.files import staged
 from kdkit.files import write_text
 from kdkit.reading import read_json
 
 DIGESTS_FILE = "digests.json"
 # Dates; names that are compared with the task's; ZIP has sums of its own.
-LEFT_OUT = (DIGESTS_FILE, "metadata.json", "labels.json")
+METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
+NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
+LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json")
 
 
 def write_digests(directory) -> None:
@@ -20,15 +24,49 @@ def write_digests(directory) -> None:
         directory: path, with all files but `digests.json`, which is written.
     """
     directory = pathlib.Path(directory)
+    for name in (METADATA, HEAD_FILE):
+        if (directory / name).is_file():
+            forget_date(directory / name)
     files = {
         file.relative_to(directory).as_posix(): file
         for file in sorted(directory.rglob("*"))
         if file.is_file()
         and file.name not in LEFT_OUT
-        and file.suffix != ".keras"
+        and file.suffix != ARCHIVE
     }
     digests = {name: digest(file) for name, file in files.items()}
     write_text(directory / DIGESTS_FILE, f"{json.dumps(digests, indent=1)}\n")
+
+
+def forget_date(file: pathlib.Path) -> None:
+    """Sets the second in which a model was saved to one that says nothing.
+
+    Models that are the same are then the same files, also for a cache, which
+    knows its teacher by them.
+
+    Args:
+        file: `pathlib.Path` of a preset's `metadata.json` or of a `.keras`
+            file, which nothing else reads yet.
+    """
+    if file.suffix != ARCHIVE:
+        write_text(file, _without_date(file.read_text("utf-8")))
+        return
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    metadata = contents[METADATA].decode("utf-8")
+    contents[METADATA] = _without_date(metadata).encode("utf-8")
+    with staged(file) as partial, zipfile.ZipFile(partial, "w") as archive:
+        for name, content in contents.items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr = 0o600 << 16
+            archive.writestr(member, content)
+
+
+def _without_date(metadata):
+    values = json.loads(metadata)
+    if "date_saved" in values:
+        values["date_saved"] = NO_DATE
+    return json.dumps(values, indent=4)
 
 
 def check_digests(directory: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ import math
 import pathlib
 
 from kdkit.files import write_text
+from kdkit.models.file_digests import HEAD_FILE
 from kdkit.models.file_digests import write_digests
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_model_of
@@ -12,7 +13,6 @@ from kdkit.models.plain_encoder import needs_plain_encoder
 from kdkit.models.plain_encoder import with_plain_encoder
 from kdkit.models.tokens import family_tokenizer
 
-HEAD_FILE = "head.keras"  # beside the encoder's preset files
 LABELS_FILE = "labels.json"  # what the logits stand for
 SLACK = 1 << 18  # bytes of configs
 

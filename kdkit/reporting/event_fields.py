@@ -25,6 +25,8 @@ FIELDS = {
     "metrics": (dict, OPTIONAL),
     "agreement": (dict, OPTIONAL),
     "best": (dict,),
+    "digests": (dict,),
+    "findings": (list,),
     "file": (str,),
     "format": (str,),
     "precision": (str,),
@@ -60,6 +62,7 @@ FIELDS = {
 }
 LISTS_OF_TEXTS = ("corpus", "pairs", "languages", "compared_with")
 NEEDED = {
+    "doctor": ("findings",),
     "epoch": ("arm", "stage", "epoch", "seconds", "logs"),
     "evaluation": ("arm",),
     "export": ("arm", "file", "format", "precision", "size_bytes"),
@@ -67,6 +70,7 @@ NEEDED = {
         "file", "threads", "batch_size", "sequence_length", "median_ms",
         "p95_ms",
     ),
+    "inputs": ("digests",),
     "model": ("arm",),
     "stage_finished": ("arm", "stage", "seconds"),
     "unlabeled": ("rows", "dropped", "per_labeled", "compared_with"),
@@ -129,6 +133,8 @@ def problem_of_settings(config: dict) -> str | None:
 def _fits(name, value):
     if name in LISTS_OF_TEXTS:
         return value is None or isinstance(value, str) or _are_texts(value)
+    if name == "room":
+        return value is None or _are_counts(value)
     kinds = FIELDS.get(name)
     if kinds is None or isinstance(value, bool):
         return kinds is None
@@ -138,6 +144,12 @@ def _fits(name, value):
 def _are_texts(values):
     return isinstance(values, list) and all(
         isinstance(value, str) for value in values
+    )
+
+
+def _are_counts(values):
+    return isinstance(values, list) and all(
+        type(value) is int for value in values
     )
 
 

@@ -197,6 +197,7 @@ def _notes_on_latency(records, rows):
     if any(event.get("reads_sources") for event in timed):
         found.append(
             "A latency is that of one sentence, read and written token by "
-            "token; the length is how many tokens each has."
+            "token; the length is how many tokens each has. The file computes "
+            "with all that it has room for."
         )
     return found

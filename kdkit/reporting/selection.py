@@ -42,21 +42,45 @@ class Setting:
         threads: integer.
         batch_size: integer.
         sequence_length: integer.
+        room: tuple of integers. Of an encoder-decoder's file, how many tokens
+            of a source and of a target it has room for. Defaults to `()`.
     """
 
     threads: int
     batch_size: int
     sequence_length: int
+    room: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, fields: dict) -> "Setting":
+        """The setting of a latency, from the fields of its event."""
+        return cls(
+            fields["threads"],
+            fields["batch_size"],
+            fields["sequence_length"],
+            tuple(fields.get("room") or ()),
+        )
 
     @property
     def parts(self) -> tuple[str, str, str]:
         """The threads, the batch and the length, in words."""
         plural = "" if self.threads == 1 else "s"
+        room = f" (room for {self._room})" if self.room else ""
         return (
             f"{self.threads} thread{plural}",
             f"batch {self.batch_size}",
-            f"length {self.sequence_length}",
+            f"length {self.sequence_length}{room}",
         )
+
+    @property
+    def length(self) -> str:
+        """A row's tokens; of a sentence, also how many there is room for."""
+        room = f" of {self._room}" if self.room else ""
+        return f"{self.sequence_length}{room}"
+
+    @property
+    def _room(self):
+        return " and ".join(map(str, dict.fromkeys(self.room)))
 
     def __str__(self):
         return ", ".join(self.parts)
@@ -221,12 +245,7 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         for event in run.events_of("latency"):
             path = _absolute(run, event["file"])
             if path in exports and event["time"] >= exports[path]["time"]:
-                setting = Setting(
-                    event["threads"],
-                    event["batch_size"],
-                    event["sequence_length"],
-                )
-                latencies[path][setting] = Latency(
+                latencies[path][Setting.of(event)] = Latency(
                     event["median_ms"], event["p95_ms"], event.get("runs")
                 )
     files = [

@@ -1,9 +1,9 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `cached_block.py`, `decoder_block.py` and `shape.py` say which.
-tests/test_taps.py, tests/models/ and tests/decoding/ pin what is assumed of
-them.
+`attention.py`, `cached_block.py`, `decoder_block.py`, `naming.py` and
+`shape.py` say which. tests/test_taps.py, tests/test_naming.py, tests/models/
+and tests/decoding/ pin what is assumed of them.
 """
 
 from kdkit.families import find_backbone
@@ -25,8 +25,12 @@ from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
 from kdkit.taps.names import TEACHER_OUTPUTS
 from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.names import reads_source
 from kdkit.taps.names import split_tap
 from kdkit.taps.names import taps_beside
+from kdkit.taps.naming import kept_names
+from kdkit.taps.naming import number_later
+from kdkit.taps.naming import own_names
 from kdkit.taps.shape import ModelShape
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
@@ -55,9 +59,13 @@ __all__ = [
     "check_taps",
     "describe",
     "find_backbone",
+    "kept_names",
     "key_mask",
+    "number_later",
     "output_embeddings",
+    "own_names",
     "padding_masks",
+    "reads_source",
     "select_inputs",
     "sizes",
     "source_keys_values",

@@ -47,6 +47,15 @@ def split_tap(tap: str) -> tuple[str, str]:
     return part, kind
 
 
+def reads_source(tap: str) -> bool:
+    """Returns whether a tap has tokens of an encoder-decoder's source.
+
+    >>> reads_source("cross_attention_probs"), reads_source("hidden_states")
+    (True, False)
+    """
+    return split_tap(tap)[0] in ("encoder", "cross")
+
+
 def name_tap(part: str, kind: str) -> str:
     """Returns the name of a kind of tap of a part, `split_tap` turned round."""
     return f"{part}_{kind}" if part else kind

@@ -1,26 +1,25 @@
 """A teacher's outputs, run once and then read."""
 
 import functools
-import os
 import pathlib
-import shutil
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
 
 import keras
-import numpy as np
 
 from kdkit.data import ReadableRows
+from kdkit.disk import describe as describe_problem
+from kdkit.disk import disk_problem
+from kdkit.disk import writing
 from kdkit.errors import RunError
-from kdkit.files import describe as describe_problem
-from kdkit.files import disk_problem
+from kdkit.errors import UsageError
 from kdkit.files import rename
-from kdkit.files import writing
 from kdkit.quantities import byte_size
 from kdkit.quantities import duration
 from kdkit.taps import Entry
 from kdkit.taps import describe
+from kdkit.taps import reads_source
 from kdkit.teacher_cache.batches import cut
 from kdkit.teacher_cache.batches import row_bytes
 from kdkit.teacher_cache.filling import Filling
@@ -29,13 +28,16 @@ from kdkit.teacher_cache.filling import output_shapes
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.keys import row_keys
 from kdkit.teacher_cache.keys import sequence_keys
+from kdkit.teacher_cache.places import find_missing
 from kdkit.teacher_cache.places import find_places
 from kdkit.teacher_cache.precision import check_precision
 from kdkit.teacher_cache.reading import CachedOutputs
+from kdkit.teacher_cache.room import check_room
+from kdkit.teacher_cache.room import part_of_cache
+from kdkit.teacher_cache.room import size_of_other_parts
 from kdkit.teacher_cache.shards import Shard
 
 SECONDS_BETWEEN_LINES = 15
-HEADROOM = 1.1  # of the free disk over what will be written
 
 
 class TeacherCache:
@@ -58,8 +60,6 @@ class TeacherCache:
             this is i, from 0: it fills a directory within the other with its
             part, and reads nothing. A cache without a part takes in what is
             there of them. Defaults to `None`.
-        at_once: int. How many parts are filled at the same time, for which
-            there must be room together. Defaults to `1`.
 
     Raises:
         UsageError: (a `ValueError`) if the directory holds a cache of
@@ -74,14 +74,12 @@ class TeacherCache:
         precision: str = "fp32",
         announce: Callable[[str], None] = print,
         part: tuple[int, int] | None = None,
-        at_once: int = 1,
     ):
         check_precision(precision)
         self.directory = pathlib.Path(directory)
         if part is not None:
-            self.directory /= f"part_{part[0] + 1}_of_{part[1]}"
+            self.directory = part_of_cache(directory, part)
         self._part = part
-        self._at_once = at_once
         self.precision = precision
         # Traced once for train, dev and all that follow.
         self._run = functools.cache(functools.partial(make_run, teacher))
@@ -100,12 +98,13 @@ class TeacherCache:
         if part is not None:
             self._whole = Index(pathlib.Path(directory), self._fingerprint)
             self._known.append(self._whole)
-        damaged = self._index.drop_damaged()
-        if damaged:
-            announce(
-                f"{self.directory}: {len(damaged)} damaged files left out, "
-                "what they held is run again."
-            )
+        for index in self._known:
+            damaged = index.drop_damaged()
+            if damaged:
+                announce(
+                    f"{index.directory}: {len(damaged)} damaged files left "
+                    "out, what they held is run again."
+                )
 
     def outputs(
         self,
@@ -126,14 +125,15 @@ class TeacherCache:
                 that the teacher is not run again for it. Defaults to nothing.
 
         Raises:
-            UsageError: if an exported file is asked for more than logits.
+            UsageError: if an exported file is asked for more than logits, or an
+                encoder-decoder for what its encoder gives.
             RunError: if the disk has too little room.
         """
-        entries = tuple(sorted(set(entries)))
+        entries, beside = _asked(entries, beside)
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
             self._take_parts()
-            self._fill(encoded, entries, keys, set(beside) - set(entries))
+            self._fill(encoded, entries, keys, beside)
             if self._part is not None:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
             # One reading: another process may drop files it finds damaged.
@@ -153,6 +153,26 @@ class TeacherCache:
             self.precision,
             encoded,
         )
+
+    def needed(
+        self,
+        encoded: ReadableRows,
+        entries: Iterable[Entry],
+        beside: Iterable[Entry] = (),
+    ) -> int:
+        """Returns about how many bytes `outputs` will write.
+
+        Of a part, they are those of all parts.
+
+        Args:
+            encoded, entries, beside: as for `outputs`.
+        """
+        entries, beside = _asked(entries, beside)
+        keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
+        with self._index.filling():
+            self._take_parts()
+            _, size = self._plan(encoded, entries, keys, beside)
+        return size
 
     def take_parts(self) -> None:
         """Takes in what other processes wrote of their parts of the rows."""
@@ -209,35 +229,18 @@ class TeacherCache:
             if shards:
                 self._announce(f"{directory}: taken in.")
 
-    def _fill(self, encoded, entries, keys, beside):
-        """Runs the teacher over the rows of which something is missing."""
-        known = [
-            find_places(
-                index, index.read()["shards"], (*entries, *beside), keys
-            )
-            for index in self._known
-        ]
+    def _plan(self, encoded, entries, keys, beside):
+        """The pass over rows of which something is missing, `None` without any.
 
-        def absent_rows(entry):
-            absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
-            if entry.is_of_rows:
-                return absent
-            return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
-
-        absent = {entry: absent_rows(entry) for entry in (*entries, *beside)}
-        missing = np.any([absent[entry] for entry in entries], axis=0)
-        numbers = self._share(np.flatnonzero(missing), keys[True])
+        And how much there must be room for: of a part that of all parts, which
+        may be filled at the same time and come together in the end.
+        """
+        missing = functools.partial(
+            find_missing, self._known, encoded, keys, entries, beside
+        )
+        numbers, incomplete = missing(self._part)
         if not len(numbers):
-            self._announce(
-                f"{self.directory}: the teacher's outputs for all "
-                f"{len(encoded)} rows are there."
-            )
-            return
-        incomplete = [
-            entry
-            for entry in (*entries, *sorted(beside))
-            if absent[entry][numbers].any()
-        ]
+            return None, 0
         run = self._run(tuple(incomplete))
         shapes = output_shapes(run, encoded, incomplete)
         bytes_of = functools.partial(
@@ -248,10 +251,27 @@ class TeacherCache:
         )
         batches = cut(numbers, encoded.row_lengths, keys[True], bytes_of)
         filling = Filling(run, encoded, batches, shapes, self.precision)
-        self._check_room(filling.size * self._at_once)
+        size = filling.size
+        if self._part is not None:
+            of_all, _ = missing()
+            whole = self._whole.directory
+            others = size_of_other_parts(whole, self._part)
+            size = max(size, size * len(of_all) // len(numbers) - others)
+        return filling, size
+
+    def _fill(self, encoded, entries, keys, beside):
+        """Runs the teacher over the rows of which something is missing."""
+        filling, size = self._plan(encoded, entries, keys, beside)
+        if filling is None:
+            self._announce(
+                f"{self.directory}: the teacher's outputs for all "
+                f"{len(encoded)} rows are there."
+            )
+            return
+        check_room(self.directory, size)
         self._announce(
-            f"{self.directory}: running the teacher over {len(numbers)} rows, "
-            f"{byte_size(filling.size)}."
+            f"{self.directory}: running the teacher over {filling.num_rows} "
+            f"rows, {byte_size(filling.size)}."
         )
         try:
             self._write(filling, keys, encoded.sequence_length)
@@ -265,14 +285,6 @@ class TeacherCache:
             raise RunError(
                 describe_problem(self.directory, number, kept)
             ) from error
-
-    def _share(self, numbers, keys):
-        """Which of the missing rows are to be run here, each once."""
-        if self._part is not None:
-            which, count = self._part
-            numbers = numbers[keys[numbers, 0] % count == which]
-        _, first = np.unique(keys[numbers], axis=0, return_index=True)
-        return numbers[first]
 
     def _write(self, filling, keys, sequence_length):
         started, told, done = time.monotonic(), time.monotonic(), 0
@@ -289,12 +301,18 @@ class TeacherCache:
                     f"{byte_size(filling.size)}, {duration(left)} left."
                 )
 
-    def _check_room(self, size):
-        free = shutil.disk_usage(self.directory).free
-        if size * HEADROOM > free:
-            raise RunError(
-                f"The teacher's outputs need {byte_size(size)} in "
-                f"{os.fspath(self.directory)}, where {byte_size(free)} "
-                "are free. Use a smaller precision (bf16, int8), fewer rows, "
-                "or another disk."
-            )
+
+def _asked(entries, beside):
+    """Entries in their order, and what is asked for beside them."""
+    entries = tuple(sorted(set(entries)))
+    beside = tuple(sorted(set(beside) - set(entries)))
+    others = [
+        entry.name for entry in (*entries, *beside) if reads_source(entry.tap)
+    ]
+    if others:
+        raise UsageError(
+            "Of pairs, what the decoder gives is kept. Received: "
+            f"{', '.join(others)}, of what the encoder reads. Run the teacher "
+            "beside the student for these."
+        )
+    return entries, beside

@@ -54,6 +54,11 @@ class Filling:
         self._precision = precision
 
     @property
+    def num_rows(self) -> int:
+        """Rows that the teacher will be run over."""
+        return sum(map(len, self._batches))
+
+    @property
     def size(self) -> int:
         """Bytes that will be written, but for keys."""
         per_row = self._encoded.sequences_per_row
@@ -111,9 +116,11 @@ class Filling:
             sequences = encoded.sequences_of(rows)
             for of_rows, shard in pending.items():
                 shard.add(taps, rows if of_rows else sequences)
-                # What is written is kept when the run is stopped. A file
-                # holds whole batches, so that `cut` finds the others again.
-                if shard.size >= SHARD_BYTES or shard.rows >= SHARD_ROWS:
+            # What is written is kept when the run is stopped. Files hold whole
+            # batches, so that `cut` finds the others again, and all entries
+            # of their rows, so that none of them is run again for the rest.
+            if any(shard.is_full for shard in pending.values()):
+                for shard in pending.values():
                     yield shard.write(directory)
         for shard in pending.values():
             if shard.rows:
@@ -139,6 +146,10 @@ class _Pending:
     @property
     def rows(self) -> int:
         return len(self._keys)
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= SHARD_BYTES or self.rows >= SHARD_ROWS
 
     def add(self, taps, numbers):
         """Takes the tensors of a batch."""

@@ -6,12 +6,12 @@ import pathlib
 import re
 import shutil
 
+from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.files import digest
-from kdkit.files import locked
 from kdkit.files import write_text
-from kdkit.files import writing
+from kdkit.locks import locked
 from kdkit.reading import read_json
 from kdkit.taps import LENGTH
 
@@ -64,6 +64,14 @@ class Index:
                 "fingerprint": self._fingerprint, "entries": {}, "shards": []
             }  # fmt: skip
         return read_json(path, "the index of a cache", _of_index)
+
+    @staticmethod
+    def size_of(directory: pathlib.Path) -> int:
+        """Returns the bytes of what is kept in a directory, 0 without one."""
+        if not (directory / INDEX).is_file():
+            return 0
+        index = read_json(directory / INDEX, "the index of a cache", _of_index)
+        return sum(shard["bytes"] for shard in index["shards"])
 
     def add(self, shard: dict, entries: dict) -> None:
         """Adds a finished file, and says of its entries what is known.

@@ -57,3 +57,40 @@ def _search(files, keys):
     rows = find(keys, np.concatenate(known))
     places[rows >= 0] = there[rows[rows >= 0]]
     return places
+
+
+def find_missing(indices, encoded, keys, entries, beside, part=None):
+    """Returns the rows to run the teacher over, and what for.
+
+    Args:
+        indices: list of `Index`. What is in one of them is not missing.
+        encoded: `kdkit.data.ReadableRows`.
+        keys: dict from whether they are of rows to all keys.
+        entries: sequence of `kdkit.taps.Entry`. Rows that lack one are run.
+        beside: sequence of `Entry`. What such rows are also asked for.
+        part: tuple of ints i, n or `None`. Part i, from 0, of n of the rows
+            alone. Defaults to `None`.
+
+    Returns:
+        Tuple of the numbers of the rows, each content once, and of the list of
+        entries that one of them lacks.
+    """
+    known = [
+        find_places(index, index.read()["shards"], (*entries, *beside), keys)
+        for index in indices
+    ]
+
+    def absent_rows(entry):
+        absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
+        if entry.is_of_rows:
+            return absent
+        return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
+
+    absent = {entry: absent_rows(entry) for entry in (*entries, *beside)}
+    numbers = np.flatnonzero(np.any([absent[one] for one in entries], axis=0))
+    if part is not None:
+        which, count = part
+        numbers = numbers[keys[True][numbers, 0] % count == which]
+    _, first = np.unique(keys[True][numbers], axis=0, return_index=True)
+    numbers = numbers[first]
+    return numbers, [entry for entry in absent if absent[entry][numbers].any()]

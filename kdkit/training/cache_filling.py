@@ -10,7 +10,8 @@ from kdkit.training.loaded_rows import load_rows
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.preparing import check_transfer
-from kdkit.training.preparing import prepare_transfer
+from kdkit.training.preparing import known_sizes
+from kdkit.training.preparing import prepare_copies
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import open_task
 
@@ -44,9 +45,12 @@ def fill_cache(
             check_transfer(settings, task)
         with check():
             teachers = load_teachers(places, task)
-    prepare_transfer(settings, task)
+    if settings.augmented is not None:
+        prepare_copies(settings, task)
     pretrained = settings.pretrained
-    student, _ = make_model(settings.student, task, teachers[0], pretrained)
+    student, _ = make_model(
+        known_sizes(settings), task, teachers[0], pretrained
+    )
     check_fit(settings, student, teachers)
     caches = TeacherCaches(settings.cache, teachers, places, part)
     with tempfile.TemporaryDirectory() as folder:

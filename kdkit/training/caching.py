@@ -13,6 +13,7 @@ from kdkit.objectives import Terms
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
+from kdkit.teacher_cache import check_room
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import Evaluator
@@ -62,7 +63,7 @@ class TeacherCaches:
         if settings.teacher_file is not None:
             self._file = export.open_file(settings.teacher_file)
             of_file["teacher_file"] = digest(self._file.path)
-        directory = pathlib.Path(settings.directory)
+        self._directory = directory = pathlib.Path(settings.directory)
         fingerprints = [
             {
                 **of_file,
@@ -72,7 +73,7 @@ class TeacherCaches:
             for teacher, place in zip(teachers, places, strict=True)
         ]
 
-        def caches(part, at_once=1):
+        def caches(part):
             return [
                 TeacherCache(
                     directory
@@ -83,7 +84,6 @@ class TeacherCaches:
                     settings.precision,
                     _say,
                     part,
-                    at_once,
                 )
                 for number, (teacher, fingerprint) in enumerate(
                     zip(teachers, fingerprints, strict=True), start=1
@@ -93,7 +93,7 @@ class TeacherCaches:
         self._caches = caches(part)
         self._parts = []
         if distribution.part is not None:
-            self._parts = caches(distribution.part, distribution.num_processes)
+            self._parts = caches(distribution.part)
 
     def expect(self, stages, student, teacher_weights=None) -> None:
         """Says which stages will ask, so that the teachers run once for all.
@@ -131,11 +131,16 @@ class TeacherCaches:
             read.update(entry.name for entry in entries)
 
         def outputs(caches, encoded):
+            asked = list(zip(caches, entries_of, self._expected, strict=True))
+            if len(asked) > 1:  # before what the first one says is written
+                size = sum(
+                    cache.needed(encoded, entries, expected)
+                    for cache, entries, expected in asked
+                )
+                check_room(self._directory, size)
             return [
                 cache.outputs(encoded, entries, expected)
-                for cache, entries, expected in zip(
-                    caches, entries_of, self._expected, strict=True
-                )
+                for cache, entries, expected in asked
             ]
 
         def features(encoded):

@@ -6,13 +6,13 @@ import pathlib
 
 import keras
 
+from kdkit.disk import writing
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import flush
 from kdkit.files import rename
 from kdkit.files import reserve
-from kdkit.files import writing
 from kdkit.models import stored_size
 from kdkit.reading import read_json
 from kdkit.settings import from_dict
@@ -285,6 +285,11 @@ class StageCheckpoints:
             },
         )
         write_json(self._directory / STATE, to_dict(self.state))
+        self.clean()
+
+    def clean(self):
+        """Removes the files that the state does not speak of."""
+        wanted = self._wanted()
         for file in self._directory.glob(f"*{SUFFIX}"):
             if file.name.removesuffix(SUFFIX) not in wanted:
                 file.unlink()
@@ -315,4 +320,5 @@ def _of_state(values):
 
 def _weights_only(model):
     """The model's layers in a model that has no optimiser to be saved."""
-    return keras.Model(model.input, model.output)
+    # With a name, which is in the file: Keras' own has a number of the process.
+    return keras.Model(model.input, model.output, name="weights")

@@ -21,6 +21,7 @@ from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
 from kdkit.training.making import make_model
 from kdkit.training.preparing import check_further_files
+from kdkit.training.preparing import known_sizes
 from kdkit.training.run_directory import is_finished
 from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
@@ -146,9 +147,7 @@ def _untrained(settings, task):
 
 def _student(settings, task, teacher):
     """A model of the student's sizes, and the tokenizer that it reads."""
-    sizes = settings.student
-    if settings.general is not None and not is_finished(sizes.checkpoint):
-        sizes = settings.general.model
+    sizes = known_sizes(settings)
     pretrained = settings.pretrained
     if isinstance(pretrained, PretrainSettings):
         pretrained = pretrained.model.checkpoint

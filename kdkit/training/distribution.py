@@ -16,6 +16,7 @@ from kdkit.errors import UsageError
 from kdkit.settings import differences
 from kdkit.stopping import StopSignals
 from kdkit.stopping import take_sigterm_back
+from kdkit.taps import kept_names
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.devices import visible_devices
 from kdkit.training.meeting import meet
@@ -155,6 +156,9 @@ class Distribution:
     def check(self, settings) -> None:
         """Refuses stages whose batches have fewer rows than there are replicas.
 
+        Those of encoder-decoders are of so many tokens; a replica may have no
+        row of one.
+
         Args:
             settings: settings of a run, with those of runs in it.
 
@@ -199,9 +203,10 @@ def training_on(settings):
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
     if distribution.num_processes == 1:
-        yield distribution
+        with kept_names():
+            yield distribution
         return
-    with StopSignals() as stop, stop.at_once():
+    with kept_names(), StopSignals() as stop, stop.at_once():
         try:
             yield distribution
         # A signal that is raised while TensorFlow raises is a RuntimeError.
@@ -275,6 +280,13 @@ def _multi_worker():
             "kdkit.training.distribution.open_distribution first. Received: "
             f"{error}"
         ) from error
+    except LOST as error:
+        raise RunError(
+            f"Process {process.rank} of {process.size}: TensorFlow did not "
+            f"connect it with the others at {', '.join(addresses)}. Do they "
+            "reach each other there, and did none of them stop? TensorFlow "
+            f"says: {error.message.strip().splitlines()[0]}"
+        ) from error
     # TensorFlow set a handler of its own.
     take_sigterm_back()
     total = strategy.num_replicas_in_sync
@@ -313,12 +325,14 @@ def _mirrored(devices):
 
 
 def _stages_in(value):
-    """Yields the stages of a run and of the runs in it."""
+    """Yields the stages of a run and of the runs in it that count rows."""
     if isinstance(value, Stage):
         yield value
     elif isinstance(value, tuple):
         for entry in value:
             yield from _stages_in(entry)
-    elif dataclasses.is_dataclass(value):
+    elif dataclasses.is_dataclass(value) and not getattr(
+        value, "reads_sentences", False
+    ):
         for entry in vars(value).values():
             yield from _stages_in(entry)

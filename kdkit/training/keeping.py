@@ -5,6 +5,7 @@ import keras
 from kdkit import models
 from kdkit.files import staged
 from kdkit.models import Head
+from kdkit.taps import own_names
 from kdkit.training.run_directory import RunDirectory
 
 
@@ -27,11 +28,13 @@ def keep_model(
     """
     if run.is_read_only:
         return
-    model = models.in_policy(model, "float32")
+    with own_names():
+        model = models.in_policy(model, "float32")
     if models.has_encoder(model):
         path = run.path / arm
         if not path.exists():
-            with staged(path, models.stored_size(model)) as partial:
+            size = models.stored_size(model)
+            with staged(path, size) as partial, own_names():
                 models.save_preset(
                     model, tokenizer, partial, sequence_length, head
                 )
@@ -44,7 +47,9 @@ def keep_model(
     file = run.path / f"{arm}.keras"
     if not file.exists():
         # A copy, since what is saved of a compiled model has its optimiser.
-        copy = keras.models.clone_model(model)
+        with own_names():
+            copy = keras.models.clone_model(model)
         copy.set_weights(model.get_weights())
         with staged(file, models.stored_size(copy)) as partial:
             copy.save(partial)
+            models.forget_date(partial)

@@ -60,6 +60,6 @@ def evaluate_other(run, arm, best, evaluator):
 
 def _evaluated(run, arm, split):
     return any(
-        (event["arm"], event["split"]) == (arm, split)
+        (event["arm"], event.get("split")) == (arm, split)
         for event in run.events("evaluation")
     )

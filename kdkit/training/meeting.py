@@ -80,7 +80,9 @@ def _gather(process, own, deadline):
             reception.hear(deadline)
         guests = reception.members()
         claims = [own, *(guest.claim for guest in guests)]
-        hosts = [host, *(guest.host for guest in guests)]
+        # Where the others found the chief: its variable may say localhost.
+        hosts = [guests[0].found_chief_at if guests else host]
+        hosts += [guest.host for guest in guests]
         found = process.addresses or tuple(
             f"{place}:{claim.port}"
             for place, claim in zip(hosts, claims, strict=True)

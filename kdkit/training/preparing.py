@@ -2,8 +2,10 @@
 
 import pathlib
 
+from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.locks import locked
 from kdkit.tasks import Task
 from kdkit.training.augmenting import check_augmentation
 from kdkit.training.augmenting import prepare_augmented
@@ -14,7 +16,9 @@ from kdkit.training.distribution import Distribution
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 from kdkit.training.inputs import rows_digest
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.pretraining import pretrain
+from kdkit.training.run_directory import is_finished
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.shared_folders import is_one_folder
 from kdkit.training.task_data import check_data
@@ -77,11 +81,45 @@ def prepare_transfer(
     if settings.general is not None:
         pretrain(settings.general, settings.student.checkpoint)
     if settings.augmented is not None:
-        train = task.load("train", settings.data.data_dir)
         if distribution.part is not None:
             _prepare_parts(settings.augmented, distribution)
         with distribution.chief_first():
-            prepare_augmented(settings.augmented, train)
+            prepare_copies(settings, task)
+
+
+def prepare_copies(settings: DistillSettings, task: Task) -> None:
+    """Makes the copies, or finds them made; processes do it in turn.
+
+    Args:
+        settings: `DistillSettings` with `augmented`.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError, RunError: as `prepare_transfer`.
+    """
+    train = task.load("train", settings.data.data_dir)
+    file = pathlib.Path(settings.augmented.file)
+    if file.exists():
+        prepare_augmented(settings.augmented, train)
+        return
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    turn = file.with_name(f".{file.name}.turn.lock")
+    with locked(turn, waiting=f"Another process makes {file}: waiting for it."):
+        prepare_augmented(settings.augmented, train)
+        turn.unlink(missing_ok=True)
+
+
+def known_sizes(settings: DistillSettings) -> ModelSettings:
+    """Returns the student, by its sizes until general distillation made it.
+
+    Args:
+        settings: `DistillSettings`.
+    """
+    student = settings.student
+    if settings.general is not None and not is_finished(student.checkpoint):
+        return settings.general.model
+    return student
 
 
 def _prepare_parts(settings, distribution):

@@ -12,6 +12,7 @@ from kdkit.errors import all_mistakes
 from kdkit.files import staged
 from kdkit.models import LoadedModel
 from kdkit.settings import to_dict
+from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.corpus_material import check_readable
 from kdkit.training.corpus_material import is_masked
@@ -73,7 +74,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             return
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
-        with distribution.scope():
+        with distribution.scope(), own_names():
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
             model = models.in_policy(loaded.model, settings.dtype_policy)
         name = _arm_name(model)
@@ -107,7 +108,8 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             caches.log(run)
         path = run.path / name
         if not (run.is_read_only or path.exists()):
-            with staged(path, models.stored_size(model)) as partial:
+            size = models.stored_size(model)
+            with staged(path, size) as partial, own_names():
                 model = models.in_policy(model, "float32")
                 if has_head:
                     models.save_language_model(

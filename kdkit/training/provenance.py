@@ -70,8 +70,10 @@ def _from_here(path):
 
 def _commit():
     """The commit of the checkout that runs, marked where files changed."""
-    directory = pathlib.Path(__file__).parent
+    directory, own = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
     try:
+        # In an environment within another checkout it is not in it.
+        _git(directory, "ls-files", "--error-unmatch", own)
         commit = _git(directory, "rev-parse", "--short=12", "HEAD")
         changed = _git(directory, "status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):

@@ -95,6 +95,11 @@ class Guest:
     said: bytes = b""
     claim: Claim | None = None
 
+    @property
+    def found_chief_at(self) -> str:
+        """The address of the chief that it reached."""
+        return self.connection.getsockname()[0]
+
     def tell(self, answer: Answer) -> None:
         """Sends an answer.
 

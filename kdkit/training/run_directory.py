@@ -2,31 +2,34 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import time
 
 from kdkit.backends import need_tensorflow
+from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.files import append_line
-from kdkit.files import appending
 from kdkit.files import is_left_over
-from kdkit.files import locked
 from kdkit.files import remove_left_over
 from kdkit.files import write_text
-from kdkit.files import writing
+from kdkit.locks import append_line
+from kdkit.locks import appending
+from kdkit.locks import locked
 from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
+from kdkit.reporting.event_fields import is_event
 from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.saving import without_free
 
-CONFIG = "config.json"
+CONFIG, LOCK = "config.json", ".lock"
 EVENTS = "metrics.jsonl"
 PROVENANCE = "provenance"
+BLOCK = 1 << 20  # bytes
 # Beside the settings, where there are several: what devices were there.
 REPLICAS = "replicas"
 
@@ -74,9 +77,10 @@ class RunDirectory:
         path = self.path / EVENTS
         if not path.exists():
             return []
-        # A line that was cut off by a crash is not an event.
+        # A line that was cut off by a crash is not an event, nor is one that
+        # lacks what an event of its kind has.
         found = [
-            entry for _, entry in json_lines(path) if entry and "event" in entry
+            entry for _, entry in json_lines(path) if entry and is_event(entry)
         ]
         return [entry for entry in found if event in (None, entry["event"])]
 
@@ -97,9 +101,7 @@ class RunDirectory:
         log = self.path / EVENTS
         if log.exists():
             with appending(log) as file:
-                whole, newline, rest = log.read_bytes().rpartition(b"\n")
-                if rest:
-                    file.truncate(len(whole) + len(newline))
+                file.truncate(_end_of_lines(log))
 
     @property
     def is_finished(self) -> bool:
@@ -109,6 +111,20 @@ class RunDirectory:
     def seconds(self) -> float:
         """Time spent in finished epochs, over all sittings."""
         return sum(event["seconds"] for event in self.events("epoch"))
+
+
+def _end_of_lines(log):
+    """How many bytes a file has up to its last line feed."""
+    with open(log, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(end - BLOCK, 0)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            end = start
+    return 0
 
 
 def _was_made_for(path):
@@ -159,7 +175,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         strangers = sorted(
             item.name
             for item in path.iterdir()
-            if item.name != ".lock"
+            if item.name != LOCK
             and not _was_made_for(item)
             and not is_left_over(item)
         )
@@ -168,20 +184,34 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
                 f"{path} is not a run directory and not empty. Expected a new "
                 f"or empty directory. Received one with: {strangers[:5]}."
             )
+    is_new = not path.exists()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     busy = (
         f"Another process is working on the run in {path}. Wait for it, or "
         "choose another --run-dir."
     )
-    with locked(path / ".lock", busy):
-        check_links(path)
-        _check_settings(path, settings, kind, replicas)
-        run = RunDirectory(path, replicas=replicas)
-        run.mend()
+    with locked(path / LOCK, busy):
+        try:
+            check_links(path)
+            _check_settings(path, settings, kind, replicas)
+            run = RunDirectory(path, replicas=replicas)
+            run.mend()
+            distribution.barrier()
+            yield run
+        except BaseException:
+            if is_new:
+                _remove_if_empty(path)
+            raise
         distribution.barrier()
-        yield run
-        distribution.barrier()
+
+
+def _remove_if_empty(path):
+    """Removes a run directory in which nothing was begun."""
+    with contextlib.suppress(OSError):  # another process came meanwhile
+        if [item.name for item in path.iterdir()] == [LOCK]:
+            (path / LOCK).unlink()
+            path.rmdir()
 
 
 def is_finished(path) -> bool:

@@ -7,6 +7,7 @@ import keras
 from kdkit import models
 from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
+from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.control_stages import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
@@ -33,10 +34,10 @@ from kdkit.training.material import TaskMaterial
 from kdkit.training.preparing import check_transfer
 from kdkit.training.preparing import data_inputs
 from kdkit.training.preparing import inputs_of
+from kdkit.training.preparing import known_sizes
 from kdkit.training.preparing import prepare_transfer
 from kdkit.training.pretraining import pretrain
 from kdkit.training.provenance import provenance
-from kdkit.training.run_directory import is_finished
 from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_findings
@@ -89,7 +90,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
                     start = dataclasses.replace(
                         start, checkpoint=str(pretrained)
                     )
-                with distribution.scope():
+                with distribution.scope(), own_names():
                     model, tokenizer = make_model(start, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = data_inputs(task, settings.data)
@@ -100,7 +101,7 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
-        with distribution.scope():
+        with distribution.scope(), own_names():
             model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
             name="teacher",
@@ -157,8 +158,11 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         if says_finished(run):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
+        if _has_teachers_to_make(settings):
+            check_transfer(settings, task)
+            run.write_config(to_dict(settings), provenance())
         teacher_place, pretrained = _make_teachers(settings, run)
-        with all_mistakes() as check, distribution.scope():
+        with all_mistakes() as check, distribution.scope(), own_names():
             with check():
                 check_transfer(settings, task)
             with check():
@@ -226,7 +230,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 stages = with_more_epochs(stages, rows.times_as_many)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
-            with distribution.scope():
+            with distribution.scope(), own_names():
                 model, _ = make_model(
                     settings.student, task, teachers[0], pretrained, _say
                 )
@@ -258,13 +262,15 @@ def _say(line):
     print(line, flush=True)
 
 
+def _has_teachers_to_make(settings):
+    return isinstance(settings.teacher, TeacherSettings) or isinstance(
+        settings.pretrained, PretrainSettings
+    )
+
+
 def _make_teachers(settings, run):
     """Trains what is given as settings; returns where the teachers are."""
     teacher, pretrained = settings.teacher, settings.pretrained
-    if isinstance(teacher, TeacherSettings) or isinstance(
-        pretrained, PretrainSettings
-    ):
-        run.write_config(to_dict(settings), provenance())
     if isinstance(pretrained, PretrainSettings):
         pretrained = run.path / "pretrained_run"
         pretrain(settings.pretrained, pretrained)
@@ -278,12 +284,9 @@ def _check_fit(settings, task, teachers, pretrained, run, distribution):
     """Builds what the stages will build, so that what does not fit is told.
 
     Returns the stages on a corpus, ready to run, and the student with its
-    tokenizer. A student that general distillation has yet to make is taken by
-    its sizes.
+    tokenizer.
     """
-    sizes = settings.student
-    if settings.general is not None and not is_finished(sizes.checkpoint):
-        sizes = settings.general.model
+    sizes = known_sizes(settings)
     student, tokenizer = make_model(sizes, task, teachers[0], pretrained)
     with all_mistakes() as check:
         with check():

@@ -81,8 +81,10 @@ class RunningState:
         try:
             size = pathlib.Path(file).stat().st_size
             with h5py.File(file, "r") as content:
-                group = content[GROUP]
-                parts = [group[str(number)] for number in range(len(group))]
+                group = _within(content, GROUP)
+                parts = [
+                    _within(group, str(number)) for number in range(len(group))
+                ]
                 # What says that it is larger would take memory for nothing.
                 if sum(part.nbytes for part in parts) > size:
                     raise ValueError("it says that it has more than its bytes")
@@ -99,6 +101,16 @@ class RunningState:
                 "same command goes on from the one before."
             ) from error
         return cls(values)
+
+
+def _within(group, name):
+    """A group or numbers that are in this file, and not in another one."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ValueError(f"{name!r} is not in it, or a link to another place")
+    found = group[name]
+    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
+        raise ValueError(f"{name!r} is a link to another place")
+    return found
 
 
 def _variables(trainer):

@@ -3,7 +3,7 @@
 import pathlib
 import tempfile
 
-from kdkit.files import writing
+from kdkit.disk import writing
 from kdkit.training.distribution import Distribution
 
 

@@ -8,12 +8,15 @@ import keras
 
 from kdkit import models
 from kdkit.data import in_parts
+from kdkit.errors import RunError
+from kdkit.taps import number_later
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
 from kdkit.training.material import Material
+from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
 from kdkit.training.saving import Saving
@@ -21,6 +24,9 @@ from kdkit.training.stage_fit import StageFit
 from kdkit.training.stages import Stage
 from kdkit.training.trainers import batches_for
 from kdkit.training.trainers import make_trainer
+
+# What an evaluation of an arm has.
+MEASURED = {"split", "metrics", "agreement"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +88,7 @@ class Arm:
         for stage in stages:
             StageRun(run, self, stage).run()
         epoch = StageRun(run, self, stages[-1]).final_epoch
-        # The first of them: other dev splits are measured after it.
-        evaluation = next(
-            event
-            for event in run.events("evaluation")
-            if event["arm"] == self.name
-            and event["stage"] == stages[-1].name
-            and event["epoch"] == epoch
-        )
+        evaluation = self._evaluation(run, stages[-1], epoch)
         return {
             "stage": stages[-1].name,
             "epoch": epoch,
@@ -98,6 +97,20 @@ class Arm:
             "metrics": evaluation["metrics"],
             "agreement": evaluation["agreement"],
         }
+
+    def _evaluation(self, run, stage, epoch):
+        """What was measured after the epoch whose weights the model has."""
+        where = {"arm": self.name, "stage": stage.name, "epoch": epoch}
+        for event in run.events("evaluation"):
+            # The first of them: other dev splits are measured after it.
+            if where.items() <= event.items() and event.keys() >= MEASURED:
+                return event
+        folder = _checkpoints(run, self, stage)
+        raise RunError(
+            f"{run.path / EVENTS} has no evaluation of {self.name} after epoch "
+            f"{epoch} of {stage.name}: its line is damaged or gone. Remove "
+            f"{folder}, and the same command makes this stage again."
+        )
 
 
 class StageRun:
@@ -117,7 +130,7 @@ class StageRun:
         if not stage.objectives:
             self._material = arm.material.labeled_only()
         self.checkpoints = StageCheckpoints(
-            run.path / "checkpoints" / arm.name / stage.name,
+            _checkpoints(run, arm, stage),
             stage.averaged_epochs,
             arm.saving.keep_checkpoints,
         )
@@ -141,6 +154,8 @@ class StageRun:
         if self.checkpoints.state.is_finished:
             print(f"{title}: finished earlier, weights loaded.", flush=True)
             self.checkpoints.restore_final(self.arm.model)
+            if self.arm.distribution.is_chief:
+                self.checkpoints.clean()  # the end may have been cut short
             self._log_end()
             return
         position = self.checkpoints.begin()
@@ -150,6 +165,7 @@ class StageRun:
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
+        number_later()
         with distribution.scope():
             trainer = make_trainer(
                 self.arm,
@@ -254,3 +270,8 @@ class StageRun:
             and event.get("arm") == self.arm.name
             and event.get("stage") == self.stage.name
         )
+
+
+def _checkpoints(run, arm, stage):
+    """Where those of a stage are."""
+    return run.path / "checkpoints" / arm.name / stage.name

@@ -21,6 +21,7 @@ from kdkit.doctor import texts_kept_apart
 from kdkit.doctor import texts_too_long
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
+from kdkit.settings import from_dict
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.examined_needs import disk_of_cache
@@ -113,19 +114,20 @@ def examine_first(steps: TextSteps, force: bool) -> Findings | None:
         force: bool. Whether to go on in any case.
 
     Returns:
-        `Findings` for `kdkit.training.pretrain`, or `None`.
+        `Findings` for `kdkit.training.pretrain`, those of the earlier sitting
+        where that was done; `None` for what is no chief.
 
     Raises:
         RunError: if the runs would be ruined.
     """
-    begun = any(
-        RunDirectory(steps.place(name)).events(DOCTOR) for name in steps.runs
-    )
     last = list(steps.runs.values())[-1]
-    if begun or (
-        last.strategy == MULTI_WORKER and process_of_launcher().rank > 0
-    ):
+    if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
         return None
+    for name in steps.runs:
+        for event in RunDirectory(steps.place(name)).events(DOCTOR):
+            return Findings(
+                from_dict(Finding, one) for one in event["findings"]
+            )
     findings = Findings(keeps_mistakes=False)
     examine_text(steps, QUICK_TEXTS, findings)
     decide(findings, force)

@@ -2,7 +2,7 @@
 
 from kdkit.errors import UsageError
 from kdkit.families import DECODERS
-from kdkit.taps import split_tap
+from kdkit.taps import reads_source
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
@@ -32,7 +32,7 @@ def check_kept_text(settings) -> None:
     others = [
         f"{objective.name} ({objective.tap})"
         for objective in objectives
-        if split_tap(objective.tap)[0] in ("encoder", "cross")
+        if reads_source(objective.tap)
     ]
     if others:
         problems.append(

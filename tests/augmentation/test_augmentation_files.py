@@ -13,6 +13,7 @@ from kdkit.augmentation import write_augmented
 from kdkit.data import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.locks import locked
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
 
@@ -213,6 +214,16 @@ def test_parts_of_a_file_without_a_suffix_are_joined(tmp_path):
         write(path, part=(which, 2))
     join_parts(PAIRS, path, {"seed": 0})
     assert path.is_file()
+
+
+def test_parts_are_joined_by_one_process(tmp_path):
+    path = tmp_path / "joined.tsv"
+    for which in range(2):
+        write(path, part=(which, 2))
+    told = pytest.raises(UsageError, match="Another process is writing")
+    with locked(tmp_path / ".joined.tsv.lock"), told:
+        join_parts(PAIRS, path, {"seed": 0})
+    assert join_parts(PAIRS, path, {"seed": 0}).rows == len(PAIRS)
 
 
 def test_parts_of_two_numbers_of_parts_are_not_joined(tmp_path):

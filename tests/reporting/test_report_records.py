@@ -162,6 +162,16 @@ def test_exported_files_are_sorted_and_have_latencies(distillation_run):
     assert str(Setting(1, 1, 128)) == "1 thread, batch 1, length 128"
 
 
+def test_a_sentences_latency_has_the_room_of_its_file():
+    fields = {"threads": 1, "batch_size": 1, "sequence_length": 25}
+    assert Setting.of(fields | {"room": None}).length == "25"
+    assert Setting.of(fields | {"room": [64, 64]}).length == "25 of 64"
+    other = Setting.of(fields | {"room": [64, 32]})
+    assert str(other) == "1 thread, batch 1, length 25 (room for 64 and 32)"
+    # Files with other rooms are not compared.
+    assert other != Setting.of(fields | {"room": [64, 64]})
+
+
 def test_exported_files_of_the_teacher_come_from_its_run(distillation_run):
     (file,) = exported_files(read_run(distillation_run.run_dir), "teacher")
     assert file.size_bytes == 91_200_000

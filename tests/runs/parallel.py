@@ -1,4 +1,4 @@
-"""Small parallel files, and the settings to pretrain on their sides."""
+"""Small parallel files, and settings and commands to train on them."""
 
 import dataclasses
 
@@ -42,3 +42,21 @@ def of_sentences(text, **changes):
             **changes,
         }
     )
+
+
+def flags(text, option, part):
+    """An option and the files of a part, one for each language."""
+    return [option, str(text / f"{part}.en"), str(text / f"{part}.de")]
+
+
+def translation(text, pretrained, path):
+    """The words of a command that distils on pairs, from the model itself."""
+    return [
+        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
+        *("--model", str(pretrained), "--languages", "en", "de"),
+        *flags(text, "--pairs", "train"),
+        *flags(text, "--held-out", "dev"),
+        *("--set", "stages.0.epochs=2", "--set", "stages.0.batch_tokens=64"),
+        *("--set", "corpus.sequence_length=32", "--set", "jit_compile=false"),
+        *("--run-dir", str(path)),
+    ]

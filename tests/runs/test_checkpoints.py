@@ -14,6 +14,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.training.checkpoints import Position
 from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.running_state import GROUP
 from kdkit.training.running_state import RunningState
 
 RUNNING = RunningState((np.ones((1, 2), "float32"),))
@@ -57,6 +58,46 @@ def test_the_final_weights_alone_stay_unless_more_are_asked_for(
     checkpoints.save_epoch(model, model, 1, 0.5)
     checkpoints.finish(model, keep_best=True)
     assert names(tmp_path) == {"state.json", "final"}
+
+
+def test_an_end_that_was_cut_short_is_finished_later(
+    model, tmp_path, monkeypatch
+):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    with monkeypatch.context() as patch:  # killed before the files were removed
+        patch.setattr(StageCheckpoints, "clean", lambda self: None)
+        checkpoints.finish(model, keep_best=True)
+    assert "epoch-1" in names(tmp_path)
+    opened = StageCheckpoints(tmp_path)
+    assert opened.state.is_finished
+    opened.clean()
+    assert names(tmp_path) == {"state.json", "final"}
+
+
+@pytest.mark.parametrize("kind", ["external", "soft", "storage", "virtual"])
+def test_numbers_of_other_files_are_no_state(model, tmp_path, kind):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_step(model, 1, 1.0, RUNNING)
+    file, other = tmp_path / "epoch-0-step-1.weights.h5", tmp_path / "other"
+    with h5py.File(other, "w") as content:
+        content["secret"] = np.ones(2)
+    with h5py.File(file, "a") as content:
+        group = content[GROUP]
+        del group["0"]
+        if kind == "external":
+            group["0"] = h5py.ExternalLink(str(other), "/secret")
+        elif kind == "soft":
+            group["0"] = h5py.SoftLink("/elsewhere")
+        elif kind == "storage":
+            place = [(str(other), 0, 16)]
+            group.create_dataset("0", (2,), "float64", external=place)
+        else:
+            layout = h5py.VirtualLayout((2,), "float64")
+            layout[:] = h5py.VirtualSource(str(other), "secret", (2,))
+            group.create_virtual_dataset("0", layout)
+    with pytest.raises(RunError, match="'0' is.* a link to another place"):
+        RunningState.read(file)
 
 
 def test_a_step_is_restored_with_all_that_belongs_to_it(model, tmp_path):

@@ -70,6 +70,17 @@ def test_processes_tell_each_other_where_they_are(join):
     assert len(set(first)) == 3
 
 
+def test_others_get_the_address_where_they_found_the_chief(port):
+    # Some launchers tell the chief that it is at localhost.
+    with ThreadPoolExecutor() as pool:
+        chief, other = (
+            pool.submit(meet, Process(rank, 2, (host, port)), "1 CPU", SECONDS)
+            for rank, host in enumerate(("somewhere", HOST))
+        )
+        assert chief.result() == other.result()
+        assert all(one.startswith(HOST) for one in chief.result())
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_processes_that_do_not_come_are_told(rank, join):
     with pytest.raises(RunError, match="in time"):

@@ -8,6 +8,8 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
+from kdkit.files import staged
+from kdkit.training import run_directory
 from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run
@@ -20,7 +22,12 @@ SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 def start(path, settings=SETTINGS):
     with open_run(path, settings) as run:
         run.write_config(settings, {"command": "kdkit"})
-        run.log("epoch", arm="student", epoch=1, seconds=2.0)
+        log_epoch(run, 1)
+
+
+def log_epoch(run, epoch):
+    where = {"arm": "student", "stage": "fine_tuning", "epoch": epoch}
+    run.log("epoch", **where, seconds=2.0, logs={})
 
 
 def test_config_holds_settings_and_provenance(tmp_path):
@@ -79,6 +86,10 @@ def test_replicas_that_are_no_number_are_refused(noted, tmp_path):
 def test_a_failed_preparation_leaves_no_config(tmp_path):
     with pytest.raises(UsageError), open_run(tmp_path / "run", SETTINGS):
         raise UsageError("no such teacher")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()  # one that was there stays
+    with pytest.raises(UsageError), open_run(tmp_path / "run", SETTINGS):
+        raise UsageError("no such teacher")
     start(tmp_path / "run", {**SETTINGS, "seed": 5})
 
 
@@ -106,8 +117,35 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
     log.write_text(before + '{"event": "epo')
     with open_run(tmp_path / "run", SETTINGS) as run:
         assert log.read_text() == before
-        run.log("epoch", epoch=2)
+        log_epoch(run, 2)
         assert len(run.events()) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"arm": None}, {"epoch": "1"}, {"seconds": None}, {"time": "now"}],
+    ids=str,
+)
+def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
+    start(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    event = {**json.loads(log.read_text()), **damage}
+    event = {name: value for name, value in event.items() if value is not None}
+    log.write_text(log.read_text() + json.dumps(event) + "\n")
+    with open_run(tmp_path / "run", SETTINGS) as run:
+        assert len(run.events()) == 1
+        assert run.seconds == 2.0
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
+    monkeypatch.setattr(run_directory, "BLOCK", block)
+    log = tmp_path / "metrics.jsonl"
+    for content in ("", "a\n", "ab\ncd\n"):
+        for rest in ("", "e", "some text that goes on for longer"):
+            log.write_text(content + rest)
+            RunDirectory(tmp_path).mend()
+            assert log.read_text() == content
 
 
 def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
@@ -117,13 +155,13 @@ def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
     number = 200
     run = RunDirectory(tmp_path)
     other = threading.Thread(
-        target=lambda: [run.log("export", file=i) for i in range(number)]
+        target=lambda: [run.log("note", number=i) for i in range(number)]
     )
     other.start()
     while other.is_alive():
-        run.log("epoch")
+        log_epoch(run, 1)
         run.keep_events(lambda event: event["event"] != "epoch")
-    assert [event["file"] for event in run.events()] == list(range(number))
+    assert [event["number"] for event in run.events()] == list(range(number))
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
@@ -139,6 +177,16 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert not (run / "corpus" / left).exists()
     # That of a run in it is the other one's to remove.
     assert (run / "teacher_run" / left).exists()
+
+
+def test_what_another_process_is_writing_is_not_removed(tmp_path):
+    """As `kdkit export` does, for minutes."""
+    run = tmp_path / "run"
+    start(run)
+    with staged(run / "exports" / "student.tflite") as partial:
+        partial.write_bytes(b"weights")
+        start(run)
+    assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
 
 
 def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
@@ -167,7 +215,7 @@ def test_how_a_run_saves_may_change(tmp_path):
 def test_kept_events_are_the_wanted_ones(tmp_path):
     with open_run(tmp_path, SETTINGS) as run:
         for epoch in (1, 2, 3):
-            run.log("epoch", epoch=epoch)
+            log_epoch(run, epoch)
         run.keep_events(lambda event: event["epoch"] < 3)
         assert [event["epoch"] for event in run.events()] == [1, 2]
 

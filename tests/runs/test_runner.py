@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import h5py
 import keras_hub
@@ -17,7 +18,9 @@ from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.training import DistillSettings
+from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
+from kdkit.training import runner
 from kdkit.training import train_teacher
 from kdkit.training.curves import read_points
 from kdkit.training.model_settings import model_settings
@@ -142,6 +145,37 @@ def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, capsys):
     assert (finished_run / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(
+    finished_run, smoke_settings, tmp_path
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    log = run / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    kept = [
+        line
+        for line in lines
+        if '"run_finished"' not in line
+        and not ('"evaluation"' in line and '"student"' in line)
+    ]
+    log.write_text("".join(kept))
+    folder = "checkpoints/student/prediction_layer"
+    with pytest.raises(RunError, match=f"no evaluation of student.*{folder}"):
+        distill(smoke_settings, run)
+
+
+def test_all_inputs_are_checked_before_a_teacher_is_trained(
+    smoke_settings, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(runner, "train_teacher", None)
+    settings = dataclasses.replace(
+        smoke_settings, unlabeled=UnlabeledSettings(("missing.txt",))
+    )
+    with pytest.raises(UsageError, match="missing.txt"):
+        distill(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_settings_are_refused(finished_run, smoke_settings):
     changed = dataclasses.replace(smoke_settings, seed=1)
     with pytest.raises(UsageError, match="seed: 0 -> 1"):
@@ -204,6 +238,14 @@ def test_a_run_stopped_within_an_epoch_ends_the_same_bit_for_bit(
         strict=True,
     ):
         np.testing.assert_array_equal(whole, stopped)
+    # And so are the files, though other objects were made before them.
+    files = [*(tmp_path / "whole").rglob("*.h5")]
+    files += [*(tmp_path / "whole" / "teacher").rglob("*.json")]
+    files += [*(tmp_path / "whole").rglob("state.json")]
+    assert len(files) > 5
+    for file in files:
+        other = tmp_path / "stopped" / file.relative_to(tmp_path / "whole")
+        assert other.read_bytes() == file.read_bytes(), file
 
 
 @pytest.mark.parametrize(

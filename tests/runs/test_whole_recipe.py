@@ -169,6 +169,24 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
+def test_parts_of_a_cache_share_copies_and_need_no_general_student(
+    command, tmp_path, capsys
+):
+    words = ["cache", *command(tmp_path / "run")[1:]]
+    place = words.index("--run-dir")
+    del words[place : place + 2]
+    words[words.index("--general") + 1] = str(tmp_path / "general")
+    words[words.index("--augment") + 1] = str(tmp_path / "copies.tsv")
+    words += ["--cache", str(tmp_path / "cache")]
+    for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
+        assert main([*words, *shard]) == 0
+        out = capsys.readouterr().out
+        made = "copies.tsv: made earlier" in out
+        assert made == (shard != ["--shard", "1/2"])
+    left = {path.name for path in tmp_path.glob("[!.]*")}
+    assert left == {"cache", "copies.tsv", "copies.tsv.json"}
+
+
 def test_other_inputs_are_refused_by_their_content(
     run, command, place, masked_lm, capsys
 ):

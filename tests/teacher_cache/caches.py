@@ -52,7 +52,6 @@ def make(
     precision="fp32",
     name="a",
     part=None,
-    at_once=1,
 ):
     return TeacherCache(
         directory,
@@ -61,7 +60,6 @@ def make(
         precision,
         says if says is not None else Says(),
         part,
-        at_once,
     )
 
 

@@ -12,8 +12,10 @@ from caches import joined
 from caches import make
 from caches import rows
 from helpers import LENGTH
+from helpers import bert
 
 from kdkit import export
+from kdkit import models
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.taps import Entry
@@ -124,21 +126,54 @@ def test_too_little_room_is_told_before_the_first_byte(
     assert list(tmp_path.glob("*")) == [tmp_path / ".filling.lock"]
 
 
-def test_parts_filled_at_once_need_room_for_all_of_them(
-    tmp_path, teacher, monkeypatch
-):
+def test_parts_need_room_for_all_of_them(tmp_path, teacher, monkeypatch):
     usage = collections.namedtuple("usage", "free")
+    encoded, entries = rows(400), [Entry("hidden_states", 2)]
+    whole = make(tmp_path / "whole", teacher).needed(encoded, entries)
+    own = []
 
-    def fill(name, at_once, free):
+    def fill(which, free):
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free))
-        cache = make(tmp_path / name, teacher, part=(0, 2), at_once=at_once)
-        cache.outputs(rows(8), [Entry("logits")])
-        return 12 * sum(one["rows"] for one in cache.describe()["shards"])
+        cache = make(tmp_path, teacher, part=(which, 2))
+        assert cache.needed(encoded, entries) == pytest.approx(whole, rel=0.2)
+        cache.outputs(encoded, entries)
+        own.append(cache.needed(encoded, entries))
 
-    enough_for_one = 1.5 * fill("plenty", 1, 1_000_000)
-    fill("one", 1, enough_for_one)
     with pytest.raises(RunError, match="are free"):
-        fill("both", 2, enough_for_one)
+        fill(0, 0.7 * whole)
+    fill(0, 1.5 * whole)
+    assert own == [0]
+    # What the other part has is there already.
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0.7 * whole))
+    second = make(tmp_path, teacher, part=(1, 2))
+    assert second.needed(encoded, entries) < 0.6 * whole
+    second.outputs(encoded, entries)
+    # And the whole cache takes both in, and needs nothing.
+    assert make(tmp_path, teacher).needed(encoded, entries) == 0
+
+
+def test_a_damaged_file_of_the_whole_is_run_again_by_a_part(tmp_path, teacher):
+    encoded, entries = rows(12), [Entry("logits")]
+    whole = make(tmp_path, teacher)
+    expected = whole.outputs(encoded, entries)(np.arange(12), LENGTH)
+    for damage in (b"", None):
+        (shard,) = make(tmp_path, teacher).describe()["shards"]
+        file = tmp_path / shard["file"]
+        file.unlink() if damage is None else file.write_bytes(damage)
+        says = Says()
+        for which in range(2):
+            part = make(tmp_path, teacher, says, part=(which, 2))
+            part.outputs(encoded, entries)
+        assert "1 damaged files left out" in says[0]
+        found = make(tmp_path, teacher).outputs(encoded, entries)
+        found = found(np.arange(12), LENGTH)
+        np.testing.assert_allclose(
+            found["logits"], expected["logits"], atol=1e-5
+        )
+        for path in tmp_path.rglob("*"):
+            if path.name.endswith(".arrow") or path.name == "index.json":
+                path.unlink()
+        make(tmp_path, teacher).outputs(encoded, entries)
 
 
 def test_a_file_in_its_place_is_told(tmp_path, teacher):
@@ -178,6 +213,26 @@ def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, stopped_after):
     make(tmp_path, teacher, says).outputs(encoded, [Entry("logits")])
     # A batch of 64 rows is kept; two of the rows are the same.
     assert "running the teacher over 85 rows" in says[-1]
+
+
+def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
+    tmp_path, stopped_after
+):
+    encoded = rows(150, sequences_per_row=3)
+    backbone = bert(num_layers=1, num_classes=None)
+    model = models.add_head(backbone, models.Head("multiple_choice", 3))
+    entries = [Entry("logits"), Entry("cls_states", 1)]
+    stopped_after(2)  # the states of a batch, and its logits
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, model).outputs(encoded, entries)
+    shards = make(tmp_path, model).describe()["shards"]
+    kept = {shard["entries"][0]: shard["rows"] for shard in shards}
+    assert kept["cls_states/1"] == 3 * kept["logits"] < 3 * 150
+    stopped_after(9)
+    says = Says()
+    make(tmp_path, model, says).outputs(encoded, entries)
+    left = 150 - kept["logits"]
+    assert f"running the teacher over {left} rows" in says[-1]
 
 
 class Gossip:

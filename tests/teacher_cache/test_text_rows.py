@@ -11,6 +11,7 @@ from helpers import to_numpy
 import kdkit
 from kdkit import data
 from kdkit.data.packing import PADDING
+from kdkit.errors import UsageError
 from kdkit.losses import LogitKLDivergence
 from kdkit.losses import top_classes
 from kdkit.objectives import Objective
@@ -133,6 +134,18 @@ def sentences(*rows):
         0,
         pad_token_id=0,
     )
+
+
+@pytest.mark.parametrize(
+    "tap", ["encoder_hidden_states", "cross_attention_probs"]
+)
+def test_what_an_encoder_reads_is_not_kept(tap, teacher, tmp_path):
+    rows = data.PairRows(sentences([5, 6, 2]), sentences([7, 8, 2]))
+    for beside in (False, True):
+        asked = [[Entry("logits")], [Entry(tap, 1)]]
+        entries, others = asked if beside else asked[::-1]
+        with pytest.raises(UsageError, match=f"Received: {tap}/1, of what"):
+            make(tmp_path, teacher).outputs(rows, entries, others)
 
 
 def test_pairs_are_known_by_both_sides_and_where_one_ends():

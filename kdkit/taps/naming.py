@@ -1,0 +1,56 @@
+"""The numbers in the names of Keras objects, which files keep.
+
+Keras numbers objects without a name as they are made: `softmax_7` is the eighth
+of its process. The name is written into files of weights and of configs, so
+what is saved after a resumption, by a process that made fewer of them, would be
+other bytes. Here the numbers are set where the models of a run are made and
+saved. `object_name_uids` is private to Keras; tests/test_naming.py pins it.
+"""
+
+import collections
+import contextlib
+
+from keras.src.backend.common import global_state
+
+COUNTERS = "object_name_uids"
+# Above the numbers of any model: what is built on its layers later, such as its
+# taps, must not have their names.
+LATER = 30_000
+
+
+class _Numbers(collections.defaultdict):
+    """Counters from a number on, also of the first name."""
+
+    def __contains__(self, name):
+        return True
+
+
+@contextlib.contextmanager
+def own_names():
+    """Names what is made in the block as in a new process.
+
+    Also a decorator, of functions that make something.
+    """
+    global_state.set_global_attribute(COUNTERS, collections.defaultdict(int))
+    try:
+        yield
+    finally:
+        number_later()
+
+
+@contextlib.contextmanager
+def kept_names():
+    """Goes on after the block with the names that a program had before it."""
+    before = global_state.get_global_attribute(COUNTERS)
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute(
+            COUNTERS, collections.defaultdict(int) if before is None else before
+        )
+
+
+def number_later() -> None:
+    """Numbers what is made from here on as if nothing had been made before."""
+    numbers = _Numbers(lambda: LATER)
+    global_state.set_global_attribute(COUNTERS, numbers)

@@ -1,0 +1,173 @@
+"""Encoder-decoders by `evaluate`: BLEU, perplexity, sources of others."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from helpers import ENGLISH
+from helpers import GERMAN
+from helpers import read_events
+from parallel import flags
+
+from kdkit import decoding
+from kdkit.cli.ablation_tables import written_metrics
+from kdkit.cli.main import main
+from kdkit.cli.sentence_evaluation import LEAST_EFFECT
+from kdkit.errors import UsageError
+from kdkit.tasks import generation_metrics
+from kdkit.training.seq2seq_material import other_sources
+
+
+def test_evaluate_measures_what_is_written(text, translator, capsys):
+    arguments = [
+        *("evaluate", str(translator), *flags(text, "--pairs", "dev")),
+        *("--num-beams", "1"),
+    ]
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    *lines, last = captured.out.splitlines()
+    result = json.loads(last)
+    others = result["metrics"]["perplexity_of_other_sources"]
+    hardly = others < LEAST_EFFECT * result["metrics"]["perplexity"]
+    assert ("writes without reading" in captured.err) == hardly
+    *_, evaluation = read_events(translator, "evaluation")
+    assert result["metrics"]["perplexity"] == pytest.approx(
+        evaluation["metrics"]["perplexity"]
+    )
+    assert result["languages"] == ["en", "de"]
+    signature = result["signatures"]["bleu"]
+    assert "tok:13a" in signature
+    assert f"bleu: {result['metrics']['bleu']:.4f} ({signature})" in lines
+    assert (result["beam_size"], result["examples"]) == (1, 4)
+    (noted,) = read_events(translator, "measurement")
+    assert noted["metrics"] == result["metrics"]
+    written = []
+    for line in ENGLISH:
+        main(["generate", str(translator), "--prompt", line])
+        written.append(capsys.readouterr().out.removesuffix("\n"))
+    expected = generation_metrics(written, GERMAN)
+    assert result["metrics"]["bleu"] == pytest.approx(expected["bleu"])
+    assert result["metrics"]["chrf"] == pytest.approx(expected["chrf"])
+
+
+def test_what_an_arm_writes_is_measured_once(text, translator, tmp_path):
+    run = tmp_path / "arm"
+    shutil.copytree(translator, run)
+    before = len(read_events(run, "measurement"))
+    found = written_metrics(run)
+    assert 0 <= found["metrics"]["bleu"] <= 100
+    assert "version:" in found["signatures"]["bleu"]
+    *_, noted = read_events(run, "measurement")
+    assert found.items() <= noted.items()
+    assert noted["pairs"] == flags(text, "--held-out", "dev")[1:]
+    assert written_metrics(run) == noted
+    assert len(read_events(run, "measurement")) == before + 1
+
+
+def test_targets_with_the_sources_of_others_stay_in_their_batch():
+    inputs = {
+        "encoder_token_ids": np.arange(6).reshape(3, 2),
+        "encoder_padding_mask": np.array([[1, 0], [1, 1], [1, 1]]),
+        "decoder_token_ids": np.arange(3)[:, None],
+    }
+    ((moved, labels, weights),) = other_sources([(inputs, "labels", "weights")])
+    assert (labels, weights) == ("labels", "weights")
+    order = [2, 0, 1]
+    for name, array in inputs.items():
+        expected = array[order] if name.startswith("encoder") else array
+        np.testing.assert_array_equal(moved[name], expected)
+
+
+def test_a_pair_by_itself_has_the_source_of_the_one_before():
+    def batch(*rows):
+        rows = np.array(rows)[:, None]
+        names = ("encoder_token_ids", "encoder_padding_mask")
+        return {**dict.fromkeys(names, rows), "decoder_token_ids": rows}, None
+
+    halves = ("encoder", "decoder")
+    batches = [batch(1), batch(2), batch(3, 4), batch(5)]
+    found = [
+        [moved[f"{half}_token_ids"].ravel().tolist() for half in halves]
+        for moved, _ in other_sources(batches)
+    ]
+    assert found == [[[1], [2]], [[4, 3], [3, 4]], [[4], [5]]]
+
+
+def test_a_run_is_measured_on_what_it_held_out(pretrained, capsys):
+    assert main(["evaluate", str(pretrained)]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    *_, evaluation = read_events(pretrained, "evaluation")
+    assert result["metrics"] == pytest.approx(evaluation["metrics"])
+
+
+def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
+    text, translator, tmp_path, capsys, monkeypatch
+):
+    preset = tmp_path / "preset"
+    shutil.copytree(translator / "encoder_decoder", preset)
+    found = []
+    for model in (translator, preset):
+        pairs = flags(text, "--pairs", "dev")
+        assert main(["evaluate", str(model), *pairs]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    assert found[0] == found[1]
+    assert found[0]["sequence_length"] == 32
+
+    def note(model, path, source_length, sequence_length, **settings):
+        raise UsageError(f"{source_length} and {sequence_length} tokens")
+
+    monkeypatch.setattr(decoding, "seq2seq_to_litert", note)
+    files = str(tmp_path / "files")
+    assert main(["export", str(preset), "--output", files]) == 2
+    assert "32 and 32 tokens" in capsys.readouterr().err
+
+
+def test_evaluate_tells_what_is_cut(text, translator, capsys):
+    arguments = [
+        *("evaluate", str(translator), *flags(text, "--pairs", "dev")),
+        *("--num-beams", "1", "--sequence-length", "6"),
+    ]
+    assert main(arguments) == 0
+    assert "texts are cut to 6 tokens" in capsys.readouterr().err
+
+
+def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
+    config = pretrained / "config.json"
+    settings = json.loads(config.read_text())
+    changed = settings["corpus"] | {"spans": settings["corpus"]["spans"]}
+    changed["spans"] = changed["spans"] | {"share": 1.0}
+    files = [str(text / "dev.en"), str(text / "dev.de")]
+    found = []
+    for corpus in (settings["corpus"], changed):
+        config.write_text(json.dumps(settings | {"corpus": corpus}))
+        assert main(["evaluate", str(pretrained), "--corpus", *files]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    config.write_text(json.dumps(settings))
+    assert found[0]["languages"] == ["en", "de"]
+    assert found[0]["metrics"] != found[1]["metrics"]
+
+
+def test_what_a_run_held_out_is_named(pretrained, text):
+    main(["evaluate", str(pretrained)])
+    *_, event = read_events(pretrained, "measurement")
+    assert event["corpus"] == [str(text / "train.en"), str(text / "train.de")]
+    assert event["held_out_every"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--languages", "de", "en"], "--languages needs --pairs"),
+        (["--pairs", "A", "B", "--corpus", "A"], "Received: both"),
+        (["--corpus", "A", "--num-beams", "2"], "--num-beams needs --pairs"),
+        (["--corpus", "A"], "none is named for the text"),
+        (["--task", "sst2"], "not of an encoder-decoder"),
+        (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
+    ],
+)
+def test_evaluate_refuses(text, pretrained, capsys, arguments, message):
+    files = {"A": str(text / "dev.en"), "B": str(text / "dev.de")}
+    arguments = [files.get(word, word) for word in arguments]
+    assert main(["evaluate", str(pretrained), *arguments]) == 2
+    assert message in capsys.readouterr().err

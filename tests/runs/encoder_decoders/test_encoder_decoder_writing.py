@@ -1,0 +1,218 @@
+"""Encoder-decoders by `generate` and `export`: texts, pairs, files."""
+
+import json
+import shutil
+
+import keras_hub
+import pytest
+from helpers import ENGLISH
+from helpers import read_events
+from parallel import flags
+
+from kdkit.cli import writing_texts
+from kdkit.cli.main import main
+from kdkit.decoding import TextWriter
+from kdkit.locks import locked
+
+
+def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
+    model = keras_hub.models.Seq2SeqLM.from_preset(
+        str(translator / "encoder_decoder")
+    )
+    assert model.preprocessor.source_language == "en"
+    assert model.preprocessor.target_language == "de"
+
+
+def test_a_file_is_written_of_a_file_line_by_line(
+    text, translator, tmp_path, capsys
+):
+    output = tmp_path / "new" / "written.de"
+    arguments = [
+        *("generate", str(translator), "--sampler", "beam", "--num-beams", "2"),
+        *("--input", str(text / "dev.en"), "--output", str(output)),
+        *("--max-tokens", "12"),
+    ]
+    assert main(arguments) == 0
+    assert len(output.read_text().splitlines()) == len(ENGLISH)
+    # A student of a few updates does not know where a text ends.
+    assert "texts were written without an end" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.fixture
+def written_pairs(text, translator, tmp_path, monkeypatch):
+    """Words of a command whose teacher writes nothing of what sleeps."""
+    monkeypatch.setattr(
+        TextWriter,
+        "__call__",
+        lambda self, texts: [
+            "\u200b" if "sleeps" in one else "ein" for one in texts
+        ],
+    )
+    monkeypatch.chdir(tmp_path)
+    return [
+        *("generate", str(translator), "--input", str(text / "dev.en")),
+        *("--kept-input", "en", "--output", "de"),
+    ]
+
+
+def check_written_pairs(folder):
+    kept = [line for line in ENGLISH if "sleeps" not in line]
+    assert 0 < len(kept) < len(ENGLISH)
+    assert (folder / "en").read_text().splitlines() == kept
+    assert (folder / "de").read_text().splitlines() == ["ein"] * len(kept)
+    assert {path.name for path in folder.glob("[!.]*")} == {"en", "de"}
+
+
+def test_what_is_written_is_paired_with_what_it_is_of(
+    text, pretrained, written_pairs, tmp_path, capsys
+):
+    assert main(written_pairs) == 0
+    assert "left out, with what they are of" in capsys.readouterr().err
+    check_written_pairs(tmp_path)
+    # Sequence-level distillation: they are pairs as others are.
+    words = [
+        *("pretrain", "--pairs", "en", "de", "--languages", "en", "de"),
+        *("--model", str(pretrained), *flags(text, "--held-out", "dev")),
+        *("--set", "stages.0.epochs=1", "--set", "jit_compile=false"),
+        *("--set", "corpus.sequence_length=32", "--run-dir", "sequences"),
+    ]
+    assert main(words) == 0
+    assert "pairs: 3 to train on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("last", ["en", "de"])
+def test_a_stop_while_pairs_get_their_names_loses_nothing(
+    last, written_pairs, tmp_path, monkeypatch
+):
+    write_text = writing_texts.write_text
+
+    def stop_after(path, content):
+        write_text(path, content)
+        if str(path) == last:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing_texts, "write_text", stop_after)
+        assert main(written_pairs) == 130
+    assert (tmp_path / last).exists()
+    # 2: all was there but for what is removed.
+    assert main(written_pairs) == {"en": 0, "de": 2}[last]
+    check_written_pairs(tmp_path)
+
+
+def test_no_file_is_written_over_by_pairs(
+    text, written_pairs, tmp_path, capsys
+):
+    for name, message in {
+        str(text / "dev.en"): "which is --input or --output",
+        "de": "which is --input or --output",
+        "there": "Name another --kept-input",
+    }.items():
+        (tmp_path / "there").write_text("mine")
+        words = [name if word == "en" else word for word in written_pairs]
+        assert main(words) == 2
+        assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"there"}
+
+
+def test_writing_goes_on_where_it_was_stopped(
+    text, translator, tmp_path, capsys, monkeypatch
+):
+    def write(output, *more):
+        return main(
+            [
+                *("generate", str(translator), "--output", str(output)),
+                *("--input", str(text / "dev.en"), *more),
+            ]
+        )
+
+    assert write(tmp_path / "whole.de") == 0
+    monkeypatch.setattr(writing_texts, "LINES_AT_ONCE", 3)
+    call = TextWriter.__call__
+
+    def stop_after_three(self, texts):
+        if len(texts) < 3:
+            raise KeyboardInterrupt
+        return call(self, texts)
+
+    output = tmp_path / "stopped.de"
+    with monkeypatch.context() as patch:
+        patch.setattr(TextWriter, "__call__", stop_after_three)
+        assert write(output) == 130
+    assert not output.exists()
+    capsys.readouterr()
+    assert write(output, "--max-tokens", "8") == 2
+    assert "was begun with another" in capsys.readouterr().err
+    with locked(tmp_path / ".stopped.de.lock"):
+        assert write(output) == 2
+    assert "Another process writes" in capsys.readouterr().err
+    assert write(output) == 0
+    assert "Going on after 3 texts." in capsys.readouterr().out
+    assert output.read_text() == (tmp_path / "whole.de").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "stopped.de",
+        "whole.de",
+    ]
+
+
+def test_the_file_writes_what_the_model_does(
+    text, translator, tmp_path, capsys
+):
+    export = ["export", str(translator), "--precision", "fp32", "int8"]
+    assert main(export) == 0
+    fp32, int8 = read_events(translator, "export")
+    assert fp32["max_abs_difference"] < 1e-4
+    assert int8["size_bytes"] < fp32["size_bytes"]
+    file = translator / "exports" / "encoder_decoder-fp32.tflite"
+    pairs = flags(text, "--pairs", "dev")
+    for beams in ("1", "3"):
+        found = []
+        for model in (translator, file):
+            arguments = ["evaluate", str(model), *pairs, "--num-beams", beams]
+            assert main(arguments) == 0
+            last = capsys.readouterr().out.splitlines()[-1]
+            found.append(json.loads(last)["metrics"])
+        assert found[1].keys() == {"bleu", "chrf"}
+        assert found[1].items() <= found[0].items()
+    generate = ["generate", str(file), "--prompt", ENGLISH[0]]
+    assert main(generate) == 0
+    vocabulary = tmp_path / "vocabulary.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    assert main([*generate, "--tokenizer", str(vocabulary)]) == 2
+    assert "Received: a BertTokenizer" in capsys.readouterr().err
+    benchmark = ["benchmark", str(file), "--runs", "2", "--warmup", "1"]
+    assert main(benchmark) == 0
+    (event,) = read_events(translator, "latency")
+    assert event["reads_sources"]
+    assert event["sequence_length"] == 25
+
+
+def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(translator, copy, ignore=shutil.ignore_patterns("exports"))
+    config = json.loads((copy / "config.json").read_text())
+    config["corpus"]["held_out"] = ["/gone/a.en", "/gone/a.de"]
+    (copy / "config.json").write_text(json.dumps(config))
+    assert main(["export", str(copy), "--precision", "fp32"]) == 0
+    assert "Compared on generated pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-beams", "0", "--sampler", "beam"], "beam_size=0"),
+        (["--sampler", "top_k"], "--sampler top_k"),
+        (["--num-beams", "2"], "needs --sampler beam"),
+        (["--languages", "en"], "--languages are the one"),
+        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--input", "file.en"], "needs --output"),
+    ],
+)
+def test_generate_refuses(translator, capsys, arguments, message):
+    assert (
+        main(["generate", str(translator), "--prompt", "a dog", *arguments])
+        == 2
+    )
+    assert message in capsys.readouterr().err
