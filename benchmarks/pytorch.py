@@ -76,6 +76,8 @@ def main():
     options = parser.parse_args()
     if bool(options.data_dir) != bool(options.teacher):
         parser.error("--data-dir and --teacher go together")
+    if (options.general or options.learning_rates) and not options.teacher:
+        parser.error("--general and --learning-rates are of real rows")
     missing = [
         name
         for name in ("torch", "transformers")

@@ -13,6 +13,7 @@ import numpy as np
 
 from kdkit import data
 from kdkit import models
+from kdkit.memory import keep_freed_memory
 from kdkit.recipes import RECIPES
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
@@ -45,6 +46,7 @@ def stage_of(name):
 
 def whole_recipe(options):
     """The recipe on real rows, in wall time, with accuracies on dev."""
+    keep_freed_memory()  # for PyTorch, too, as kdkit's command line does
     found = {
         "PyTorch, padded to 128": in_pytorch(options, PADDED),
         "PyTorch, same batches": in_pytorch(options, None),

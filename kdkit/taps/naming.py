@@ -27,10 +27,7 @@ class _Numbers(collections.defaultdict):
 
 @contextlib.contextmanager
 def own_names():
-    """Names what is made in the block as in a new process.
-
-    Also a decorator, of functions that make something.
-    """
+    """Names what is made in the block as in a new process."""
     global_state.set_global_attribute(COUNTERS, collections.defaultdict(int))
     try:
         yield
