@@ -8,8 +8,9 @@ vocabulary of 50,257: once with all logits there, once with `chunk_size`, and
 with a vocabulary of 1,000 in chunks, which shows what the blocks take without
 it: less than that is not to be had from logits. Each way is a process of its
 own. What is counted is the most memory of the process during the second step
-less what it had before, when weights and the optimiser's slots were there; the
-first step traces and compiles, too. The loss is the first step's. For Linux.
+less what it had before the first one, when weights and the optimiser's slots
+were there: what a compiled step keeps for the next one counts, what tracing and
+compiling takes does not. The loss is the first step's. For Linux.
 
 The last line is a JSON object. The exit status is 1 where the share of memory
 is above the goal or the losses differ.
@@ -134,9 +135,10 @@ def measure_step(options):
         "token_ids": tokens[:, :-1].astype("int32"),
         "padding_mask": np.ones_like(tokens[:, :-1], "int32"),
     }
-    logs = distiller.train_on_batch(x, tokens[:, 1:], return_dict=True)
     forget_peak()
     before = megabytes("VmRSS")
+    logs = distiller.train_on_batch(x, tokens[:, 1:], return_dict=True)
+    forget_peak()
     distiller.train_on_batch(x, tokens[:, 1:])
     return {
         "megabytes": megabytes("VmHWM") - before,

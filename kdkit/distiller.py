@@ -14,6 +14,7 @@ from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
 from kdkit.objectives import check_labels
+from kdkit.objectives import check_taken_apart
 from kdkit.objectives import label_count
 from kdkit.objectives import label_term
 from kdkit.objectives import label_weights
@@ -229,8 +230,9 @@ class Distiller(Step, keras.Model):
         elif self.hard_label_weight:
             labels = self._label_term(x, y, student_taps, sample_weight)
         terms = self._hidden.terms
+        scale = self.optimizer.scale_loss(1.0) if training else None
         numerators, denominators, label_sums = self._hidden.sums(
-            teachers_taps, student_taps, x, sample_weight, labels
+            teachers_taps, student_taps, x, sample_weight, labels, scale
         )
         extra_loss = self._extra_loss()
         label_loss, num_labels = self._label_loss(
@@ -271,7 +273,7 @@ class Distiller(Step, keras.Model):
         if self.hard_label_weight:
             check_labels(self.hard_label_weight, self.loss, y)
             if self.chunk_size is not None:
-                label_term(self.loss, y, sample_weight)  # is refused or not
+                check_taken_apart(self.loss)
         elif y is None:
             return ops.zeros((), dtype="float32")
         return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -304,7 +306,13 @@ class Distiller(Step, keras.Model):
         check_labels(self.hard_label_weight, self.loss, y)
         weights = label_weights(x, sample_weight)
         states = student_taps["logits"].states
-        return label_term(self.loss, y, position_weights(states, weights))
+        return label_term(
+            self.loss,
+            y,
+            weights,
+            position_weights(states, weights),
+            self.hard_label_weight,
+        )
 
     def _track(self, total, values, denominators, label_loss, x):
         """Updates the running means that become the logs."""

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.data.ahead import BATCHES_AHEAD
+from kdkit.data.ahead import made_ahead
 from kdkit.data.bucketing import bucket_boundaries
 from kdkit.data.bucketing import epoch_batches
 from kdkit.data.encoding import INPUT_NAMES
@@ -155,10 +157,13 @@ def _padded_batches(padder, generate, shares):
                 yield padder(share, padded_length)
 
     # Features may be many times as large as what they stand beside.
-    ahead = 1 if padder.has_features else tf.data.AUTOTUNE
-    return tf.data.Dataset.from_generator(
-        batches, output_signature=padder.signature
-    ).prefetch(ahead)
+    count = 1 if padder.has_features else BATCHES_AHEAD
+    return made_ahead(
+        tf.data.Dataset.from_generator(
+            batches, output_signature=padder.signature
+        ),
+        count,
+    )
 
 
 class Padder:

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.data.ahead import made_ahead
 from kdkit.data.masking import Masker
 from kdkit.data.packed_rows import PackedRows
 from kdkit.data.packed_rows import next_tokens
@@ -221,10 +222,10 @@ def _made(generate, corpus, make, features, cardinality):
             {} if features is None else features.signature,
         ),
     )
-    return (
-        batches.map(with_features, num_parallel_calls=tf.data.AUTOTUNE)
-        .apply(tf.data.experimental.assert_cardinality(cardinality))
-        .prefetch(tf.data.AUTOTUNE)
+    return made_ahead(
+        batches.map(with_features, num_parallel_calls=tf.data.AUTOTUNE).apply(
+            tf.data.experimental.assert_cardinality(cardinality)
+        )
     )
 
 

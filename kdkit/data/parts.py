@@ -1,6 +1,7 @@
 """Batches in parts: fewer rows at a time, one update for all of them."""
 
 from kdkit.backends import tf
+from kdkit.data.ahead import made_ahead
 
 
 def in_parts(batches: "tf.data.Dataset", num_parts: int) -> "tf.data.Dataset":
@@ -36,12 +37,10 @@ def in_parts(batches: "tf.data.Dataset", num_parts: int) -> "tf.data.Dataset":
 
         return tf.data.Dataset.range(num_parts, output_type="int32").map(part)
 
-    return (
-        batches.flat_map(parts_of)
-        .apply(
+    return made_ahead(
+        batches.flat_map(parts_of).apply(
             tf.data.experimental.assert_cardinality(
                 tf.data.experimental.INFINITE_CARDINALITY
             )
         )
-        .prefetch(tf.data.AUTOTUNE)
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.data.ahead import made_ahead
 from kdkit.data.packed_batches import EVALUATION
 from kdkit.data.packed_batches import step_seed
 from kdkit.data.pair_rows import PairRows
@@ -172,9 +173,9 @@ def _endless(dataset):
 
 
 def _of_length(dataset, cardinality):
-    return dataset.apply(
-        tf.data.experimental.assert_cardinality(cardinality)
-    ).prefetch(tf.data.AUTOTUNE)
+    return made_ahead(
+        dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
+    )
 
 
 def span_batches(

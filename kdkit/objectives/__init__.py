@@ -3,13 +3,14 @@
 from kdkit.objectives.binding import bind
 from kdkit.objectives.binding import entry_of_teacher
 from kdkit.objectives.comparison import Comparison
-from kdkit.objectives.comparison import sum_over_replicas
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.objectives.labels import check_labels
+from kdkit.objectives.labels import check_taken_apart
 from kdkit.objectives.labels import label_count
 from kdkit.objectives.labels import label_term
 from kdkit.objectives.labels import mean_label_loss
 from kdkit.objectives.objective import Objective
+from kdkit.objectives.replicas import sum_over_replicas
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
 from kdkit.objectives.weights import label_weights
@@ -23,6 +24,7 @@ __all__ = [
     "bind",
     "check_chunk_size",
     "check_labels",
+    "check_taken_apart",
     "entry_of_teacher",
     "label_count",
     "label_term",

@@ -2,12 +2,16 @@
 
 import math
 
+from keras import ops
+
 from kdkit.errors import UsageError
 from kdkit.layer_maps import layer_map as make_layer_map
 from kdkit.losses import RelationKLDivergence
+from kdkit.losses.base import safe_divide
 from kdkit.objectives.chunks import ChunkTerm
 from kdkit.objectives.objective import PROJECTED_TAPS
 from kdkit.objectives.objective import Objective
+from kdkit.objectives.replicas import sum_over_replicas
 from kdkit.objectives.weights import combine_weights
 from kdkit.objectives.weights import pair_weights
 from kdkit.objectives.weights import position_weights
@@ -209,7 +213,9 @@ class BoundObjective:
         sums = loss.sums_on_top if was_kept else loss.sums
         return sums, entry.read(teacher_taps)
 
-    def chunk_term(self, teacher_taps, student_taps, sample_weight):
+    def chunk_term(
+        self, teacher_taps, student_taps, sample_weight, teacher_weight
+    ):
         """Returns the term of an objective on logits, for `chunked_sums`.
 
         Args:
@@ -217,12 +223,20 @@ class BoundObjective:
                 `kdkit.taps.FactoredLogits`; those of the teacher may have been
                 kept.
             sample_weight: as in `sums`.
+            teacher_weight: float. The share of this teacher in the objective.
         """
         if not self.objective.use_sample_weight:
             sample_weight = None
+        weight = self.objective.weight * teacher_weight
+
+        def coefficient(denominator):
+            (total,) = sum_over_replicas([denominator])
+            return safe_divide(weight * ops.ones_like(total), total)
+
         return ChunkTerm(
             *self._compared(teacher_taps, 0),
             position_weights(student_taps["logits"].states, sample_weight),
+            coefficient,
         )
 
 

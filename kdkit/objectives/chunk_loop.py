@@ -6,8 +6,13 @@ TensorFlow's own gradient of a loop keeps what every turn of it made.
 from kdkit.backends import tf
 
 
-def loop_over_chunks(sums_of, states, targets, weights, embeddings):
-    """Adds up over chunks; the gradient makes each of them once more.
+def loop_over_chunks(
+    sums_of, states, targets, weights, embeddings, coefficients
+):
+    """Adds up over chunks, and makes the gradient in the same turns.
+
+    So each chunk's logits are made once. What a turn needs for that is what the
+    loss multiplies the first sums by.
 
     Args:
         sums_of: callable of a chunk of states, the chunks of all targets, those
@@ -17,12 +22,16 @@ def loop_over_chunks(sums_of, states, targets, weights, embeddings):
         targets: list of tensors, one a term, whose first axes are likewise.
         weights: list of tensors of shape `(num_chunks, chunk_size)`.
         embeddings: tensor of shape `(vocabulary_size, hidden_dim)`.
+        coefficients: callable of the second sums, which returns what the loss
+            multiplies the first ones by, of shape `(num_terms,)`; or `None`
+            where no gradient is asked for.
 
     Returns:
-        Tuple of the two sums, of which the first has a gradient in the states
-        and the embeddings.
+        Tuple of the two sums. The first has a gradient in the states and the
+        embeddings, for a loss that is Σ coefficient × sum or a multiple of it.
     """
     num_chunks = tf.shape(states)[0]
+    nothing = tf.zeros(len(weights))
 
     def sums_of_number(number, chunk, embeddings):
         return sums_of(
@@ -32,48 +41,63 @@ def loop_over_chunks(sums_of, states, targets, weights, embeddings):
             embeddings,
         )
 
-    @tf.custom_gradient
-    def total(states, embeddings):
-        def add(number, tops, bottoms):
-            top, bottom = sums_of_number(number, states[number], embeddings)
-            return number + 1, tops + top, bottoms + bottom
-
-        nothing = tf.zeros(len(weights))
-        _, tops, bottoms = tf.while_loop(
+    def loop(add, *start):
+        _, *found = tf.while_loop(
             lambda number, *_: number < num_chunks,
-            add,
-            (0, nothing, nothing),
+            lambda number, *values: (number + 1, *add(number, *values)),
+            (0, *start),
             parallel_iterations=1,
         )
+        return found
 
-        def gradient(of_tops, of_bottoms):
-            del of_bottoms  # weights are data
+    def add_sums(number, tops, bottoms):
+        top, bottom = sums_of_number(number, states[number], embeddings)
+        return tops + top, bottoms + bottom
 
-            def add(number, to_states, to_embeddings):
-                chunk = states[number]
-                with tf.GradientTape() as tape:
-                    tape.watch((chunk, embeddings))
-                    top, _ = sums_of_number(number, chunk, embeddings)
-                to_chunk, more = tape.gradient(
-                    top, (chunk, embeddings), output_gradients=of_tops
-                )
-                return (
-                    number + 1,
-                    to_states.write(number, to_chunk),
-                    to_embeddings + tf.cast(more, "float32"),
-                )
+    def add_bottoms(number, bottoms):
+        # Depends on no logits, so that a graph makes none.
+        _, bottom = sums_of_number(number, states[number], embeddings)
+        return (bottoms + bottom,)
 
-            gathered = tf.TensorArray(
-                states.dtype, num_chunks, element_shape=states.shape[1:]
+    if coefficients is None:
+        return loop(add_sums, nothing, nothing)
+    (bottoms,) = loop(add_bottoms, nothing)
+    factors = tf.stop_gradient(coefficients(bottoms))
+
+    @tf.custom_gradient
+    def total(states, embeddings):
+        def add(number, tops, to_states, to_embeddings):
+            chunk = states[number]
+            with tf.GradientTape() as tape:
+                tape.watch((chunk, embeddings))
+                top, _ = sums_of_number(number, chunk, embeddings)
+            to_chunk, more = tape.gradient(
+                top, (chunk, embeddings), output_gradients=factors
             )
-            _, to_states, to_embeddings = tf.while_loop(
-                lambda number, *_: number < num_chunks,
-                add,
-                (0, gathered, tf.zeros(tf.shape(embeddings))),
-                parallel_iterations=1,
+            return (
+                tops + top,
+                to_states.write(number, to_chunk),
+                to_embeddings + tf.cast(more, "float32"),
             )
-            return to_states.stack(), tf.cast(to_embeddings, embeddings.dtype)
 
-        return (tops, bottoms), gradient
+        gathered = tf.TensorArray(
+            states.dtype, num_chunks, element_shape=states.shape[1:]
+        )
+        tops, to_states, to_embeddings = loop(
+            add, nothing, gathered, tf.zeros(tf.shape(embeddings))
+        )
+        to_states = to_states.stack()
 
-    return total(states, embeddings)
+        def gradient(of_tops):
+            multiple = tf.math.divide_no_nan(
+                tf.reduce_sum(of_tops * factors),
+                tf.reduce_sum(tf.square(factors)),
+            )
+            return (
+                to_states * tf.cast(multiple, to_states.dtype),
+                tf.cast(to_embeddings * multiple, embeddings.dtype),
+            )
+
+        return tops, gradient
+
+    return total(states, embeddings), bottoms

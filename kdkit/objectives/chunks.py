@@ -22,26 +22,36 @@ class ChunkTerm(NamedTuple):
             `(batch_size, sequence_length, ...)`, such as labels, or a teacher's
             logits that were kept.
         weights: tensor of shape `(batch_size, sequence_length)`.
+        coefficient: callable of Σ weight, which returns what Σ weight × value
+            is multiplied by in the loss.
     """
 
     sums: Callable
     target: Any
     weights: Any
+    coefficient: Callable
 
 
 def chunked_sums(
-    terms: list[ChunkTerm], student: FactoredLogits, chunk_size: int
+    terms: list[ChunkTerm],
+    student: FactoredLogits,
+    chunk_size: int,
+    scale=None,
 ):
     """Returns the sums of terms on logits that are never all there.
 
     A loop over chunks of positions makes the logits of teachers and student,
-    adds up, and forgets them; the gradient makes them once more. Sums and
-    gradient are those of all logits at once, up to rounding.
+    adds up, and forgets them. Sums and gradient are those of all logits at
+    once, up to rounding. On TensorFlow the same loop makes the gradient; on
+    other backends the gradient makes the logits once more.
 
     Args:
         terms: list of `ChunkTerm`, at least one.
         student: `FactoredLogits`.
         chunk_size: int. Positions, over rows and their lengths, at one time.
+        scale: float or scalar tensor. What the loss is multiplied by before its
+            gradient is taken, so that half precision can hold that. `None`
+            where no gradient is taken. Defaults to `None`.
 
     Returns:
         Tuple of two lists of scalars, one a term: Σ weight × value, which has
@@ -81,14 +91,28 @@ def chunked_sums(
             bottoms.append(ops.cast(bottom, "float32"))
         return ops.stack(tops), ops.stack(bottoms)
 
-    loop = loop_over_chunks if on_tensorflow() else _scan
-    tops, bottoms = loop(
-        sums_of,
+    def coefficients(bottoms):
+        """What the loss, scaled, multiplies the numerators by."""
+        each = ops.unstack(bottoms, num=len(terms))
+        return ops.stack(
+            [
+                scale * term.coefficient(bottom)
+                for term, bottom in zip(terms, each, strict=True)
+            ]
+        )
+
+    tensors = (
         chunks(student.states, (width,)),
         targets,
         weights,
         ops.convert_to_tensor(student.embeddings),
     )
+    if on_tensorflow():
+        tops, bottoms = loop_over_chunks(
+            sums_of, *tensors, None if scale is None else coefficients
+        )
+    else:
+        tops, bottoms = _scan(sums_of, *tensors)
     count = len(terms)
     return ops.unstack(tops, num=count), ops.unstack(bottoms, num=count)
 

@@ -1,9 +1,5 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
-from keras import ops
-
-from kdkit.backends import on_tensorflow
-from kdkit.backends import tf
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import describe
 from kdkit.taps import tapped
@@ -54,13 +50,16 @@ class Comparison:
         """Sets the teachers' models, as `Teachers.attach`."""
         self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
 
-    def sums(self, teachers_taps, student_taps, x, sample_weight, labels):
+    def sums(
+        self, teachers_taps, student_taps, x, sample_weight, labels, scale
+    ):
         """Returns the sums of all terms, and those of the labels.
 
         Args:
             teachers_taps, student_taps, x, sample_weight: as in `Terms.sums`.
             labels: `ChunkTerm` of the loss on the labels or `None`; it counts
                 where logits are in chunks.
+            scale: as in `chunked_sums`, which reads it there.
 
         Returns:
             Tuple of the numerators, the denominators, and a tuple of both of
@@ -74,18 +73,7 @@ class Comparison:
                 sample_weight,
                 labels,
                 self.chunk_size,
+                scale,
             )
         sums = self.terms.sums(teachers_taps, student_taps, x, sample_weight)
         return *sums, None
-
-
-def sum_over_replicas(values):
-    """Sums scalars over the replicas of the strategy, without gradient."""
-    values = [ops.stop_gradient(value) for value in values]
-    if not on_tensorflow():  # no replicas: one program has the whole batch
-        return values
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return values
-    total = context.all_reduce(tf.distribute.ReduceOp.SUM, ops.stack(values))
-    return ops.unstack(total, num=len(values))

@@ -7,6 +7,7 @@ from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import safe_divide
 from kdkit.objectives.chunks import ChunkTerm
+from kdkit.objectives.replicas import sum_over_replicas
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
@@ -42,14 +43,12 @@ def check_labels(hard_label_weight, loss, labels) -> None:
         )
 
 
-def label_term(loss, labels, weights) -> ChunkTerm:
-    """Returns a compiled loss as a term for `chunked_sums`.
+def check_taken_apart(loss) -> None:
+    """Refuses a compiled loss that is no sum over positions.
 
     Args:
         loss: `keras.losses.SparseCategoricalCrossentropy` of logits, or
             `kdkit.losses.SmoothedCrossEntropy`.
-        labels: tensor of shape `(batch_size, sequence_length)`.
-        weights: tensor of the same shape.
 
     Raises:
         UsageError: for other losses, or one that leaves labels out.
@@ -68,11 +67,36 @@ def label_term(loss, labels, weights) -> ChunkTerm:
             f"{REDUCTIONS}. Received: {loss}, {config}."
         )
 
+
+def label_term(
+    loss, labels, sample_weight, weights, hard_label_weight
+) -> ChunkTerm:
+    """Returns a compiled loss as a term for `chunked_sums`.
+
+    Args:
+        loss: as in `check_taken_apart`.
+        labels: tensor of shape `(batch_size, sequence_length)`.
+        sample_weight: `None` or tensor, as in `label_count`.
+        weights: the same as a tensor of the shape of the labels.
+        hard_label_weight: float. Weight of the loss on the labels.
+
+    Raises:
+        UsageError: as `check_taken_apart`.
+    """
+    check_taken_apart(loss)
+
     def sums(labels, logits, weights):
         losses = loss.call(labels, ops.cast(logits, "float32"))
         return ops.sum(weights * losses), ops.sum(weights)
 
-    return ChunkTerm(sums, labels, weights)
+    def coefficient(denominator):
+        one = ops.ones_like(denominator)
+        of_replica = mean_label_loss(loss, labels, (one, denominator))
+        count = label_count(loss, labels, sample_weight)
+        (total,) = sum_over_replicas([count])
+        return hard_label_weight * of_replica * safe_divide(count, total)
+
+    return ChunkTerm(sums, labels, weights, coefficient)
 
 
 def label_count(loss, labels, sample_weight):

@@ -103,7 +103,14 @@ class Terms:
         return [top for top, _ in sums], [bottom for _, bottom in sums]
 
     def sums_in_chunks(
-        self, teachers_taps, student_taps, x, sample_weight, labels, chunk_size
+        self,
+        teachers_taps,
+        student_taps,
+        x,
+        sample_weight,
+        labels,
+        chunk_size,
+        scale,
     ):
         """As `sums`, for logits that are taken some positions at a time.
 
@@ -111,7 +118,7 @@ class Terms:
             teachers_taps, student_taps, x, sample_weight: as in `sums`, with
                 `kdkit.taps.FactoredLogits` as `"logits"`.
             labels: `ChunkTerm` of the loss on the labels, or `None`.
-            chunk_size: int, as in `chunked_sums`.
+            chunk_size, scale: as in `chunked_sums`.
 
         Returns:
             As `sums`, and a tuple of the two sums of the labels or `None`.
@@ -121,8 +128,12 @@ class Terms:
             self._of_teachers(teachers_taps)
         ):
             if term.objective.tap == "logits":
-                weight = objective_weights("logits", x, sample_weight)
-                made = term.chunk_term(teacher_taps, student_taps, weight)
+                made = term.chunk_term(
+                    teacher_taps,
+                    student_taps,
+                    objective_weights("logits", x, sample_weight),
+                    self.teacher_weights[index // len(self.objectives)],
+                )
                 on_logits.append((index, made))
             else:
                 sums[index] = _sums(
@@ -135,7 +146,9 @@ class Terms:
         if terms:
             found = list(
                 zip(
-                    *chunked_sums(terms, student_taps["logits"], chunk_size),
+                    *chunked_sums(
+                        terms, student_taps["logits"], chunk_size, scale
+                    ),
                     strict=True,
                 )
             )
