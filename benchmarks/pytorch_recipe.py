@@ -28,6 +28,8 @@ GOAL = 10.0
 PADDED = 128
 BATCH_SIZE = 32
 NUM_BUCKETS = 4
+# Of a whole run: nothing is compiled for each length of its batches.
+NUM_BUCKETS_OF_RUN = 16
 STEPS = ("intermediate_layer", "prediction_layer")
 EPOCHS = 3  # of each
 SIZES_OF_STUDENT = {
@@ -98,8 +100,9 @@ def recipe_settings(options):
             options.data_dir,
             PADDED,
             max_train_rows=options.rows,
-            num_buckets=NUM_BUCKETS,
+            num_buckets=NUM_BUCKETS_OF_RUN,
         ),
+        jit_compile="update",
         teacher=options.teacher,
         student=student,
         stages=tuple(
@@ -155,7 +158,10 @@ def in_pytorch(options, length):
             shape = (student.width, teacher.width)
             kernel = keras.initializers.GlorotUniform(0)(shape).numpy()
         batches, count = data.training_batches(
-            train.encoded, BATCH_SIZE, seed=0, num_buckets=NUM_BUCKETS
+            train.encoded,
+            BATCH_SIZE,
+            seed=0,
+            num_buckets=settings.data.num_buckets,
         )
         updates = EPOCHS * count if stage.schedule == "linear" else None
         loop = in_torch.Distillation(

@@ -7,7 +7,8 @@ BERT-base and TinyBERT's 4×312, or the two given models: each as a LiteRT file
 in 32 and in 8 bits, as a SavedModel and as an ONNX file that Keras writes. One
 row of 128 tokens, one thread, in turns. Files in 32 bits say the same, within
 1e-4, or the benchmark fails. ONNX needs onnxruntime and tf2onnx; without them
-it is left out, and the output says so.
+it is left out, and the output says so. The ONNX file is written by a process of
+its own, which takes many times the model's memory.
 
 The last line is a JSON object. The exit status is 1 where the student's LiteRT
 file in 32 bits is slower than its SavedModel, or logits differ.
@@ -18,12 +19,14 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import keras
 import numpy as np
 import tensorflow as tf
 from measuring import median_seconds
@@ -45,7 +48,16 @@ def main():
     parser.add_argument("--student", metavar="MODEL")
     parser.add_argument("--num-classes", type=int, default=2)
     parser.add_argument("--runs", type=int, default=20, help="timed, per file")
+    parser.add_argument(
+        "--write-onnx",
+        nargs=2,
+        metavar=("KERAS_FILE", "ONNX_FILE"),
+        help="only write a model that Keras saved as ONNX",
+    )
     options = parser.parse_args()
+    if options.write_onnx:
+        write_onnx(*options.write_onnx)
+        return 0
     if bool(options.teacher) != bool(options.student):
         parser.error("--teacher and --student go together")
     # Before the first operation.
@@ -112,6 +124,8 @@ def main():
 def runtimes(model, folder, with_onnx):
     """Functions from a batch to logits, one a runtime."""
     found = {}
+    if with_onnx:
+        found["ONNX Runtime"] = onnx(model, folder / "model.onnx")
     for precision in ("fp32", "int8"):
         path = folder / f"{precision}.tflite"
         export.to_litert(
@@ -120,15 +134,12 @@ def runtimes(model, folder, with_onnx):
         found[f"LiteRT {precision}"] = export.LiteRTModel(path)
     export.to_saved_model(model, folder / "saved_model")
     found["SavedModel"] = export.SavedModel(folder / "saved_model")
-    if with_onnx:
-        found["ONNX Runtime"] = onnx(model, folder / "model.onnx")
     return found
 
 
-def onnx(model, path):
-    """The model as an ONNX file, run on one thread."""
-    import onnxruntime
-
+def write_onnx(saved, path):
+    """Writes a saved model as an ONNX file, for one row."""
+    model = keras.saving.load_model(saved, compile=False)
     model.export(
         path,
         format="onnx",
@@ -139,6 +150,18 @@ def onnx(model, path):
                 for name in model.input
             }
         ],
+    )
+
+
+def onnx(model, path):
+    """The model as an ONNX file, run on one thread."""
+    import onnxruntime
+
+    saved = path.with_suffix(".keras")
+    model.save(saved)
+    subprocess.run(
+        [sys.executable, __file__, "--write-onnx", str(saved), str(path)],
+        check=True,
     )
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1

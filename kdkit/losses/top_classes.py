@@ -2,7 +2,7 @@
 
 from keras import ops
 
-# Less than the least log-probability of float32, and finite.
+# As a log-probability less than the least of float32, and finite.
 NOTHING = -1e4
 
 
@@ -27,10 +27,9 @@ def top_classes(logits, top_k: int, temperature: float = 1.0):
     TensorShape([1, 3])
     """
     logits = ops.convert_to_tensor(logits, dtype="float32") / temperature
-    log_probs = ops.log_softmax(logits)
-    first, ids = ops.top_k(log_probs, min(top_k, logits.shape[-1]))
+    first, ids = ops.top_k(logits, min(top_k, logits.shape[-1]))
     return ops.concatenate(
-        [first, _of_others(log_probs, ids), ops.cast(ids, "float32")], axis=-1
+        [_with_others(first, logits, ids), ops.cast(ids, "float32")], axis=-1
     )
 
 
@@ -57,26 +56,33 @@ def log_probs_of(logits, ids):
     Returns:
         Tensor of shape `(..., top_k + 1)`.
     """
-    log_probs = ops.log_softmax(logits)
-    return ops.concatenate(
-        [
-            ops.take_along_axis(log_probs, ids, axis=-1),
-            _of_others(log_probs, ids),
-        ],
-        axis=-1,
+    first = ops.take_along_axis(logits, ids, axis=-1)
+    return _with_others(first, logits, ids)
+
+
+def _with_others(first, logits, ids):
+    """The log-probabilities of first classes and of all others as one.
+
+    Which need no more of the others than one logit.
+    """
+    others = _logit_of_others(logits, ids)
+    return ops.log_softmax(ops.concatenate([first, others], axis=-1))
+
+
+def _logit_of_others(logits, ids):
+    """What all classes but some are as one, of shape `(..., 1)`."""
+    num_classes, count = logits.shape[-1], ids.shape[-1]
+    nothing = ops.stop_gradient(
+        ops.max(logits, axis=-1, keepdims=True) + NOTHING
     )
-
-
-def _of_others(log_probs, ids):
-    """The log-probability of all classes but some, of shape `(..., 1)`."""
-    num_classes, count = log_probs.shape[-1], ids.shape[-1]
-    flat = ops.reshape(log_probs, (-1, num_classes))
+    nothing = ops.broadcast_to(nothing, ops.shape(ids))
+    flat = ops.reshape(logits, (-1, num_classes))
     ids = ops.reshape(ids, (-1, 1))
     rows = ops.repeat(ops.arange(ops.shape(flat)[0], dtype="int32"), count)
     flat = ops.scatter_update(
         flat,
         ops.concatenate([rows[:, None], ops.cast(ids, "int32")], axis=1),
-        ops.full((ops.shape(ids)[0],), NOTHING, dtype=flat.dtype),
+        ops.reshape(nothing, (-1,)),
     )
     others = ops.logsumexp(flat, axis=-1)
-    return ops.reshape(others, (*ops.shape(log_probs)[:-1], 1))
+    return ops.reshape(others, (*ops.shape(logits)[:-1], 1))
