@@ -10,6 +10,7 @@ from helpers import cross_entropy
 from helpers import distiller
 from helpers import labels
 from trained import classifiers
+from trained import decoders
 
 import kdkit
 from kdkit.training import distribution
@@ -141,6 +142,46 @@ def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
         "val_logit_mse",
         "val_loss",
     ]
+
+
+@pytest.mark.parametrize(
+    "reduction", ["sum_over_batch_size", "mean_with_sample_weight"]
+)
+def test_two_replicas_of_unequal_weights_take_logits_in_chunks(
+    mirrored, reduction
+):
+    """Soft labels count elsewhere than labels, so no replica has its share."""
+    _, teacher, objectives, (x, y, weights) = decoders()
+    x, y, weights = keras.tree.map_structure(
+        lambda rows: rows[:2], (x, y, weights)
+    )
+    x = {**x, "label_weight": np.array([0.3, 1.0], "float32")}
+    weights[1, 3:] = 0.0
+    found = []
+    for strategy, chunk_size in (
+        (tf.distribute.get_strategy(), None),
+        (mirrored, 3),
+    ):
+        with strategy.scope():
+            student, *_ = decoders()
+            distiller = kdkit.Distiller(
+                teacher, student, objectives, 0.6, chunk_size=chunk_size
+            )
+            distiller.compile(
+                keras.optimizers.SGD(0.5),
+                keras.losses.SparseCategoricalCrossentropy(
+                    from_logits=True, reduction=reduction
+                ),
+                jit_compile=False,
+            )
+        logs = distiller.fit(
+            x, y, 2, sample_weight=weights, shuffle=False, verbose=0
+        ).history
+        found.append((logs, student.get_weights()))
+    (expected, there), (logs, here) = found
+    assert_same_logs(logs, expected)
+    for ours, theirs in zip(here, there, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
 @pytest.fixture
