@@ -27,6 +27,8 @@ import sys
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from kdkit.recipes.lightpaff import CHUNK_SIZE
+
 GOAL = 1 / 3
 LOSS_TOLERANCE = 1e-5
 STUDENT = "lightpaff_gpt2_4_layer_en"
@@ -37,7 +39,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--sequence-length", type=int, default=512)
-    parser.add_argument("--chunk-size", type=int, default=128)
+    parser.add_argument("--chunk-size", type=int, default=CHUNK_SIZE)
     parser.add_argument("--vocabulary-size", type=int, default=50257)
     parser.add_argument("--no-jit", action="store_true", help="without XLA")
     parser.add_argument("--one-way", choices=["whole", "chunks"])

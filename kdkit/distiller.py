@@ -19,7 +19,6 @@ from kdkit.objectives import label_count
 from kdkit.objectives import label_term
 from kdkit.objectives import label_weights
 from kdkit.objectives import mean_label_loss
-from kdkit.objectives import position_weights
 from kdkit.objectives import sum_over_replicas
 from kdkit.steps import Step
 from kdkit.taps import ModelShape
@@ -224,13 +223,15 @@ class Distiller(Step, keras.Model):
             training: bool.
         """
         student_taps = self._hidden.run_student(x, training=training)
-        labels, y_pred = None, None
+        labels, scale, y_pred = None, None, None
         if self.chunk_size is None:
             y_pred = student_taps.get("logits")
-        elif self.hard_label_weight:
-            labels = self._label_term(x, y, student_taps, sample_weight)
+        else:
+            if self.hard_label_weight:
+                labels = self._label_term(x, y, sample_weight)
+            if training:
+                scale = self.optimizer.scale_loss(1.0)
         terms = self._hidden.terms
-        scale = self.optimizer.scale_loss(1.0) if training else None
         numerators, denominators, label_sums = self._hidden.sums(
             teachers_taps, student_taps, x, sample_weight, labels, scale
         )
@@ -301,18 +302,11 @@ class Distiller(Step, keras.Model):
         own = self.num_replicas * (both - self._extra_loss())
         return own, num_labels
 
-    def _label_term(self, x, y, student_taps, sample_weight):
+    def _label_term(self, x, y, sample_weight):
         """The compiled loss as a term on a few positions at a time."""
         check_labels(self.hard_label_weight, self.loss, y)
         weights = label_weights(x, sample_weight)
-        states = student_taps["logits"].states
-        return label_term(
-            self.loss,
-            y,
-            weights,
-            position_weights(states, weights),
-            self.hard_label_weight,
-        )
+        return label_term(self.loss, y, weights, self.hard_label_weight)
 
     def _track(self, total, values, denominators, label_loss, x):
         """Updates the running means that become the logs."""

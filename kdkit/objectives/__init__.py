@@ -14,7 +14,6 @@ from kdkit.objectives.replicas import sum_over_replicas
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
 from kdkit.objectives.weights import label_weights
-from kdkit.objectives.weights import position_weights
 
 __all__ = [
     "Comparison",
@@ -30,6 +29,5 @@ __all__ = [
     "label_term",
     "label_weights",
     "mean_label_loss",
-    "position_weights",
     "sum_over_replicas",
 ]

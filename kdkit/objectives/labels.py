@@ -8,6 +8,7 @@ from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import safe_divide
 from kdkit.objectives.chunks import ChunkTerm
 from kdkit.objectives.replicas import sum_over_replicas
+from kdkit.objectives.weights import position_weights
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
@@ -68,16 +69,13 @@ def check_taken_apart(loss) -> None:
         )
 
 
-def label_term(
-    loss, labels, sample_weight, weights, hard_label_weight
-) -> ChunkTerm:
+def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
     """Returns a compiled loss as a term for `chunked_sums`.
 
     Args:
         loss: as in `check_taken_apart`.
         labels: tensor of shape `(batch_size, sequence_length)`.
         sample_weight: `None` or tensor, as in `label_count`.
-        weights: the same as a tensor of the shape of the labels.
         hard_label_weight: float. Weight of the loss on the labels.
 
     Raises:
@@ -96,6 +94,7 @@ def label_term(
         (total,) = sum_over_replicas([count])
         return hard_label_weight * of_replica * safe_divide(count, total)
 
+    weights = position_weights(labels, sample_weight)
     return ChunkTerm(sums, labels, weights, coefficient)
 
 

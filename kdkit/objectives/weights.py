@@ -53,9 +53,9 @@ def label_weights(x, sample_weight):
     return sample_weight * ops.reshape(weights, (-1, *ones))
 
 
-def position_weights(states, sample_weight):
-    """Weights of the positions of states: those of the data, or ones."""
-    return _of_positions(sample_weight, *ops.shape(states)[:2])
+def position_weights(tensor, sample_weight):
+    """Weights of the positions of a tensor: those of the data, or ones."""
+    return _of_positions(sample_weight, *ops.shape(tensor)[:2])
 
 
 def combine_weights(tap, tensor, padding_mask, sample_weight):

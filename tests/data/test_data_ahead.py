@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from kdkit import data
-from kdkit.data.ahead import made_ahead
 from kdkit.models import MassTokenizer
 
 
@@ -64,8 +62,3 @@ def test_no_data_set_is_tuned_while_it_is_read(
     for data_set in data_sets:
         assert data_set.options().autotune.enabled is False
         assert len([*data_set.take(2)]) in (1, 2)
-
-
-def test_batches_come_in_their_order_each_once():
-    batches = made_ahead(tf.data.Dataset.range(10), 3)
-    assert [*batches.as_numpy_iterator()] == [*range(10)]
