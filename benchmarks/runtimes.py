@@ -7,8 +7,8 @@ BERT-base and TinyBERT's 4×312, or the two given models: each as a LiteRT file
 in 32 and in 8 bits, as a SavedModel and as an ONNX file that Keras writes. One
 row of 128 tokens, one thread, in turns. Files in 32 bits say the same, within
 1e-4, or the benchmark fails. ONNX needs onnxruntime and tf2onnx; without them
-it is left out, and the output says so. The ONNX file is written by a process of
-its own, which takes many times the model's memory.
+it is left out, and the output says so. So is a model whose ONNX file a process of
+its own could not write: the converter takes many times the model's memory.
 
 The last line is a JSON object. The exit status is 1 where the student's LiteRT
 file in 32 bits is slower than its SavedModel, or logits differ.
@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,11 @@ def main():
                 "benchmark": "runtimes",
                 "teacher": options.teacher or TEACHER,
                 "student": options.student or STUDENT,
-                "not_run": ["ONNX Runtime"] if missing else [],
+                "without_onnx": [
+                    arm
+                    for arm, found in results.items()
+                    if "ONNX Runtime" not in found
+                ],
                 "median_ms": {
                     arm: {
                         name: round(1000 * seconds, 2)
@@ -124,8 +129,8 @@ def main():
 def runtimes(model, folder, with_onnx):
     """Functions from a batch to logits, one a runtime."""
     found = {}
-    if with_onnx:
-        found["ONNX Runtime"] = onnx(model, folder / "model.onnx")
+    if with_onnx and (session := onnx(model, folder / "model.onnx")):
+        found["ONNX Runtime"] = session
     for precision in ("fp32", "int8"):
         path = folder / f"{precision}.tflite"
         export.to_litert(
@@ -154,15 +159,21 @@ def write_onnx(saved, path):
 
 
 def onnx(model, path):
-    """The model as an ONNX file, run on one thread."""
+    """The model as an ONNX file, run on one thread; `None` if not written."""
     import onnxruntime
 
     saved = path.with_suffix(".keras")
     model.save(saved)
-    subprocess.run(
-        [sys.executable, __file__, "--write-onnx", str(saved), str(path)],
-        check=True,
-    )
+    status = subprocess.run(
+        [sys.executable, __file__, "--write-onnx", str(saved), str(path)]
+    ).returncode
+    if status:
+        print(
+            f"No ONNX file of {model.count_params():,} parameters: the process "
+            f"that writes it ended with {status}"
+            + (", killed for memory." if status == -signal.SIGKILL else ".")
+        )
+        return None
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(

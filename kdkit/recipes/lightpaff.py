@@ -99,8 +99,8 @@ from kdkit.training.stages import Stage
 
 KL = logit_kl_divergence()
 
-# Positions; at GPT-2's vocabulary 51 MB of logits. Half as many cost time, since
-# the gradient of the embeddings is added up once for each chunk.
+# Positions; at GPT-2's vocabulary 51 MB of logits. Fewer cost time, since the
+# gradient of the embeddings is added up once for each chunk.
 CHUNK_SIZE = 256
 
 PAPER = "Song et al., 2020, https://arxiv.org/abs/2004.12817"
