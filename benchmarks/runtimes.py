@@ -7,8 +7,8 @@ BERT-base and TinyBERT's 4×312, or the two given models: each as a LiteRT file
 in 32 and in 8 bits, as a SavedModel and as an ONNX file that Keras writes. One
 row of 128 tokens, one thread, in turns. Files in 32 bits say the same, within
 1e-4, or the benchmark fails. ONNX needs onnxruntime and tf2onnx; without them
-it is left out, and the output says so. So is a model whose ONNX file a process of
-its own could not write: the converter takes many times the model's memory.
+it is left out, and the output says so. So is a model whose ONNX file could not
+be written in a process of its own: the converter takes many times its memory.
 
 The last line is a JSON object. The exit status is 1 where the student's LiteRT
 file in 32 bits is slower than its SavedModel, or logits differ.
