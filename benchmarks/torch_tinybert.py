@@ -21,9 +21,13 @@ UNDECAYED = ("bias", "LayerNorm.weight")
 def attention_with_scores(
     module, query, key, value, attention_mask, scaling, dropout=0.0, **unused
 ):
-    """The attended values, and the scores before the mask is added."""
+    """The attended values, and the scores before the mask is added.
+
+    The mask of a batch without padding is None.
+    """
     scores = query @ key.transpose(2, 3) * scaling
-    probabilities = functional.softmax(scores + attention_mask, dim=-1)
+    masked = scores if attention_mask is None else scores + attention_mask
+    probabilities = functional.softmax(masked, dim=-1)
     probabilities = functional.dropout(
         probabilities, dropout, training=module.training
     )
