@@ -41,18 +41,12 @@ def main():
     failed = []
     for command in commands:
         print(f"$ python {command}", flush=True)
-        done = subprocess.run(
-            [sys.executable, *shlex.split(command)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        print(done.stdout, flush=True)
-        if done.returncode:
+        status, last = run(command)
+        if status:
             failed.append(command)
         try:
-            found = json.loads(done.stdout.rstrip().splitlines()[-1])
-        except (IndexError, ValueError):  # it crashed
+            found = json.loads(last)
+        except ValueError:  # it crashed
             continue
         kept = json.loads(KEPT.read_text("utf-8"))  # others write it, too
         note(kept, command, found)
@@ -61,6 +55,21 @@ def main():
     if failed:
         print(f"Failed: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def run(command):
+    """Runs a script, printing what it prints; its status and last line."""
+    last = ""
+    with subprocess.Popen(
+        [sys.executable, "-u", *shlex.split(command)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line
+    return process.returncode, last
 
 
 def note(kept, command, found):

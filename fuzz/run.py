@@ -63,7 +63,8 @@ def _environment():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=600)
-    parser.add_argument("--readers", nargs="+", default=names_of_readers())
+    names = names_of_readers()
+    parser.add_argument("--readers", nargs="+", choices=names, default=names)
     parser.add_argument(
         "--finds", type=pathlib.Path, default=HERE.parent / "fuzz_finds"
     )
