@@ -8,7 +8,7 @@ from kdkit.models.byte_pairs import byte_pair_files
 from kdkit.models.byte_pairs import train_byte_pairs
 from kdkit.models.copying import choose_blocks
 from kdkit.models.copying import student_of_blocks
-from kdkit.models.file_digests import forget_date
+from kdkit.models.file_digests import forget_process
 from kdkit.models.heads import HEADS
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
@@ -85,7 +85,7 @@ __all__ = [
     "check_sentence_pieces",
     "choose_blocks",
     "family_tokenizer",
-    "forget_date",
+    "forget_process",
     "frozen_pooler",
     "has_decoder",
     "has_encoder",

@@ -1,5 +1,6 @@
 """The digests beside a saved model, since HDF5 does not see a flipped bit."""
 
+import functools
 import json
 import pathlib
 import zipfile
@@ -13,6 +14,7 @@ from kdkit.reading import read_json
 DIGESTS_FILE = "digests.json"
 # Dates; names that are compared with the task's; ZIP has sums of its own.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
+CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
 NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
 LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json")
 
@@ -26,7 +28,7 @@ def write_digests(directory) -> None:
     directory = pathlib.Path(directory)
     for name in (METADATA, HEAD_FILE):
         if (directory / name).is_file():
-            forget_date(directory / name)
+            forget_process(directory / name)
     files = {
         file.relative_to(directory).as_posix(): file
         for file in sorted(directory.rglob("*"))
@@ -38,23 +40,30 @@ def write_digests(directory) -> None:
     write_text(directory / DIGESTS_FILE, f"{json.dumps(digests, indent=1)}\n")
 
 
-def forget_date(file: pathlib.Path) -> None:
-    """Sets the second in which a model was saved to one that says nothing.
+def forget_process(file: pathlib.Path) -> None:
+    """Replaces what a saved model says of the process that saved it.
 
-    Models that are the same are then the same files, also for a cache, which
-    knows its teacher by them.
+    That is the second in which it was saved, and the addresses in memory by
+    which Keras tells objects apart that several layers share, such as the
+    initializers of an LSTM. Models that are the same are then the same files,
+    also for a cache, which knows its teacher by them.
 
     Args:
         file: `pathlib.Path` of a preset's `metadata.json` or of a `.keras`
             file, which nothing else reads yet.
     """
     if file.suffix != ARCHIVE:
-        write_text(file, _without_date(file.read_text("utf-8")))
+        values = _without_date(json.loads(file.read_text("utf-8")))
+        write_text(file, json.dumps(values, indent=4))
         return
     with zipfile.ZipFile(file) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
-    metadata = contents[METADATA].decode("utf-8")
-    contents[METADATA] = _without_date(metadata).encode("utf-8")
+    for name, changed in (
+        (METADATA, _without_date),
+        (CONFIG, functools.partial(_without_addresses, numbers={})),
+    ):
+        values = changed(json.loads(contents[name]))
+        contents[name] = json.dumps(values).encode("utf-8")
     with staged(file) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name, content in contents.items():
             member = zipfile.ZipInfo(name)
@@ -63,10 +72,23 @@ def forget_date(file: pathlib.Path) -> None:
 
 
 def _without_date(metadata):
-    values = json.loads(metadata)
-    if "date_saved" in values:
-        values["date_saved"] = NO_DATE
-    return json.dumps(values, indent=4)
+    if "date_saved" in metadata:
+        return {**metadata, "date_saved": NO_DATE}
+    return metadata
+
+
+def _without_addresses(config, numbers):
+    """The config with shared objects numbered as they first come in it."""
+    if isinstance(config, list):
+        return [_without_addresses(value, numbers) for value in config]
+    if not isinstance(config, dict):
+        return config
+    return {
+        key: numbers.setdefault(value, len(numbers))
+        if key == SHARED_OBJECT
+        else _without_addresses(value, numbers)
+        for key, value in config.items()
+    }
 
 
 def check_digests(directory: pathlib.Path) -> None:

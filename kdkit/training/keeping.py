@@ -52,4 +52,4 @@ def keep_model(
         copy.set_weights(model.get_weights())
         with staged(file, models.stored_size(copy)) as partial:
             copy.save(partial)
-            models.forget_date(partial)
+            models.forget_process(partial)
