@@ -13,6 +13,7 @@ from kdkit.objectives import Comparison
 from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
+from kdkit.objectives import TotalLoss
 from kdkit.objectives import check_labels
 from kdkit.objectives import check_taken_apart
 from kdkit.objectives import label_count
@@ -20,6 +21,7 @@ from kdkit.objectives import label_term
 from kdkit.objectives import label_weights
 from kdkit.objectives import mean_label_loss
 from kdkit.objectives import sum_over_replicas
+from kdkit.objectives import weights_of_labels
 from kdkit.steps import Step
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
@@ -150,7 +152,8 @@ class Distiller(Step, keras.Model):
         ]
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-        self._hidden = Comparison(terms, teachers, student, chunk_size)
+        total = TotalLoss(self._tracked_loss)
+        self._hidden = Comparison(terms, teachers, student, chunk_size, total)
         if teachers.models:
             self.attach_teacher(teacher)
         self.built = True
@@ -248,19 +251,19 @@ class Distiller(Step, keras.Model):
         label_loss *= safe_divide(num_labels, num_labels_total)
         label_total = safe_divide(label_total, num_labels_total)
 
-        def combine(values, extra_loss, label_loss):
-            loss = extra_loss + self.hard_label_weight * label_loss
-            for objective, value in zip(self.objectives, values, strict=True):
-                loss += objective.weight * value
-            return loss
-
         shares = list(map(safe_divide, numerators, denominators))
         values = terms.values(
             list(map(safe_divide, totals[:count], denominators))
         )
-        total = combine(values, extra_total, label_total)
-        self._track(total, values, denominators, label_total, x)
-        return combine(terms.values(shares), extra_loss, label_loss), y_pred
+        self._track(values, denominators, label_total, num_labels_total)
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        self._hidden.total.update_state(extra_total, sample_weight=batch_size)
+        loss = extra_loss + self.hard_label_weight * label_loss
+        for objective, value in zip(
+            self.objectives, terms.values(shares), strict=True
+        ):
+            loss += objective.weight * value
+        return loss, y_pred
 
     def compute_loss(
         self,
@@ -291,7 +294,7 @@ class Distiller(Step, keras.Model):
         if not self.hard_label_weight:
             return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
         check_labels(self.hard_label_weight, self.loss, y)
-        weights = label_weights(x, sample_weight)
+        weights = weights_of_labels(x, y, y_pred, sample_weight)
         num_labels = label_count(self.loss, y, weights)
         if sums is not None:
             return mean_label_loss(self.loss, y, sums), num_labels
@@ -305,27 +308,33 @@ class Distiller(Step, keras.Model):
     def _label_term(self, x, y, sample_weight):
         """The compiled loss as a term on a few positions at a time."""
         check_labels(self.hard_label_weight, self.loss, y)
-        weights = label_weights(x, sample_weight)
+        weights = weights_of_labels(x, y, None, sample_weight)
         return label_term(self.loss, y, weights, self.hard_label_weight)
 
-    def _track(self, total, values, denominators, label_loss, x):
+    def _track(self, values, denominators, label_loss, num_labels):
         """Updates the running means that become the logs."""
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(total, sample_weight=batch_size)
+        values, weights = [*values], [*denominators[: len(values)]]
+        if self.hard_label_weight:
+            values.append(label_loss)
+            weights.append(num_labels)
         for tracker, value, weight in zip(
-            self.trackers, values, denominators, strict=False
+            self.trackers, values, weights, strict=True
         ):
             tracker.update_state(value, sample_weight=weight)
+
+    def _tracked_loss(self):
+        """The weighted sum of the running means."""
+        weights = [objective.weight for objective in self.objectives]
         if self.hard_label_weight:
-            self.trackers[-1].update_state(label_loss, sample_weight=batch_size)
+            weights.append(self.hard_label_weight)
+        means = [tracker.result() for tracker in self.trackers]
+        return sum(w * mean for w, mean in zip(weights, means, strict=True))
 
     @property
     def metrics(self):
         """The metrics that have a result, compiled ones if they saw labels."""
         return [
-            metric
+            self._hidden.total if metric.name == "loss" else metric
             for metric in super().metrics
             if getattr(metric, "built", True)
         ]

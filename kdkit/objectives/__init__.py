@@ -9,10 +9,12 @@ from kdkit.objectives.labels import check_taken_apart
 from kdkit.objectives.labels import label_count
 from kdkit.objectives.labels import label_term
 from kdkit.objectives.labels import mean_label_loss
+from kdkit.objectives.labels import weights_of_labels
 from kdkit.objectives.objective import Objective
 from kdkit.objectives.replicas import sum_over_replicas
 from kdkit.objectives.teachers import Teachers
 from kdkit.objectives.terms import Terms
+from kdkit.objectives.total import TotalLoss
 from kdkit.objectives.weights import label_weights
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Objective",
     "Teachers",
     "Terms",
+    "TotalLoss",
     "bind",
     "check_chunk_size",
     "check_labels",
@@ -30,4 +33,5 @@ __all__ = [
     "label_weights",
     "mean_label_loss",
     "sum_over_replicas",
+    "weights_of_labels",
 ]

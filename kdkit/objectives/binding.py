@@ -214,7 +214,12 @@ class BoundObjective:
         return sums, entry.read(teacher_taps)
 
     def chunk_term(
-        self, teacher_taps, student_taps, sample_weight, teacher_weight
+        self,
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        sample_weight,
+        teacher_weight,
     ):
         """Returns the term of an objective on logits, for `chunked_sums`.
 
@@ -222,12 +227,14 @@ class BoundObjective:
             teacher_taps, student_taps: dicts whose `"logits"` are
                 `kdkit.taps.FactoredLogits`; those of the teacher may have been
                 kept.
-            sample_weight: as in `sums`.
+            padding_mask, sample_weight: as in `sums`.
             teacher_weight: float. The share of this teacher in the objective.
         """
         if not self.objective.use_sample_weight:
             sample_weight = None
         weight = self.objective.weight * teacher_weight
+        states = student_taps["logits"].states
+        weights = combine_weights("logits", states, padding_mask, sample_weight)
 
         def coefficient(denominator):
             (total,) = sum_over_replicas([denominator])
@@ -235,7 +242,7 @@ class BoundObjective:
 
         return ChunkTerm(
             *self._compared(teacher_taps, 0),
-            position_weights(student_taps["logits"].states, sample_weight),
+            position_weights(states, weights),
             coefficient,
         )
 

@@ -13,13 +13,15 @@ class Comparison:
         teachers: `Teachers`.
         student: `keras.Model`.
         chunk_size: int or `None`, as in `kdkit.Distiller`.
+        total: `TotalLoss`.
     """
 
-    def __init__(self, terms, teachers, student, chunk_size):
+    def __init__(self, terms, teachers, student, chunk_size, total):
         check_chunk_size(chunk_size)
         self.terms = terms
         self.teachers = teachers
         self.chunk_size = chunk_size
+        self.total = total
         self._has_head = describe(student).num_classes is not None
         head = ["logits"] if self._has_head else []
         self.run_student = tapped(

@@ -8,6 +8,7 @@ from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import safe_divide
 from kdkit.objectives.chunks import ChunkTerm
 from kdkit.objectives.replicas import sum_over_replicas
+from kdkit.objectives.weights import label_weights
 from kdkit.objectives.weights import position_weights
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
@@ -67,6 +68,26 @@ def check_taken_apart(loss) -> None:
             "kdkit.losses.SmoothedCrossEntropy, its reduction one of "
             f"{REDUCTIONS}. Received: {loss}, {config}."
         )
+
+
+def weights_of_labels(x, y, y_pred, sample_weight):
+    """The sample weights of the labels, per position where these have some.
+
+    Keras' mean over weights divides by those that it is given; of rows, they
+    are too few for labels per position.
+
+    Args:
+        x: the inputs of the models.
+        y: tensor of labels.
+        y_pred: tensor of logits, or `None` where they are taken in chunks, of
+            a decoder whose labels have shape `(batch_size, sequence_length)`.
+        sample_weight: `None` or tensor.
+    """
+    weights = label_weights(x, sample_weight)
+    of_positions = y_pred is None or len(y_pred.shape) == 3
+    if weights is None or not of_positions:
+        return weights
+    return position_weights(y if y_pred is None else y_pred, weights)
 
 
 def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:

@@ -5,10 +5,9 @@ import math
 from kdkit.errors import UsageError
 from kdkit.objectives.binding import bind
 from kdkit.objectives.chunks import chunked_sums
+from kdkit.objectives.weights import objective_masks
 from kdkit.objectives.weights import objective_weights
 from kdkit.taps import Entry
-from kdkit.taps import padding_masks
-from kdkit.taps import split_tap
 
 
 class Terms:
@@ -124,6 +123,7 @@ class Terms:
             As `sums`, and a tuple of the two sums of the labels or `None`.
         """
         on_logits, sums = [], {}
+        padding_mask, _ = objective_masks("logits", x)
         for index, (term, teacher_taps) in enumerate(
             self._of_teachers(teachers_taps)
         ):
@@ -131,6 +131,7 @@ class Terms:
                 made = term.chunk_term(
                     teacher_taps,
                     student_taps,
+                    padding_mask,
                     objective_weights("logits", x, sample_weight),
                     self.teacher_weights[index // len(self.objectives)],
                 )
@@ -184,8 +185,7 @@ class Terms:
 def _sums(term, teacher_taps, student_taps, x, sample_weight):
     """The sums of one term, with the masks of its tap."""
     tap = term.objective.tap
-    part, _ = split_tap(tap)
-    padding_mask, key_padding_mask = padding_masks(x, part)
+    padding_mask, key_padding_mask = objective_masks(tap, x)
     return term.sums(
         teacher_taps,
         student_taps,

@@ -7,6 +7,7 @@ from kdkit.taps import CLS_INDEX
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import causal_mask
 from kdkit.taps import key_mask
+from kdkit.taps import padding_masks
 from kdkit.taps import split_tap
 
 LABEL_WEIGHT = "label_weight"  # a feature beside the models' inputs
@@ -36,6 +37,20 @@ def objective_weights(tap, x, sample_weight):
     return None if of_decoder and part == "encoder" else sample_weight
 
 
+def objective_masks(tap, x):
+    """The padding masks of the queries and of the keys of a tap.
+
+    Predictions of a masked-language model have no padding: what is none has no
+    sample weight. Logits of an encoder-decoder are of its decoder's positions.
+    """
+    if tap != "logits":
+        part, _ = split_tap(tap)
+        return padding_masks(x, part)
+    if not isinstance(x, dict) or "mask_positions" in x:
+        return None, None
+    return x.get("decoder_padding_mask", x.get("padding_mask")), None
+
+
 def label_weights(x, sample_weight):
     """The sample weights that count for the labels.
 
@@ -63,8 +78,8 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
 
     Where there is one vector per example (a tensor of rank 2: [CLS] states,
     the logits of a classifier), a weight per position is that of [CLS]. The
-    weight of a question is that of all its options. Logits take no mask but
-    the sample weights.
+    weight of a question is that of all its options. Of logits per position,
+    a weight per position says by itself what counts.
     """
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
@@ -74,8 +89,7 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
             sample_weight = sample_weight[:, CLS_INDEX]
         if len(sample_weight.shape) == 1:
             sample_weight = _of_rows(sample_weight, ops.shape(tensor)[0])
-    _, kind = split_tap(tap)
-    if kind not in MASKED_TAPS or padding_mask is None:
+    if not _takes_mask(tap, tensor, padding_mask, sample_weight):
         return sample_weight
     mask = ops.cast(padding_mask, "float32")
     if sample_weight is None:
@@ -83,6 +97,18 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
     if len(sample_weight.shape) == 1:
         sample_weight = sample_weight[:, None]
     return mask * sample_weight
+
+
+def _takes_mask(tap, tensor, padding_mask, sample_weight):
+    """Whether the positions of a tensor are those of a padding mask."""
+    _, kind = split_tap(tap)
+    if padding_mask is None or kind != "logits":
+        return padding_mask is not None and kind in MASKED_TAPS
+    per_position = sample_weight is not None and len(sample_weight.shape) == 2
+    if per_position or len(tensor.shape) != 3:
+        return False
+    lengths = {tensor.shape[1], padding_mask.shape[1]} - {None}
+    return len(lengths) < 2
 
 
 def in_pairs(tap) -> bool:

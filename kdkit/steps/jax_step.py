@@ -1,5 +1,6 @@
 """A step on JAX: a function from the state of a model to its next state."""
 
+import warnings
 from typing import Any
 from typing import NamedTuple
 
@@ -68,17 +69,19 @@ class Step:
         gradients, (logs, non_trainable, metrics) = jax.grad(
             loss, has_aux=True
         )(trainable)
-        updated, of_optimizer = self.optimizer.stateless_apply(
-            of_optimizer, gradients, trainable
-        )
         # JAX has zeros where there is no gradient. An intermediate stage
-        # leaves the head alone: no gradient, no decay.
-        trainable = [
-            after if is_trained else before
-            for before, after, is_trained in zip(
-                trainable, updated, self._is_trained, strict=True
+        # leaves the head alone: no gradient, no decay, also of its average.
+        gradients = [
+            gradient if is_trained else None
+            for gradient, is_trained in zip(
+                gradients, self._is_trained, strict=True
             )
         ]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Gradients do not exist")
+            trainable, of_optimizer = self.optimizer.stateless_apply(
+                of_optimizer, gradients, trainable
+            )
         return logs, (trainable, non_trainable, of_optimizer, metrics)
 
     def test_step(self, state, data):

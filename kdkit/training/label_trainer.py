@@ -1,4 +1,4 @@
-"""Training on labels alone, on several devices."""
+"""Training on labels alone."""
 
 import keras
 from keras import ops
@@ -17,7 +17,8 @@ class LabelTrainer(Step, keras.Model):
 
     Keras' own training takes the mean of the replicas' means, in which the
     rows of a small share of a batch count for more, and which weights of rows
-    or tokens change.
+    or tokens change. What it logs of an epoch is the mean of the batches' means
+    by their rows; here it is that over all labels.
 
     Args:
         student: `keras.Model` that is trained.
@@ -59,5 +60,5 @@ class LabelTrainer(Step, keras.Model):
         (total,) = sum_over_replicas([share])
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(total, sample_weight=ops.shape(y)[0])
+                metric.update_state(total, sample_weight=total_count)
         return share, y_pred

@@ -22,7 +22,6 @@ from kdkit.training.run_log import format_metrics
 from kdkit.training.saving import Saving
 from kdkit.training.stage_fit import StageFit
 from kdkit.training.stages import Stage
-from kdkit.training.trainers import batches_for
 from kdkit.training.trainers import make_trainer
 
 # What an evaluation of an arm has.
@@ -189,7 +188,7 @@ class StageRun:
             validation=self._validation_batches(),
         )
         if position.epoch < self.stage.epochs:
-            training.fit(batches_for(self.arm, self.stage, batches), running)
+            training.fit(batches, running)
         if self.stage.averaged_epochs:
             self._take_mean(training, title)
         with distribution.chief_first():
@@ -252,10 +251,9 @@ class StageRun:
         )
 
     def _validation_batches(self):
-        batches = self._material.validation_batches(
+        return self._material.validation_batches(
             self.stage, self._features, self.arm.distribution.shares
         )
-        return batches_for(self.arm, self.stage, batches)
 
     def _forget_unfinished_epochs(self, last_epoch):
         """Drops what was logged after the last checkpoint, and of a mean."""

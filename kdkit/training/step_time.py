@@ -20,7 +20,6 @@ from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stage_runner import Arm
 from kdkit.training.stages import Stage
 from kdkit.training.task_data import TrainingRows
-from kdkit.training.trainers import batches_for
 from kdkit.training.trainers import make_trainer
 
 BATCHES = 9  # of which the one of middle length is timed
@@ -114,7 +113,7 @@ def _seconds_per_update(subject, stage: Stage, train):
     num_parts = stage.gradient_accumulation_steps
     if num_parts > 1:
         batches = in_parts(batches, num_parts)
-    some = list(batches_for(arm, stage, batches.take(BATCHES * num_parts)))
+    some = list(batches.take(BATCHES * num_parts))
     some.sort(key=lambda batch: batch[0]["token_ids"].shape[1])
     batch = some[len(some) // 2]
     trainer = make_trainer(arm, stage, material, num_updates=BATCHES)
