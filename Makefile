@@ -12,6 +12,7 @@ CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
     tests/test_distiller_features.py tests/test_distiller_refusals.py \
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
+    tests/test_epoch_means.py tests/test_padded_logits.py \
     tests/models/test_families.py
 # The kept runs that the README's table is of; docs/results.md has all.
 IN_README := $(foreach recipe,fine_tuning vanilla_kd pkd distilbert bilstm, \

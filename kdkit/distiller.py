@@ -51,8 +51,12 @@ class Distiller(Step, keras.Model):
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
     model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
     give the student's logits. The logs hold one scalar per objective, before
-    its weight, beside `"loss"`. Keras drops sample weights of data without
-    labels: give it any labels then.
+    its weight, beside `"loss"`, their weighted sum: means over all that counted
+    in the epoch, in whatever batches. What `padding_mask` (of a decoder
+    `decoder_padding_mask`) leaves out counts in no objective. Of logits per
+    position a sample weight per position says it instead, as it does for the
+    loss on labels, which knows no mask. Keras drops sample weights of data
+    without labels: give it any labels then.
     Rows without a label among others have any label, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.

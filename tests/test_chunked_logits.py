@@ -104,6 +104,28 @@ def test_a_step_in_chunks_is_the_step(
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
+@pytest.mark.parametrize("chunk_size", [None, 4])
+def test_weights_of_rows_are_those_of_their_labels(teachers, batch, chunk_size):
+    x, y, _ = batch
+    rows = np.array([1, 0.5, 2], "float32")
+    logs = [
+        step(
+            teachers[0],
+            on_logits(),
+            (x, y, weights),
+            chunk_size,
+            "mean_with_sample_weight",
+            hard_label_weight=0.5,
+        )[0]
+        for weights in (
+            rows[:, None],
+            np.repeat(rows[:, None], y.shape[1], axis=1),
+        )
+    ]
+    for name, value in logs[1].items():
+        np.testing.assert_allclose(logs[0][name], value, rtol=1e-5)
+
+
 def test_several_teachers_and_other_taps_stand_beside_it(teachers, batch):
     objectives = [
         *on_logits(),

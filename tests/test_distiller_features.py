@@ -139,9 +139,17 @@ def test_accumulated_gradients_are_applied_every_other_step(teacher, untrained):
         assert history[name][1] != history[name][0]
 
 
-def test_moving_average_takes_weights_without_gradient(teacher):
+@pytest.mark.parametrize(
+    ("make_optimizer", "decay"),
+    [(keras.optimizers.SGD, None), (keras.optimizers.AdamW, 0.5)],
+)
+def test_moving_average_takes_weights_without_gradient(
+    teacher, make_optimizer, decay
+):
     """Keras overwrites all weights: the optimizer must know all of them."""
-    optimizer = keras.optimizers.SGD(0.01, use_ema=True, ema_momentum=0.5)
+    optimizer = make_optimizer(
+        0.01, use_ema=True, ema_momentum=0.5, weight_decay=decay
+    )
     model, _ = train(
         teacher,
         optimizer,

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Callable
 
+from kdkit import models
 from kdkit.export import metadata
 from kdkit.export.report import ExportReport
 from kdkit.export.verification import compare_file
@@ -45,7 +46,7 @@ def write_verified(
         write(partial)
         entry = metadata.Metadata(
             precision=precision,
-            parameters=model.count_params(),
+            parameters=models.count_parameters(model),
             kdkit_version=__version__,
             **about,
         )

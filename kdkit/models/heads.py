@@ -20,6 +20,7 @@ from kdkit.families import find_backbone
 from kdkit.policies import with_policy
 
 HEADS = ("sequence", "multiple_choice", "tokens")
+TABLE = "candidates"  # the layer that says which classes a token can have
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
 
 
@@ -187,9 +188,7 @@ def _tokens_head(backbone, head, dropout, tokenizer):
         return keras.Model(inputs, logits, name=head.kind)
     inputs["token_ids"] = keras.Input((None,), dtype="int32", name="token_ids")
     table = _candidate_table(head, tokenizer)
-    lookup = keras.layers.Embedding(
-        *table.shape, trainable=False, name="candidates"
-    )
+    lookup = keras.layers.Embedding(*table.shape, trainable=False, name=TABLE)
     last = len(table) - 1
     allowed = lookup(ops.minimum(inputs["token_ids"], last))
     lookup.set_weights([table])

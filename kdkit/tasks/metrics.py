@@ -41,8 +41,13 @@ def micro_f1(labels, predictions) -> float:
 
 
 def macro_f1(labels, predictions) -> float:
-    """Mean over classes of their F1; 0 for a class that is never right."""
-    return _multi_label_f1(labels, predictions, "macro")
+    """Mean over classes of their F1; 0 for a class that is never right.
+
+    Of one class a row, the classes are those that the labels have, whatever is
+    predicted: models that are compared on the same rows share them.
+    """
+    classes = np.unique(labels) if np.ndim(labels) == 1 else None
+    return _multi_label_f1(labels, predictions, "macro", classes)
 
 
 def subset_accuracy(labels, predictions) -> float:
@@ -113,10 +118,14 @@ def check_logits(logits, num_rows, num_classes) -> np.ndarray:
     return logits
 
 
-def _multi_label_f1(labels, predictions, average):
+def _multi_label_f1(labels, predictions, average, classes=None):
     return float(
         sklearn.metrics.f1_score(
-            labels, predictions, average=average, zero_division=0.0
+            labels,
+            predictions,
+            labels=classes,
+            average=average,
+            zero_division=0.0,
         )
     )
 

@@ -20,6 +20,7 @@ import kdkit
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.models import add_head
+from kdkit.models import count_parameters
 from kdkit.models import in_policy
 from kdkit.models import initialize_from_teacher
 from kdkit.models import load_classifier
@@ -85,6 +86,14 @@ def test_only_candidates_of_a_token_have_a_logit_of_their_own():
     (table,) = head_model_of(bound).get_layer("candidates").get_weights()
     assert table.shape == (PIECES.index("b") + 2, 3)
     assert not head_model_of(bound).get_layer("candidates").trainable_weights
+
+
+def test_a_table_of_candidates_is_no_parameter():
+    counts = {
+        count_parameters(model("tokens", num_classes=3, candidates=candidates))
+        for candidates in (None, {"b": (0, 2)}, {"b": (0, 2), "長": (0,)})
+    }
+    assert counts == {model("tokens", num_classes=3).count_params()}
 
 
 def test_candidates_need_the_tokenizer():

@@ -7,6 +7,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.tasks import TASKS
 from kdkit.tasks import agreement
+from kdkit.tasks.metrics import METRICS
 
 
 @pytest.fixture
@@ -27,6 +28,20 @@ def test_accuracy_and_f1_match_their_definitions(generator):
         ),
     }
     assert all(type(value) is float for value in metrics.values())
+
+
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_macro_f1_is_a_mean_over_the_classes_of_the_labels(last):
+    labels = np.array([0, 0, 1, 1])
+    predictions = np.array([0, 0, 1, last])
+    of_each = [
+        2
+        * np.sum((labels == one) & (predictions == one))
+        / (np.sum(labels == one) + np.sum(predictions == one))
+        for one in (0, 1)
+    ]  # whatever is said of class 2, which no row has
+    found = METRICS["macro_f1"](labels, predictions)
+    assert found == pytest.approx(np.mean(of_each))
 
 
 def test_accuracy_of_three_classes(generator):
