@@ -43,6 +43,7 @@ FLOORS = (
         "gradients",
         "locks",
         "memory",
+        "parameters",
         "policies",
         "quantities",
         "reading",

@@ -32,7 +32,7 @@ class Metadata:
 
     Args:
         precision: string. `"fp32"`, `"fp16"` or `"int8"`.
-        parameters: int. `kdkit.models.count_parameters` of the Keras model.
+        parameters: int. `kdkit.parameters.count_parameters` of the Keras model.
         vocabulary_size: int or `None`. Number of token ids.
         kdkit_version: string. The version that wrote the file.
         rows_per_output: int. How many rows of the inputs make a row of the

@@ -3,11 +3,11 @@
 import pathlib
 from collections.abc import Callable
 
-from kdkit import models
 from kdkit.export import metadata
 from kdkit.export.report import ExportReport
 from kdkit.export.verification import compare_file
 from kdkit.files import staged
+from kdkit.parameters import count_parameters
 from kdkit.version import __version__
 
 
@@ -46,7 +46,7 @@ def write_verified(
         write(partial)
         entry = metadata.Metadata(
             precision=precision,
-            parameters=models.count_parameters(model),
+            parameters=count_parameters(model),
             kdkit_version=__version__,
             **about,
         )

@@ -1,7 +1,6 @@
 """Teachers and students: sizes, building, starting weights, loading."""
 
 from kdkit.models.architecture import architecture
-from kdkit.models.architecture import count_parameters
 from kdkit.models.architecture import num_positions
 from kdkit.models.architecture import token_embeddings
 from kdkit.models.bilstm import set_word_vectors
@@ -85,7 +84,6 @@ __all__ = [
     "check_same_ids",
     "check_sentence_pieces",
     "choose_blocks",
-    "count_parameters",
     "family_tokenizer",
     "forget_process",
     "frozen_pooler",

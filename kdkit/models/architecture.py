@@ -4,10 +4,9 @@ import keras
 
 from kdkit.families import family_of
 from kdkit.models.bilstm import bilstm_of
-from kdkit.models.heads import TABLE
 from kdkit.models.heads import backbone_of
-from kdkit.models.heads import head_model_of
 from kdkit.models.mass import MassBackbone
+from kdkit.parameters import count_parameters
 
 POSITIONS = "position_embedding"
 ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
@@ -45,21 +44,6 @@ def architecture(model) -> dict:
     if sizes:
         title = f"{title} {_depth(sizes)}×{sizes['hidden_dim']}"
     return {"name": title, "parameters": count_parameters(model), **sizes}
-
-
-def count_parameters(model) -> int:
-    """Returns how many numbers of a model are learned, or were.
-
-    A table of the classes that each token can have is data, and none of them.
-
-    Args:
-        model: `keras.Model`, as in `architecture`.
-    """
-    head = head_model_of(model)
-    tables = [
-        layer for layer in getattr(head, "layers", ()) if layer.name == TABLE
-    ]
-    return model.count_params() - sum(layer.count_params() for layer in tables)
 
 
 def _depth(sizes):

@@ -17,10 +17,10 @@ from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.families import find_backbone
+from kdkit.parameters import TABLE
 from kdkit.policies import with_policy
 
 HEADS = ("sequence", "multiple_choice", "tokens")
-TABLE = "candidates"  # the layer that says which classes a token can have
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
 
 

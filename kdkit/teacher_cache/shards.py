@@ -75,8 +75,11 @@ class Shard:
             raise self._damaged(f"no column {KEY!r}")
         for name in names:
             kind = pa.binary(KEY_BYTES) if name == KEY else LARGE
-            column = self._batch.column(name)
-            if column.type != kind or column.null_count:
+            # The schema first: there are kinds of columns that do not open.
+            if (
+                self._batch.schema.field(name).type != kind
+                or self._batch.column(name).null_count
+            ):
                 raise self._damaged(
                     f"a column {shortened(name)} that is no {kind}"
                 )

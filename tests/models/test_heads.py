@@ -20,7 +20,6 @@ import kdkit
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.models import add_head
-from kdkit.models import count_parameters
 from kdkit.models import in_policy
 from kdkit.models import initialize_from_teacher
 from kdkit.models import load_classifier
@@ -28,6 +27,7 @@ from kdkit.models import save_preset
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import head_model_of
+from kdkit.parameters import count_parameters
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
 
