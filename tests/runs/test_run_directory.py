@@ -132,9 +132,46 @@ def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
     event = {**json.loads(log.read_text()), **damage}
     event = {name: value for name, value in event.items() if value is not None}
     log.write_text(log.read_text() + json.dumps(event) + "\n")
+    run = RunDirectory(tmp_path / "run")
+    assert len(run.events()) == 1
+    assert run.seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    "line", ['{"evemt": "epoch", "time": 1}', "\0\0\0", "half of a li"]
+)
+def test_a_run_with_a_damaged_line_does_not_go_on(tmp_path, line):
+    start(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    before = log.read_text()
+    log.write_text(f"{line}\n{before}")
+    with (
+        pytest.raises(UsageError, match=r"metrics\.jsonl, line 1: .*Restore"),
+        open_run(tmp_path / "run", SETTINGS),
+    ):
+        pass
+    assert log.read_text() == f"{line}\n{before}"
+
+
+def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
+    start(tmp_path / "run")
+    RunDirectory(tmp_path / "run").log("run_finished")
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write("damaged\n")
     with open_run(tmp_path / "run", SETTINGS) as run:
-        assert len(run.events()) == 1
-        assert run.seconds == 2.0
+        assert run.is_finished
+
+
+def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
+    run = RunDirectory(tmp_path)
+    for epoch in (1, 2):
+        log_epoch(run, epoch)
+    log = tmp_path / "metrics.jsonl"
+    first, second = log.read_bytes().splitlines(keepends=True)
+    strange = b'{ "event":"note", "time": 1.50}\n\n\xff\rdamaged\n'
+    log.write_bytes(first + strange + second)
+    run.keep_events(lambda event: event.get("epoch") != 1)
+    assert log.read_bytes() == strange + second
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
