@@ -6,9 +6,12 @@ import threading
 
 import pytest
 
+from kdkit import files
 from kdkit.data import Shares
 from kdkit.errors import UsageError
+from kdkit.files import remove_left_over
 from kdkit.files import staged
+from kdkit.locks import in_use
 from kdkit.training import run_directory
 from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import RunDirectory
@@ -224,6 +227,22 @@ def test_what_another_process_is_writing_is_not_removed(tmp_path):
         partial.write_bytes(b"weights")
         start(run)
     assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
+
+
+def test_what_another_process_begins_to_write_is_not_removed(
+    tmp_path, monkeypatch
+):
+    def marked_late(folder):
+        remover.start()
+        remover.join(0.05)
+        return in_use(folder)
+
+    remover = threading.Thread(target=remove_left_over, args=(tmp_path,))
+    monkeypatch.setattr(files, "in_use", marked_late)
+    with staged(tmp_path / "file") as partial:
+        remover.join(60)
+        partial.write_bytes(b"weights")
+    assert (tmp_path / "file").read_bytes() == b"weights"
 
 
 def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
