@@ -35,6 +35,7 @@ from kdkit.training.reception import Answer
 from kdkit.training.reception import Claim
 from kdkit.training.reception import read_line
 from kdkit.training.running_state import RunningState
+from kdkit.training.stage_state import read_state
 
 PART = b"\n=====\n"
 ROWS = Examples((["a film", "a text"],), np.array([0, 1]))
@@ -66,7 +67,7 @@ def parts(content, count):
 
 
 def stage_state(content, folder):
-    write(folder, "state.json", content)
+    read_state(write(folder, "state.json", content))
     StageCheckpoints(pathlib.Path(folder)).begin()
 
 

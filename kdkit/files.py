@@ -13,6 +13,7 @@ import tempfile
 from kdkit.disk import writing
 from kdkit.locks import in_use
 from kdkit.locks import is_in_use
+from kdkit.locks import one_at_a_time
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
@@ -38,14 +39,18 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = tempfile.TemporaryDirectory(
-            dir=path.parent,
-            prefix=f".{path.name}{MARK}",
-            ignore_cleanup_errors=True,
-        )
-        with beside as folder, in_use(pathlib.Path(folder)):
-            partial = pathlib.Path(folder, path.name)
-            reserve(pathlib.Path(folder), num_bytes)
+        with contextlib.ExitStack() as stack:
+            # Or it would be taken for left over before it is marked.
+            with one_at_a_time(path.parent):
+                beside = tempfile.TemporaryDirectory(
+                    dir=path.parent,
+                    prefix=f".{path.name}{MARK}",
+                    ignore_cleanup_errors=True,
+                )
+                folder = pathlib.Path(stack.enter_context(beside))
+                stack.enter_context(in_use(folder))
+            partial = folder / path.name
+            reserve(folder, num_bytes)
             yield partial
             flush(partial)
             rename(partial, path)
@@ -156,8 +161,9 @@ def _remove_left_over(item):
     if item.is_symlink() or not item.is_dir():
         return
     if is_left_over(item):
-        if not is_in_use(item):
-            shutil.rmtree(item, ignore_errors=True)
+        with one_at_a_time(item.parent):
+            if not is_in_use(item):
+                shutil.rmtree(item, ignore_errors=True)
     elif not (item / ".lock").exists():
         remove_left_over(item)
 

@@ -74,6 +74,25 @@ def is_in_use(folder: pathlib.Path) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def one_at_a_time(folder: pathlib.Path):
+    """Waits until no other process is in this of a folder.
+
+    Args:
+        folder: `pathlib.Path` of a folder that is there.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # A process that was forked meanwhile has the descriptor, too.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
 def _take(file, how):
     """Locks an open file; `False` where another process holds it."""
     try:

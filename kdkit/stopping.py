@@ -2,9 +2,11 @@
 
 import contextlib
 import signal
+import sys
 import threading
 
 INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
+A_MOMENT = 0.02  # seconds
 
 
 class Terminated(SystemExit):
@@ -21,10 +23,11 @@ STOPS = (KeyboardInterrupt, Terminated)
 def terminable():
     """Makes SIGTERM raise `Terminated`, as SIGINT raises `KeyboardInterrupt`.
 
-    Nothing is changed outside of the main thread, where Python takes no
-    signals.
+    Python discards what is raised in callbacks of the garbage collector, in
+    `__del__` and the like: a signal that comes there is sent again. Nothing is
+    changed outside of the main thread, where Python takes no signals.
     """
-    with _handled({signal.SIGTERM}, _raise):
+    with _handled({signal.SIGTERM}, _raise), _sent_again():
         yield
 
 
@@ -119,3 +122,39 @@ def _handled(numbers, handler):
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def _sent_again():
+    """Sends a signal again, a moment later, if what it raised is discarded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, senders = sys.unraisablehook, []
+
+    def hook(unraisable):
+        main = threading.main_thread()  # another one after a fork
+        if threading.current_thread() is not main or not issubclass(
+            unraisable.exc_type, STOPS
+        ):
+            before(unraisable)
+            return
+        is_terminated = issubclass(unraisable.exc_type, Terminated)
+        number = signal.SIGTERM if is_terminated else signal.SIGINT
+        # What is raised in here would be discarded, too.
+        sender = threading.Timer(
+            A_MOMENT, signal.pthread_kill, (main.ident, number)
+        )
+        sender.daemon = True
+        senders.append(sender)
+        sender.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+        for sender in senders:
+            sender.join()  # what it sends is raised here
+    finally:
+        sys.unraisablehook = before
+        for sender in senders:
+            sender.cancel()

@@ -15,6 +15,7 @@ DIGESTS_FILE = "digests.json"
 # Dates; names that are compared with the task's; ZIP has sums of its own.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
 CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
+PROVENANCE = "provenance"  # in the config of a run, and of no model
 NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
 LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json")
 
@@ -99,10 +100,16 @@ def check_digests(directory: pathlib.Path) -> None:
 
     Raises:
         UsageError: (a `ValueError`) if a file is gone, or is not what was
-            written.
+            written; and if a run of kdkit wrote it and no digests are there.
     """
     noted = directory / DIGESTS_FILE
     if not noted.is_file():
+        if _is_of_run(directory):
+            raise UsageError(
+                f"{noted} is not there, by which kdkit knows damage of what a "
+                "run wrote. Restore it from a copy, or make the model again. A "
+                f"copy of {directory} outside of the run is taken as it is."
+            )
         return
     digests = read_json(noted, "the digests of a model's files", _of_digests)
     for name, value in digests.items():
@@ -116,8 +123,19 @@ def check_digests(directory: pathlib.Path) -> None:
         raise UsageError(
             f"{file} is damaged: {found}, by {DIGESTS_FILE} beside it. Restore "
             "it from a copy, or make the model again. If you changed it "
-            f"yourself, remove {noted}."
+            f"yourself, take its line out of {noted}."
         )
+
+
+def _is_of_run(directory):
+    """Whether a directory stands in one that kdkit ran in."""
+    config = directory.absolute().parent / CONFIG
+    if not config.is_file():
+        return False
+    try:
+        return PROVENANCE in read_json(config, "the config of a run or a model")
+    except UsageError:  # told by what needs it
+        return False
 
 
 def _of_digests(digests):

@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: where it stands, its best and its last weights."""
+"""Checkpoints of a stage: its best and its last weights, and what is kept."""
 
 import dataclasses
 import math
@@ -8,82 +8,22 @@ import keras
 
 from kdkit.disk import writing
 from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.files import digest
 from kdkit.files import flush
 from kdkit.files import rename
 from kdkit.files import reserve
 from kdkit.models import stored_size
-from kdkit.reading import read_json
-from kdkit.settings import from_dict
-from kdkit.settings import to_dict
-from kdkit.training.run_directory import write_json
 from kdkit.training.running_state import RunningState
+from kdkit.training.stage_state import STATE
+from kdkit.training.stage_state import Position
+from kdkit.training.stage_state import StageState
+from kdkit.training.stage_state import made_again
+from kdkit.training.stage_state import read_state
+from kdkit.training.stage_state import write_state
 
-STATE = "state.json"
 SUFFIX = ".weights.h5"
 UNFINISHED = "unfinished"
-
-
-@dataclasses.dataclass(frozen=True)
-class Position:
-    """Where a stage can go on.
-
-    Args:
-        epoch: int. The number of finished epochs.
-        step: int. Steps of the next one that are done. Defaults to `0`.
-        seconds: float. The time that they took. Defaults to `0.0`.
-        best_epoch: int or `None`. The epoch with the best dev metric so far.
-        best_value: float or `None`. That metric.
-    """
-
-    epoch: int = 0
-    step: int = 0
-    seconds: float = 0.0
-    best_epoch: int | None = None
-    best_value: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of its checkpoint.
-
-        >>> Position(2).name, Position(2, step=30).name
-        ('epoch-2', 'epoch-2-step-30')
-        """
-        within = f"-step-{self.step}" if self.step else ""
-        return f"epoch-{self.epoch}{within}"
-
-    def __str__(self):
-        """As people say it.
-
-        >>> print(Position(2)), print(Position(2, step=30))
-        after epoch 2
-        after step 30 of epoch 3
-        (None, None)
-        """
-        if self.step:
-            return f"after step {self.step} of epoch {self.epoch + 1}"
-        return f"after epoch {self.epoch}"
-
-
-@dataclasses.dataclass(frozen=True)
-class StageState:
-    """What is kept of a stage. `state.json` is written last, so it is true.
-
-    Args:
-        kept: tuple of `Position`s with a checkpoint, the newest last.
-        digests: dict from the name of a checkpoint to the digest of its file.
-        is_finished: bool. Whether the stage is done.
-    """
-
-    kept: tuple[Position, ...] = ()
-    digests: dict[str, str] = dataclasses.field(default_factory=dict)
-    is_finished: bool = False
-
-    @property
-    def newest(self) -> Position:
-        """Where the stage stands; at its beginning if nothing is kept."""
-        return self.kept[-1] if self.kept else Position()
 
 
 class StageCheckpoints:
@@ -112,7 +52,7 @@ class StageCheckpoints:
         self._keep = keep
         self.state = StageState()
         if (directory / STATE).exists():
-            self.state = _read_state(directory / STATE)
+            self.state = read_state(directory / STATE)
 
     def begin(self) -> Position:
         """Returns where to go on: after the newest checkpoint that is there.
@@ -120,6 +60,7 @@ class StageCheckpoints:
         Raises:
             RunError: if it is not as it was written.
         """
+        self._tell_of_lost_state()
         kept = list(self.state.kept)
         while kept and not self._file(kept[-1].name).exists():
             gone = self._file(kept.pop().name)
@@ -128,6 +69,16 @@ class StageCheckpoints:
         if kept:
             self._check(kept[-1].name)
         return self.state.newest
+
+    def _tell_of_lost_state(self):
+        file = self._directory / STATE
+        names = {path.name for path in self._directory.glob(f"*{SUFFIX}")}
+        if names - {self._file(UNFINISHED).name} and not file.exists():
+            print(
+                f"{file} is not there, which says what the checkpoints beside "
+                "it are: making this stage from its beginning, without them.",
+                flush=True,
+            )
 
     def save_epoch(self, trainer, student, epoch, value, larger_is_better=True):
         """Saves a finished epoch; returns whether it is the best so far.
@@ -180,9 +131,9 @@ class StageCheckpoints:
             trainer: the model that is trained.
         """
         position = self.state.newest
-        file = self._file(position.name)
         if position.epoch or position.step:
-            trainer.load_weights(file)
+            self._read(trainer, position.name)
+        file = self._file(position.name)
         return RunningState.read(file) if position.step else None
 
     def load_mean(self, student):
@@ -216,7 +167,15 @@ class StageCheckpoints:
 
     def _load(self, model, name):
         self._check(name)
-        model.load_weights(self._file(name))
+        self._read(model, name)
+
+    def _read(self, model, name):
+        try:
+            model.load_weights(self._file(name))
+        except Exception as error:  # h5py and Keras raise many kinds
+            raise self._error(
+                name, f"it cannot be loaded ({shortened(str(error))})"
+            ) from error
 
     def _check(self, name):
         """Refuses a file that is not as it was written."""
@@ -224,11 +183,17 @@ class StageCheckpoints:
         known = self.state.digests.get(name)
         if not file.is_file():
             found = "there is no such file"
-        elif known not in (None, digest(file)):
+        elif known is None:
+            found = f"{STATE} has no digest of it"
+        elif known != digest(file):
             found = "its content is not what was written"
         else:
             return
-        raise RunError(f"Cannot go on with {file}: {found}. {self._way(name)}")
+        raise self._error(name, found)
+
+    def _error(self, name, found):
+        file = self._file(name)
+        return RunError(f"Cannot go on with {file}: {found}. {self._way(name)}")
 
     def _way(self, name):
         """What to do about a file that is damaged."""
@@ -242,10 +207,7 @@ class StageCheckpoints:
                 f"Remove it, and the same command goes on {earlier[-1]} of "
                 "this stage."
             )
-        return (
-            f"Remove the folder {self._directory}, and the same command makes "
-            "this stage again from its beginning."
-        )
+        return made_again(self._directory)
 
     def _save(self, model, name, running=None):
         """Writes a file to the disk; returns its digest by its name."""
@@ -284,7 +246,7 @@ class StageCheckpoints:
                 if name in wanted
             },
         )
-        write_json(self._directory / STATE, to_dict(self.state))
+        write_state(self._directory / STATE, self.state)
         self.clean()
 
     def clean(self):
@@ -302,20 +264,6 @@ class StageCheckpoints:
             averaged = {f"averaged-{epoch}" for epoch in self._averaged_epochs}
             return kept | best | averaged
         return {"final", *(kept | best if self._keep > 1 else ())}
-
-
-def _read_state(file):
-    values = read_json(file, "the state of a stage", _of_state)
-    return from_dict(StageState, values)
-
-
-def _of_state(values):
-    """What is wrong with the state of a stage, or `None`."""
-    try:
-        from_dict(StageState, values)
-    except UsageError as error:
-        return str(error).removesuffix(".")
-    return None
 
 
 def _weights_only(model):

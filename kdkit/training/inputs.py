@@ -11,7 +11,10 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.training.distribution import Distribution
+from kdkit.training.run_directory import CHECKPOINTS
+from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
+from kdkit.training.stage_state import STATE
 
 
 def model_digest(place: str) -> str | None:
@@ -83,11 +86,13 @@ def check_inputs(
 
     Raises:
         UsageError: (a `ValueError`) if something is not what the run was begun
-            with, or what another process has.
+            with, or what another process has, or if it trained already and
+            what it was begun with is not noted any more.
     """
     distribution.check_same("data and models, by content", inputs)
     noted = run.events("inputs")
     if not noted:
+        _check_not_trained(run)
         return
     before = noted[0]["digests"]
     present = {name: value for name, value in inputs.items() if value}
@@ -104,6 +109,18 @@ def check_inputs(
         )
     listed = ", ".join(f"{name} {value}" for name, value in present.items())
     print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
+
+
+def _check_not_trained(run):
+    """Refuses a run with checkpoints whose log has lost its inputs."""
+    places = sorted((run.path / CHECKPOINTS).rglob(STATE))
+    if places and not run.is_finished:
+        raise UsageError(
+            f"{run.path / EVENTS} does not say what the run was begun with, "
+            f"but it was: there is {places[0]}. The line of the event 'inputs' "
+            "is gone. Restore the file from a copy, or choose another "
+            "--run-dir."
+        )
 
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:

@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.files import is_left_over
 from kdkit.files import remove_left_over
+from kdkit.files import staged
 from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
@@ -27,7 +28,7 @@ from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.saving import without_free
 
 CONFIG, LOCK = "config.json", ".lock"
-EVENTS = "metrics.jsonl"
+EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 PROVENANCE = "provenance"
 BLOCK = 1 << 20  # bytes
 # Beside the settings, where there are several: what devices were there.
@@ -79,21 +80,52 @@ class RunDirectory:
             return []
         # A line that was cut off by a crash is not an event, nor is one that
         # lacks what an event of its kind has.
-        found = [
-            entry for _, entry in json_lines(path) if entry and is_event(entry)
-        ]
+        found = [entry for _, entry in _numbered_events(path) if entry]
         return [entry for entry in found if event in (None, entry["event"])]
 
-    def keep_events(self, wanted) -> None:
-        """Rewrites the log with the events for which `wanted(event)` holds."""
-        if self.is_read_only or not (self.path / EVENTS).exists():
+    def check_events(self) -> None:
+        """Refuses a log with lines that are no events.
+
+        Raises:
+            UsageError: with the first of such lines.
+        """
+        path = self.path / EVENTS
+        if not path.exists():
             return
-        with appending(self.path / EVENTS):  # other commands add to it, too
-            events = self.events()
-            lines = [json.dumps(entry) for entry in events if wanted(entry)]
-            if len(lines) < len(events):
-                content = "".join(f"{line}\n" for line in lines)
-                write_text(self.path / EVENTS, content)
+        for number, entry in _numbered_events(path):
+            if entry is None:
+                raise UsageError(
+                    f"{path}, line {number}: expected an event of the run. "
+                    "Received: a line that is damaged. Restore the file from a "
+                    "copy. Without one remove the line: what the run cannot go "
+                    "on without is then named."
+                )
+
+    def keep_events(self, wanted) -> None:
+        """Leaves out of the log the events for which not `wanted(event)`.
+
+        All other lines stay as they stand, also those that are no events.
+        """
+        path = self.path / EVENTS
+        if self.is_read_only or not path.exists():
+            return
+        with appending(path):  # other commands add to it, too
+            left_out = {
+                number
+                for number, entry in _numbered_events(path)
+                if entry and not wanted(entry)
+            }
+            if left_out:
+                with (
+                    staged(path) as partial,
+                    open(path, "rb") as old,
+                    open(partial, "wb") as new,
+                ):
+                    new.writelines(
+                        line
+                        for number, line in enumerate(old, 1)
+                        if number not in left_out
+                    )
 
     def mend(self) -> None:
         """Removes what a killed process left: folders, half of a line."""
@@ -111,6 +143,12 @@ class RunDirectory:
     def seconds(self) -> float:
         """Time spent in finished epochs, over all sittings."""
         return sum(event["seconds"] for event in self.events("epoch"))
+
+
+def _numbered_events(log):
+    """Yields number and event of the lines of a log, `None` for no event."""
+    for number, entry in json_lines(log):
+        yield number, entry if entry and is_event(entry) else None
 
 
 def _end_of_lines(log):
@@ -154,7 +192,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             something else, links to what lies outside of it, or a run with
             other settings, or one of several processes has others, whose
             differences are then named. For a run that was begun with another
-            number of replicas. Or on another backend of Keras than TensorFlow.
+            number of replicas, or whose log is damaged and which is not done.
+            Or on another backend of Keras than TensorFlow.
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
@@ -197,6 +236,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
             run.mend()
+            if not run.is_finished:
+                run.check_events()
             distribution.barrier()
             yield run
         except BaseException:

@@ -16,6 +16,7 @@ from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.evaluation import make_forward
 from kdkit.training.material import Material
+from kdkit.training.run_directory import CHECKPOINTS
 from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import format_metrics
@@ -104,12 +105,7 @@ class Arm:
             # The first of them: other dev splits are measured after it.
             if where.items() <= event.items() and event.keys() >= MEASURED:
                 return event
-        folder = _checkpoints(run, self, stage)
-        raise RunError(
-            f"{run.path / EVENTS} has no evaluation of {self.name} after epoch "
-            f"{epoch} of {stage.name}: its line is damaged or gone. Remove "
-            f"{folder}, and the same command makes this stage again."
-        )
+        raise _lost(run, self, stage, "evaluation", epoch)
 
 
 class StageRun:
@@ -158,6 +154,7 @@ class StageRun:
             self._log_end()
             return
         position = self.checkpoints.begin()
+        self._check_log(position.epoch)
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
         batches, steps_per_epoch = self._training_batches(position)
@@ -255,6 +252,19 @@ class StageRun:
             self.stage, self._features, self.arm.distribution.shares
         )
 
+    def _check_log(self, last_epoch):
+        """Refuses checkpoints of epochs that the log has lost."""
+        logged = {
+            (event["event"], event.get("epoch"))
+            for event in filter(self._is_mine, self.run_directory.events())
+        }
+        for epoch in range(1, last_epoch + 1):
+            for kind in ("epoch", "evaluation"):
+                if (kind, epoch) not in logged:
+                    raise _lost(
+                        self.run_directory, self.arm, self.stage, kind, epoch
+                    )
+
     def _forget_unfinished_epochs(self, last_epoch):
         """Drops what was logged after the last checkpoint, and of a mean."""
         kept = range(1, last_epoch + 1)
@@ -270,6 +280,17 @@ class StageRun:
         )
 
 
+def _lost(run, arm, stage, kind, epoch):
+    """The error for a checkpoint whose epoch is not in the log."""
+    return RunError(
+        f"{run.path / EVENTS} has no event {kind!r} of {arm.name} after epoch "
+        f"{epoch} of {stage.name}: its line is damaged or gone. Restore the "
+        f"file from a copy. Without one remove "
+        f"{_checkpoints(run, arm, stage)}, and the same command makes this "
+        "stage again."
+    )
+
+
 def _checkpoints(run, arm, stage):
     """Where those of a stage are."""
-    return run.path / "checkpoints" / arm.name / stage.name
+    return run.path / CHECKPOINTS / arm.name / stage.name

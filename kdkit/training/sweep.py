@@ -1,5 +1,6 @@
 """Sweeps: one run for each choice of some settings, and the best of them."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -204,7 +205,7 @@ def _count(axes):
 def _write_hparams(directory, axes, trials, metric):
     """Writes what TensorBoard's hparams view shows."""
     logdir = directory / "tensorboard"
-    with tf.summary.create_file_writer(str(logdir)).as_default():
+    with _one_file(logdir):
         hparams.hparams_config(
             hparams=[
                 hparams.HParam(
@@ -217,8 +218,7 @@ def _write_hparams(directory, axes, trials, metric):
         )
     for trial in trials:
         name = trial.path.name
-        writer = tf.summary.create_file_writer(str(logdir / name))
-        with writer.as_default(), tf.summary.record_if(True):
+        with _one_file(logdir / name), tf.summary.record_if(True):
             hparams.hparams(
                 {
                     field: _scalar(value)
@@ -227,6 +227,18 @@ def _write_hparams(directory, axes, trials, metric):
                 trial_id=name,
             )
             tf.summary.scalar(metric, trial.metric, step=1)
+
+
+@contextlib.contextmanager
+def _one_file(folder):
+    """Writes a file for TensorBoard in the place of those that are there."""
+    before = list(folder.glob("*tfevents*"))
+    writer = tf.summary.create_file_writer(str(folder))
+    with writer.as_default():
+        yield
+    writer.close()
+    for file in before:
+        file.unlink()
 
 
 def _scalar(value):

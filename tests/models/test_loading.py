@@ -118,6 +118,25 @@ def test_a_preset_without_digests_loads_as_it_is(preset, tmp_path):
     load_two_classes(copy)
 
 
+def test_a_preset_of_a_run_needs_its_digests(preset, tmp_path, monkeypatch):
+    copy = tmp_path / "student"
+    shutil.copytree(preset, copy)
+    (copy / "digests.json").unlink()
+    config = tmp_path / "config.json"
+    for of_another in ("{}", "damaged"):
+        config.write_text(of_another)
+        load_encoder(copy)
+    config.write_text('{"seed": 0, "provenance": {}}')
+    for place in (copy, "."):
+        monkeypatch.chdir(copy)
+        with pytest.raises(
+            UsageError, match=r"digests\.json is not there.*outside of the run"
+        ):
+            load_encoder(place)
+    shutil.copytree(copy, tmp_path / "elsewhere" / "student")
+    load_encoder(tmp_path / "elsewhere" / "student")
+
+
 @pytest.mark.parametrize(
     "digests", [{"../config.json": "0"}, {"/etc/passwd": "0"}, {"a": 1}]
 )

@@ -1,5 +1,6 @@
 """Checkpoints of a stage: what is kept, what is in it, damaged ones."""
 
+import dataclasses
 import json
 import math
 
@@ -12,10 +13,11 @@ from helpers import distiller
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.training.checkpoints import Position
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.running_state import GROUP
 from kdkit.training.running_state import RunningState
+from kdkit.training.stage_state import Position
+from kdkit.training.stage_state import write_state
 
 RUNNING = RunningState((np.ones((1, 2), "float32"),))
 
@@ -156,6 +158,72 @@ def test_a_state_that_is_none_is_named(state, tmp_path):
     (tmp_path / "state.json").write_text(json.dumps(state))
     with pytest.raises(UsageError, match=r"state\.json is damaged"):
         StageCheckpoints(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("there", "damaged"), [("0.492", "0.092"), ('"epoch": 1', '"epoch": 3')]
+)
+def test_a_state_of_which_a_digit_changed_is_named(
+    there, damaged, model, tmp_path
+):
+    StageCheckpoints(tmp_path).save_epoch(model, model, 1, 0.492)
+    file = tmp_path / "state.json"
+    assert there in file.read_text()
+    file.write_text(file.read_text().replace(there, damaged))
+    with pytest.raises(
+        RunError, match=r"state\.json.*not what was written.*Remove the folder"
+    ):
+        StageCheckpoints(tmp_path)
+
+
+def test_a_state_of_a_version_without_its_digest_is_read(model, tmp_path):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.492)
+    file = tmp_path / "state.json"
+    values = json.loads(file.read_text())
+    del values["digest"]
+    file.write_text(json.dumps(values))
+    assert StageCheckpoints(tmp_path).state == checkpoints.state
+
+
+def test_checkpoints_of_which_no_state_speaks_are_told(model, tmp_path, capsys):
+    StageCheckpoints(tmp_path).save_epoch(model, model, 1, 0.5)
+    assert StageCheckpoints(tmp_path).begin().epoch == 1
+    assert not capsys.readouterr().out
+    (tmp_path / "state.json").unlink()
+    assert StageCheckpoints(tmp_path).begin() == Position()
+    (told,) = capsys.readouterr().out.splitlines()
+    assert "state.json is not there" in told
+    assert "from its beginning" in told
+
+
+def test_a_checkpoint_without_a_digest_is_not_loaded(model, tmp_path):
+    checkpoints = StageCheckpoints(tmp_path)
+    checkpoints.save_epoch(model, model, 1, 0.5)
+    write_state(
+        tmp_path / "state.json",
+        dataclasses.replace(checkpoints.state, digests={}),
+    )
+    with pytest.raises(RunError, match=r"epoch-1\.weights.*has no digest"):
+        StageCheckpoints(tmp_path).begin()
+
+
+@pytest.mark.parametrize("content", ["garbage", "another model"])
+def test_weights_that_do_not_load_are_named(content, model, tmp_path):
+    StageCheckpoints(tmp_path).save_epoch(model, model, 1, 0.5)
+    opened = StageCheckpoints(tmp_path)
+    opened.begin()
+    file = tmp_path / "epoch-1.weights.h5"
+    if content == "garbage":
+        file.write_bytes(b"no HDF5")
+    else:
+        inputs = keras.Input((3,))
+        other = keras.Model(inputs, keras.layers.Dense(4)(inputs))
+        other.save_weights(file, overwrite=True)
+    with pytest.raises(
+        RunError, match=r"epoch-1\.weights.*cannot be loaded.*Remove the folder"
+    ):
+        opened.restore(model)
 
 
 def test_an_undefined_metric_is_the_best_only_of_its_kind(model, tmp_path):

@@ -97,3 +97,15 @@ def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
     assert set(inputs) <= {"train", "dev", "teacher", "pretrained", "student"}
     write_split(tmp_path, "test", ["a text"])
     assert inputs_of(settings, TASK) == inputs
+
+
+def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
+    inputs = inputs_of(settings, TASK)
+    check_inputs(run, inputs, ONE_DEVICE)  # nothing was begun
+    folder = run.path / "checkpoints" / "student" / "fine_tuning"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"metrics\.jsonl does not say.*copy"):
+        check_inputs(run, inputs, ONE_DEVICE)
+    log_inputs(run, inputs)
+    check_inputs(run, inputs, ONE_DEVICE)

@@ -6,9 +6,12 @@ import threading
 
 import pytest
 
+from kdkit import files
 from kdkit.data import Shares
 from kdkit.errors import UsageError
+from kdkit.files import remove_left_over
 from kdkit.files import staged
+from kdkit.locks import in_use
 from kdkit.training import run_directory
 from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import RunDirectory
@@ -132,9 +135,46 @@ def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
     event = {**json.loads(log.read_text()), **damage}
     event = {name: value for name, value in event.items() if value is not None}
     log.write_text(log.read_text() + json.dumps(event) + "\n")
+    run = RunDirectory(tmp_path / "run")
+    assert len(run.events()) == 1
+    assert run.seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    "line", ['{"evemt": "epoch", "time": 1}', "\0\0\0", "half of a li"]
+)
+def test_a_run_with_a_damaged_line_does_not_go_on(tmp_path, line):
+    start(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    before = log.read_text()
+    log.write_text(f"{line}\n{before}")
+    with (
+        pytest.raises(UsageError, match=r"metrics\.jsonl, line 1: .*Restore"),
+        open_run(tmp_path / "run", SETTINGS),
+    ):
+        pass
+    assert log.read_text() == f"{line}\n{before}"
+
+
+def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
+    start(tmp_path / "run")
+    RunDirectory(tmp_path / "run").log("run_finished")
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write("damaged\n")
     with open_run(tmp_path / "run", SETTINGS) as run:
-        assert len(run.events()) == 1
-        assert run.seconds == 2.0
+        assert run.is_finished
+
+
+def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
+    run = RunDirectory(tmp_path)
+    for epoch in (1, 2):
+        log_epoch(run, epoch)
+    log = tmp_path / "metrics.jsonl"
+    first, second = log.read_bytes().splitlines(keepends=True)
+    strange = b'{ "event":"note", "time": 1.50}\n\n\xff\rdamaged\n'
+    log.write_bytes(first + strange + second)
+    run.keep_events(lambda event: event.get("epoch") != 1)
+    assert log.read_bytes() == strange + second
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
@@ -187,6 +227,22 @@ def test_what_another_process_is_writing_is_not_removed(tmp_path):
         partial.write_bytes(b"weights")
         start(run)
     assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
+
+
+def test_what_another_process_begins_to_write_is_not_removed(
+    tmp_path, monkeypatch
+):
+    def marked_late(folder):
+        remover.start()
+        remover.join(0.05)
+        return in_use(folder)
+
+    remover = threading.Thread(target=remove_left_over, args=(tmp_path,))
+    monkeypatch.setattr(files, "in_use", marked_late)
+    with staged(tmp_path / "file") as partial:
+        remover.join(60)
+        partial.write_bytes(b"weights")
+    assert (tmp_path / "file").read_bytes() == b"weights"
 
 
 def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):

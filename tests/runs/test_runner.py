@@ -9,6 +9,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import DEV_ROWS
+from helpers import stopped_after_epoch
 from helpers import stopped_after_save
 
 from kdkit.errors import RunError
@@ -160,7 +161,9 @@ def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(
     ]
     log.write_text("".join(kept))
     folder = "checkpoints/student/prediction_layer"
-    with pytest.raises(RunError, match=f"no evaluation of student.*{folder}"):
+    with pytest.raises(
+        RunError, match=f"no event 'evaluation' of student.*{folder}"
+    ):
         distill(smoke_settings, run)
 
 
@@ -194,6 +197,22 @@ def teacher_settings():
             "stages.0.epochs=3",
         ],
     )
+
+
+def test_a_stage_whose_epochs_the_log_lost_does_not_go_on(
+    teacher_settings, tmp_path
+):
+    run = tmp_path / "run"
+    with stopped_after_epoch(2):
+        train_teacher(teacher_settings, run)
+    log = run / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    lost = [line for line in lines if '"event": "epoch"' in line][1]
+    log.write_text("".join(line for line in lines if line != lost))
+    with pytest.raises(
+        RunError, match="no event 'epoch' of teacher after epoch 2.*Restore"
+    ):
+        train_teacher(teacher_settings, run)
 
 
 @pytest.mark.parametrize(
