@@ -111,11 +111,18 @@ def watch(seen, traces):
 
     def watched(self, *arguments, callbacks, **named):
         stage = f"stage {len({entry['stage'] for entry in seen}) + 1}"
-        note = keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda epoch, logs: seen.append(
-                {"stage": stage, **measure(), "traces": sum(traces.values())}
-            )
-        )
+
+        def take_note(epoch, logs):
+            entry = {"stage": stage, **measure()}
+            seen.append({**entry, "traces": sum(traces.values())})
+            if epoch % 10 == 9:
+                print(
+                    f"{stage}, epoch {epoch + 1}: {entry['megabytes']:.1f} MB, "
+                    f"{entry['files']} files",
+                    flush=True,
+                )
+
+        note = keras.callbacks.LambdaCallback(on_epoch_end=take_note)
         return fit(self, *arguments, callbacks=[*callbacks, note], **named)
 
     KerasLoop.fit = watched
