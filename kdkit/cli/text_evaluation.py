@@ -9,12 +9,15 @@ from kdkit.cli.measurable import Measurable
 from kdkit.cli.options import given_flags
 from kdkit.data import Masker
 from kdkit.data import Masking
+from kdkit.data import masked_evaluation_batches
 from kdkit.data import open_packed
 from kdkit.data import pack
 from kdkit.data import pack_stream
 from kdkit.errors import UsageError
 from kdkit.settings import from_dict
+from kdkit.training.causal_material import batches_of_all_tokens
 from kdkit.training.causal_material import next_token_metrics
+from kdkit.training.corpus_material import EVALUATION_BATCH_SIZE
 from kdkit.training.corpus_material import masked_metrics
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.evaluation import make_forward
@@ -99,11 +102,14 @@ def open_on_text(options):
 
         def measure():
             if models.is_causal(loaded.model):
+                width = loaded.model.output_shape[-1]
                 return next_token_metrics(
-                    forward, rows, loaded.model.output_shape[-1]
+                    forward, batches_of_all_tokens(rows, width), rows.num_words
                 )
+            masker = Masker(masking, loaded.tokenizer)
             return masked_metrics(
-                forward, rows, Masker(masking, loaded.tokenizer)
+                forward,
+                masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE),
             )
 
         about = {

@@ -1,6 +1,7 @@
 """Running text as the material of a stage: causal language modelling."""
 
 import dataclasses
+import functools
 
 from kdkit.data import WHOLE
 from kdkit.data import PackedCorpus
@@ -49,11 +50,7 @@ class CausalMaterial(TokenMaterial):
 
     def validation_batches(self, stage, features=None, shares=WHOLE):
         return shares.of_batches(
-            next_token_evaluation_batches(
-                self.held_out,
-                rows_at_once(self.held_out, self.vocabulary_size),
-                features,
-            )
+            batches_of_all_tokens(self.held_out, self.vocabulary_size, features)
         )
 
     def evaluate(self, predict, logs):
@@ -62,21 +59,32 @@ class CausalMaterial(TokenMaterial):
             "split": "held_out",
             "examples": len(self.held_out),
             "metrics": next_token_metrics(
-                predict, self.held_out, self.vocabulary_size
+                predict, self._held_out_batches, self.held_out.num_words
             ),
             "agreement": None,
         }
 
+    @functools.cached_property
+    def _held_out_batches(self):
+        return batches_of_all_tokens(self.held_out, self.vocabulary_size)
 
-def rows_at_once(rows: PackedCorpus, vocabulary_size: int) -> int:
-    """Returns how many rows are evaluated together, at least one."""
+
+def batches_of_all_tokens(
+    rows: PackedCorpus, vocabulary_size: int, features=None
+):
+    """Returns batches to evaluate on, of as many rows as memory allows.
+
+    Args:
+        rows: `kdkit.data.PackedCorpus` as `kdkit.data.pack_stream` makes it.
+        vocabulary_size: int. Width of the logits.
+        features: as in `kdkit.data.next_token_evaluation_batches`.
+    """
     per_row = rows.sequence_length * vocabulary_size
-    return max(1, min(16, LOGITS_AT_ONCE // per_row))
+    together = max(1, min(16, LOGITS_AT_ONCE // per_row))
+    return next_token_evaluation_batches(rows, together, features)
 
 
-def next_token_metrics(
-    predict, rows: PackedCorpus, vocabulary_size: int
-) -> dict:
+def next_token_metrics(predict, batches, num_words: int | None = None) -> dict:
     """Returns how well a model predicts each token of a text from the left.
 
     With L the sum over all tokens but the first of −log p(token | the tokens
@@ -91,20 +99,18 @@ def next_token_metrics(
     Args:
         predict: callable from a dict batch to logits of shape `(batch_size,
             sequence_length, vocabulary_size)`.
-        rows: `kdkit.data.PackedCorpus` as `kdkit.data.pack_stream` makes it.
-        vocabulary_size: int.
+        batches: as `batches_of_all_tokens` returns them.
+        num_words: int or `None`. Words of the text, `None` where they were not
+            counted. Defaults to `None`.
 
     Raises:
         RunError: if the loss is not finite.
     """
-    batches = next_token_evaluation_batches(
-        rows, rows_at_once(rows, vocabulary_size)
-    )
     sums = sum_over_tokens(predict, batches)
     metrics = {
         "perplexity": sums.perplexity(),
         "next_token_accuracy": sums.accuracy,
     }
-    if rows.num_words:
-        metrics["word_perplexity"] = sums.perplexity(rows.num_words)
+    if num_words:
+        metrics["word_perplexity"] = sums.perplexity(num_words)
     return metrics

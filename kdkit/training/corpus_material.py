@@ -1,6 +1,7 @@
 """Running text as the material of a stage: masked-language modelling."""
 
 import dataclasses
+import functools
 
 from kdkit import models
 from kdkit.data import WHOLE
@@ -57,20 +58,22 @@ class CorpusMaterial(TokenMaterial):
         return shares.of_batches(batches), steps_per_epoch
 
     def validation_batches(self, stage, features=None, shares=WHOLE):
-        return shares.of_batches(
-            masked_evaluation_batches(
-                self.held_out, self.masker, EVALUATION_BATCH_SIZE
-            )
-        )
+        return shares.of_batches(self._held_out_batches)
 
     def evaluate(self, predict, logs):
         """Perplexity and accuracy at masked tokens that are always the same."""
         return {
             "split": "held_out",
             "examples": len(self.held_out),
-            "metrics": masked_metrics(predict, self.held_out, self.masker),
+            "metrics": masked_metrics(predict, self._held_out_batches),
             "agreement": None,
         }
+
+    @functools.cached_property
+    def _held_out_batches(self):
+        return masked_evaluation_batches(
+            self.held_out, self.masker, EVALUATION_BATCH_SIZE
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +137,7 @@ class PlainTextMaterial:
         }
 
 
-def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
+def masked_metrics(predict, batches) -> dict:
     """Returns how well a model predicts masked tokens.
 
     Perplexity is exp of the mean negative log-likelihood in nats, over all
@@ -144,16 +147,14 @@ def masked_metrics(predict, rows: PackedCorpus, masker: Masker) -> dict:
     Args:
         predict: callable from a dict batch to logits of shape `(batch_size,
             num_predictions, vocabulary_size)`.
-        rows: `kdkit.data.PackedCorpus`.
-        masker: `kdkit.data.Masker`. The same tokens are masked at every call.
+        batches: as `kdkit.data.masked_evaluation_batches` makes them, with the
+            same tokens masked each time.
 
     Raises:
         UsageError: if no token can be masked.
         RunError: if the loss is not finite.
     """
-    sums = sum_over_tokens(
-        predict, masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
-    )
+    sums = sum_over_tokens(predict, batches)
     if not sums.total:
         raise UsageError(
             "No token of the text can be masked: the vocabulary spells none of "

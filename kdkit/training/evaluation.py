@@ -1,6 +1,7 @@
 """Logits of a model on encoded rows, and what they are worth."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -30,13 +31,19 @@ class Evaluator:
     split: str = "dev"
     teachers_logits: tuple[np.ndarray, ...] = ()
 
+    @functools.cached_property
+    def _batches(self):
+        # Once, not in each epoch: TensorFlow keeps each data set of Python's
+        # rows until the process ends.
+        return _in_few_lengths(self.encoded)
+
     def __call__(self, predict) -> dict:
         """Returns the fields of an `"evaluation"` event.
 
         Args:
             predict: callable from a dict batch to logits.
         """
-        logits = predict_logits(predict, self.encoded)
+        logits = predict_logits(predict, self.encoded, self._batches)
         agrees = None
         if self.teachers_logits:
             agrees = self.task.kind.agreement(self.teachers_logits[0], logits)
@@ -59,20 +66,24 @@ def make_forward(model):
     )
 
 
-def predict_logits(predict, encoded):
+def _in_few_lengths(encoded):
+    return evaluation_batches(encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS)
+
+
+def predict_logits(predict, encoded, batches=None):
     """Runs a model over encoded rows.
 
     Args:
         predict: callable from a dict batch to logits.
         encoded: `kdkit.data.EncodedExamples`.
+        batches: what `kdkit.data.evaluation_batches` makes of them, `None` to
+            make it. Defaults to `None`.
 
     Returns:
         NumPy array of shape `(num_rows, num_classes)`, in row order; where
         positions have labels, `(num_labels, num_classes)`.
     """
-    dataset, order = evaluation_batches(
-        encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS
-    )
+    dataset, order = batches or _in_few_lengths(encoded)
     by_row = {}
     for batch in dataset:
         inputs = batch[0] if isinstance(batch, tuple) else batch

@@ -143,9 +143,13 @@ class Seq2SeqMaterial(TokenMaterial):
         return {
             "split": "held_out",
             "examples": len(self.held_out),
-            "metrics": token_metrics(predict, self.held_out.batches()),
+            "metrics": token_metrics(predict, self._held_out_batches),
             "agreement": None,
         }
+
+    @functools.cached_property
+    def _held_out_batches(self):
+        return self.held_out.batches()
 
 
 def token_metrics(predict, batches) -> dict:
