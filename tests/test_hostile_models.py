@@ -16,6 +16,7 @@ from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models.saving import save_preset
+from kdkit.models.trust import check_directory
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
 
@@ -86,6 +87,18 @@ def test_a_hostile_config_is_refused_before_it_is_loaded(what, file, copy):
             load(copy)
     with pytest.raises(UsageError, match=f"{file} is refused"):
         load_tokenizer(copy)
+
+
+def test_words_that_are_called_as_sizes_are_no_sizes(copy):
+    words = {"units": 41667, "dim": 27740, "num_layers": 30000, "class_name": 5}
+    for model in ({"vocab": words}, {"model": {"vocab": words}}):
+        change(copy / "config.json", label2id=words)
+        change(copy / "tokenizer.json", **model)
+        check_directory(copy)
+    # What is no vocabulary is not passed over for its name.
+    change(copy / "tokenizer.json", vocab={"units": 10**9, "a": {}})
+    with pytest.raises(UsageError, match="units 1000000000 by 1"):
+        check_directory(copy)
 
 
 def test_files_outside_of_a_preset_are_refused(copy, tmp_path):

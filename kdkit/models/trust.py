@@ -43,6 +43,7 @@ REFUSED = (
     "TorchModuleWrapper",
 )
 ASSETS = ("vocabulary", "merges", "proto")  # of tokenizers: files beside them
+VOCABULARIES = ("vocab", "vocabulary", "label2id")  # of Hugging Face, too
 MAX_LAYERS = 1000
 SLACK = 1 << 26  # numbers that a model may have beyond the bytes of its files
 EXPANSION = 100  # of a member of an archive over its stored size
@@ -137,7 +138,11 @@ def check_config(config: dict, where, num_bytes: int) -> None:
             if isinstance(entry, dict):
                 problems += _of_object(entry)
                 problems += _of_sizes(entry, num_bytes)
-                below += entry.values()
+                below += [
+                    value
+                    for name, value in entry.items()
+                    if name not in VOCABULARIES or not _is_of_ids(value)
+                ]
             elif isinstance(entry, list):
                 below += entry
         level = below
@@ -220,6 +225,13 @@ def _of_members(members):
     if members["config.json"].file_size > MAX_JSON_BYTES:
         return f"its config.json has more than {MAX_JSON_BYTES} bytes"
     return None
+
+
+def _is_of_ids(value):
+    """Whether a dict is a vocabulary, where "units" is a word with its id."""
+    return isinstance(value, dict) and all(
+        isinstance(number, int) for number in value.values()
+    )
 
 
 def _of_object(entry):
