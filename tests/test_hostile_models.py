@@ -16,6 +16,7 @@ from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models.saving import save_preset
+from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
@@ -87,6 +88,83 @@ def test_a_hostile_config_is_refused_before_it_is_loaded(what, file, copy):
             load(copy)
     with pytest.raises(UsageError, match=f"{file} is refused"):
         load_tokenizer(copy)
+
+
+MANY = 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("task.json", ("num_classes",)),
+        ("task.json", ("backbone", "config", "num_segments")),
+        ("config.json", ("num_segments",)),
+    ],
+)
+def test_a_preset_of_a_size_that_its_weights_lack_is_refused(file, keys, copy):
+    config = json.loads((copy / file).read_text())
+    inner = config["config"]
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = MANY
+    (copy / file).write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=f"{file} is refused: a model of"):
+        check_directory(copy)
+
+
+@pytest.mark.parametrize("size", ["vocab_size", "max_position_embeddings"])
+def test_a_checkpoint_of_a_size_that_its_weights_lack_is_refused(
+    size, tmp_path
+):
+    config = {
+        "model_type": "bert",
+        "hidden_size": 64,
+        "dim": 1,  # which is no width of a BERT
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "hidden_dropout_prob": 0.1,
+        "vocab_size": 30,
+        "type_vocab_size": 2,
+        "max_position_embeddings": 16,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check_directory(tmp_path)
+    change(tmp_path / "config.json", **{size: MANY})
+    with pytest.raises(UsageError, match="is refused: a model of 384"):
+        check_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "size"),
+    [
+        (["Dense"], MANY),
+        (["Dense", "Dense"], 10**5),
+        (["LSTM"], MANY),
+        (["Conv1D"], MANY),
+    ],
+)
+def test_a_layer_of_a_size_that_its_weights_lack_is_refused(
+    names, size, tmp_path
+):
+    path = tmp_path / "model.keras"
+    layers = {
+        "Dense": lambda: keras.layers.Dense(7),
+        "LSTM": lambda: keras.layers.LSTM(7),
+        "Conv1D": lambda: keras.layers.Conv1D(7, 3),
+    }
+    made = [layers[name]() for name in names]
+    keras.Sequential([keras.Input((4, 16)), *made]).save(path)
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = members["config.json"].decode()
+    for place in ('"units": 7', '"filters": 7', "4, 7]"):
+        config = config.replace(place, place.replace("7", str(size)))
+    members["config.json"] = config
+    make_archive(path, members)
+    with pytest.raises(UsageError, match="model.keras is refused: a model of"):
+        check_archive(path)
 
 
 def test_words_that_are_called_as_sizes_are_no_sizes(copy):

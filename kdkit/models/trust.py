@@ -3,7 +3,8 @@
 Keras and keras-hub read safely what they know: no pickles, no lambdas, no links
 in HDF5 files. What is refused here beside that are classes of other packages,
 files outside of the model's directory, and sizes that the weights do not have,
-for which memory would be taken before anything else is found wrong.
+for which memory would be taken before anything else is found wrong: by what
+configs name, then by counting the weights of what they describe.
 """
 
 import contextlib
@@ -12,10 +13,13 @@ import zipfile
 import zlib
 
 import keras
+import keras_hub
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.counting import number_of_weights
+from kdkit.models.counting import number_of_weights_of
 from kdkit.models.file_digests import check_digests
 from kdkit.reading import MAX_JSON_BYTES
 from kdkit.reading import check_links
@@ -77,14 +81,30 @@ def check_directory(path: pathlib.Path) -> None:
         for file in path.iterdir()
         if file.suffix in WEIGHTS and file.is_file()
     )
-    for name in CONFIGS:
-        if (path / name).is_file():
-            config = read_json(path / name, "the config of a model")
-            check_config(config, path / name, num_bytes)
+    configs = {
+        name: read_json(path / name, "the config of a model")
+        for name in CONFIGS
+        if (path / name).is_file()
+    }
+    for name, config in configs.items():
+        check_config(config, path / name, num_bytes)
     for name in SHARDS:
         if (path / name).is_file():
             read_json(path / name, "a list of files of weights", _outside)
     check_digests(path)
+    for name, config in configs.items():
+        if name == "config.json" and "registered_name" not in config:
+            # Of another library: keras-hub converts it.
+            count = number_of_weights(
+                lambda: keras_hub.models.Backbone.from_preset(
+                    str(path), load_weights=False
+                )
+            )
+        elif "config" in config:
+            count = number_of_weights_of(config)
+        else:
+            count = None
+        _check_count(count, path / name, num_bytes)
 
 
 def check_archive(path: pathlib.Path) -> None:
@@ -116,7 +136,9 @@ def check_archive(path: pathlib.Path) -> None:
             "from a copy, or make it again."
         )
     weights = members.get("model.weights.h5")
-    check_config(config, path, weights.file_size if weights else 0)
+    num_bytes = weights.file_size if weights else 0
+    check_config(config, path, num_bytes)
+    _check_count(number_of_weights_of(config), path, num_bytes)
 
 
 def check_config(config: dict, where, num_bytes: int) -> None:
@@ -146,6 +168,21 @@ def check_config(config: dict, where, num_bytes: int) -> None:
             elif isinstance(entry, list):
                 below += entry
         level = below
+    _refuse(where, problems)
+
+
+def _check_count(count, where, num_bytes):
+    if count is not None and count > num_bytes + SLACK:
+        _refuse(
+            where,
+            [
+                f"a model of {count} weights, more numbers than its "
+                f"{num_bytes} bytes of weights hold"
+            ],
+        )
+
+
+def _refuse(where, problems):
     if problems:
         raise UsageError(
             f"{where} is refused: {'; '.join(dict.fromkeys(problems[:5]))}. "
