@@ -16,6 +16,7 @@ from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models.saving import save_preset
+from kdkit.models.tokens import save_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 
@@ -165,6 +166,85 @@ def test_a_layer_of_a_size_that_its_weights_lack_is_refused(
     make_archive(path, members)
     with pytest.raises(UsageError, match="model.keras is refused: a model of"):
         check_archive(path)
+
+
+def change_inner(file, name, **fields):
+    """Changes the configs of all classes whose names end so."""
+
+    def change_all(value):
+        if not isinstance(value, dict):
+            return
+        for inner in value.values():
+            change_all(inner)
+        if str(value.get("class_name")).endswith(name):
+            value["config"].update(fields)
+
+    config = json.loads(file.read_text())
+    change_all(config)
+    file.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"sequence_length": 16}, "sequence_length=null.*Received: 16"),
+        ({"sequence_length": 10**9}, "sequence_length=null"),
+        ({"sequence_length": "x"}, "sequence_length=null"),
+        ({"dtype": "string"}, "a dtype of whole numbers. Received: 'string'"),
+        ({"split": False}, "split=true"),
+    ],
+)
+def test_a_tokenizer_that_gives_no_lists_of_ids_is_refused(
+    fields, problem, copy
+):
+    for file in ("task.json", "preprocessor.json", "tokenizer.json"):
+        change_inner(copy / file, "Tokenizer", **fields)
+    for load in (lambda path: load_classifier(path, 3), load_encoder):
+        with pytest.raises(UsageError, match=problem):
+            load(copy)
+    with pytest.raises(UsageError, match=problem):
+        load_tokenizer(copy)
+    (copy / "task.json").unlink()
+    with pytest.raises(UsageError, match=problem):
+        load_classifier(copy, 3)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "module": "keras.layers",
+            "class_name": "StringLookup",
+            "config": {"vocabulary": ["a"]},
+        },
+        {
+            "module": "keras_hub.tokenizers",
+            "class_name": "WordPieceTokenizer",
+            "config": {},
+        },
+        {"a": 1},
+    ],
+)
+def test_what_is_no_tokenizer_of_a_family_is_refused(config, tmp_path):
+    directory = tmp_path / "tokenizer"
+    save_tokenizer(keras_hub.tokenizers.BertTokenizer(PIECES), directory)
+    assert load_tokenizer(tmp_path).get_vocabulary() == PIECES
+    (directory / "digests.json").unlink()
+    (directory / "tokenizer.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="expected one of .*'BertTokenizer'"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_head_whose_activation_takes_no_logits_is_refused(copy):
+    change_inner(copy / "task.json", "Classifier", activation="tanh")
+    load_classifier(copy, 3)
+    function = {"module": "keras.ops", "class_name": "function"}
+    for name, problem in (("zeros", "cannot be"), ("sum", "as many numbers")):
+        function |= {"config": name, "registered_name": name}
+        change_inner(copy / "task.json", "Classifier", activation=function)
+        with pytest.raises(UsageError, match=problem) as told:
+            load_classifier(copy, 3)
+        assert "\n" not in str(told.value)
 
 
 def test_words_that_are_called_as_sizes_are_no_sizes(copy):
