@@ -19,16 +19,18 @@ DEPTH = 100  # of lists and objects in each other; TensorBoard's have five
 
 
 def check_links(path, *others) -> None:
-    """Refuses a directory with links to what lies outside of it.
+    """Refuses a directory with links to what lies outside of it, or pipes.
 
-    What a stranger packed could read and change your files by them.
+    What a stranger packed could read and change your files by links, and wait
+    for ever where a pipe stands in the place of a file.
 
     Args:
         path: path of a directory, or of nothing.
         others: paths of directories that links may lead to as well.
 
     Raises:
-        UsageError: with the first of such links.
+        UsageError: with the first of such links, or with the first that is
+            neither a file nor a directory.
     """
     roots = [os.path.realpath(place) for place in (path, *others)]
     for folder, folders, files in os.walk(path):
@@ -40,6 +42,11 @@ def check_links(path, *others) -> None:
                 raise UsageError(
                     f"{item} is a link to {target}, outside of {path}. Put "
                     "what it leads to in its place, if it belongs there."
+                )
+            if item.exists() and not (item.is_file() or item.is_dir()):
+                raise UsageError(
+                    f"{item} is neither a file nor a directory, but a pipe, a "
+                    "socket or a device. Remove it, or put a file in its place."
                 )
 
 

@@ -293,3 +293,18 @@ def test_links_within_a_directory_and_in_a_circle_are_no_harm(tmp_path):
     with pytest.raises(UsageError, match=r"out is a link to .*outside"):
         check_links(tmp_path)
     check_links(tmp_path, tmp_path.parent)
+
+
+def test_a_pipe_in_a_directory_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "assets").mkdir()
+    pipe = tmp_path / "assets" / "vocabulary.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="neither a file nor a directory"):
+        check_links(tmp_path)
+    pipe.rename(tmp_path.parent / "pipe")
+    pipe.symlink_to(tmp_path.parent / "pipe")
+    with pytest.raises(UsageError, match="neither a file nor a directory"):
+        check_links(tmp_path, tmp_path.parent)
+    pipe.unlink()
+    (tmp_path.parent / "pipe").unlink()
+    check_links(tmp_path)
