@@ -82,7 +82,7 @@ def numbered_lines(
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path, what) as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -90,6 +90,15 @@ def numbered_lines(
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}. Expected {what}."
+        ) from error
+
+
+def _opened(path, what):
+    try:
+        return open(path, "rb")
+    except ValueError as error:  # a zero byte in its name
+        raise UsageError(
+            f"Cannot read {str(path)!r}: {error}. Expected {what}."
         ) from error
 
 
@@ -197,7 +206,7 @@ def json_lines(path) -> Iterator[tuple[int, dict | None]]:
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path, "a log of events") as file:
             number, begun = 0, False
             while line := file.readline(MAX_LINE_BYTES):
                 number += not begun
@@ -237,7 +246,7 @@ def read_json(
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path, what) as file:
             content = file.read(MAX_JSON_BYTES + 1)
     except OSError as error:
         raise UsageError(

@@ -308,3 +308,49 @@ def test_a_pipe_in_a_directory_is_refused_before_it_is_read(tmp_path):
     pipe.unlink()
     (tmp_path.parent / "pipe").unlink()
     check_links(tmp_path)
+
+
+NAMES = {
+    "long": "a" * 5000,
+    "of many parts": "/".join("b" * 3000),
+    "with a zero byte": "a\0b",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_name_that_no_file_can_have_is_one_line(name, capsys):
+    for arguments in (
+        ["report", name],
+        ["export", name],
+        ["generate", name, "--prompt", "a"],
+        ["evaluate", name, "--task", "sst2"],
+    ):
+        assert main(arguments) in (1, 2)
+        assert capsys.readouterr().err.count("\n") == 1
+    for read in (
+        lambda: read_json(name, "settings"),
+        lambda: list(numbered_lines(name)),
+        lambda: list(json_lines(name)),
+    ):
+        with pytest.raises(UsageError, match="Cannot read"):
+            read()
+
+
+def test_what_the_system_says_of_a_file_is_one_line(monkeypatch, capsys):
+    def run(options):
+        pathlib.Path("nowhere").read_text()
+
+    monkeypatch.setattr("kdkit.cli.report.run", run)
+    assert main(["report", "run"]) == 1
+    said = capsys.readouterr().err
+    assert "nowhere cannot be written or read: No such file" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_teacher_whose_name_no_file_can_have_is_no_run(name, tmp_path):
+    run = evil_run(tmp_path)
+    for teacher in (name, f"{run}/{name}"):
+        config = {"verb": "distill", "teacher": teacher}
+        (run / "config.json").write_text(json.dumps(config))
+        assert read_run(run).teacher_run is None

@@ -247,7 +247,7 @@ def _find_run(teacher):
     """
     if _is_run(teacher):
         return _read_one_run(teacher)
-    if teacher.is_dir() and _is_run(teacher.parent):
+    if os.path.isdir(teacher) and _is_run(teacher.parent):
         run = _read_one_run(teacher.parent)
         names = (run.trained_arm, *_LANGUAGE_MODELS)
         return run if teacher.name in names else None
@@ -255,6 +255,7 @@ def _find_run(teacher):
 
 
 def _is_run(directory):
+    # Not pathlib's `is_file`, which fails for names that are too long.
     return all(
-        (directory / name).is_file() for name in (CONFIG_FILE, EVENTS_FILE)
+        os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
     )
