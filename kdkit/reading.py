@@ -15,6 +15,9 @@ from kdkit.errors import shortened
 
 MAX_LINE_BYTES = 1 << 24  # a document of many books; data in one line is none
 MAX_JSON_BYTES = 1 << 26
+# A run's settings have some kilobytes, more only if they name many files; a
+# list of empty lists takes 50 times its bytes.
+MAX_SETTINGS_BYTES = 1 << 22
 DEPTH = 100  # of lists and objects in each other; TensorBoard's have five
 
 
@@ -231,6 +234,7 @@ def read_json(
     path,
     what: str,
     check: Callable[[dict], str | None] = lambda value: None,
+    most: int = MAX_JSON_BYTES,
 ) -> dict:
     """Returns the JSON object in a file.
 
@@ -239,22 +243,23 @@ def read_json(
         what: string. What the file should be, for the error.
         check: callable of the object that returns what is wrong with it, or
             `None`. Defaults to one that finds nothing.
+        most: int. Bytes that it may have. Defaults to 64 MiB.
 
     Raises:
-        UsageError: if the file cannot be read, has more than 64 MiB or is not
-            what it should be.
+        UsageError: if the file cannot be read, has more bytes or is not what
+            it should be.
     """
     path = pathlib.Path(path)
     try:
         with _opened(path, what) as file:
-            content = file.read(MAX_JSON_BYTES + 1)
+            content = file.read(most + 1)
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}. Expected {what}."
         ) from error
     problem = None
-    if len(content) > MAX_JSON_BYTES:
-        problem = f"expected at most {MAX_JSON_BYTES} bytes. Received: more"
+    if len(content) > most:
+        problem = f"expected at most {most} bytes. Received: more"
     else:
         try:
             value = parse_json(content)

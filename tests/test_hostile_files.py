@@ -76,6 +76,21 @@ def test_a_line_of_100_megabytes_is_refused_in_little_memory(tmp_path):
     assert "line 2: expected at most 16777216 bytes" in done.stdout
 
 
+def test_settings_of_millions_of_lists_are_refused_in_little_memory(tmp_path):
+    (tmp_path / "config.json").write_text(f'{{"a": [{"[]," * 2**21}[]]}}')
+    code = (
+        "from kdkit.reporting import read_run\n"
+        "from kdkit.training.run_directory import read_config",
+        "for read in (read_run, read_config):\n"
+        "    try:\n"
+        f"        read({str(tmp_path)!r})\n"
+        "    except UsageError as error:\n"
+        "        print(error)\n",
+    )
+    done = in_little_memory(code, megabytes=100)
+    assert done.stdout.count("expected at most") == 2, done.stderr
+
+
 def test_a_line_of_the_longest_length_is_read(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a" * (MAX_LINE_BYTES - 1) + b"\n")

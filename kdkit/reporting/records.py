@@ -8,6 +8,7 @@ import re
 
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
 from kdkit.reporting.event_fields import is_event
@@ -200,7 +201,10 @@ def _read_config(run_dir):
             f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
             "`kdkit distill`, `train-teacher` or `pretrain`."
         )
-    return _shown(read_json(path, "the settings of a run", problem_of_settings))
+    config = read_json(
+        path, "the settings of a run", problem_of_settings, MAX_SETTINGS_BYTES
+    )
+    return _shown(config)
 
 
 def _read_events(path):
