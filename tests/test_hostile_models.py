@@ -113,6 +113,15 @@ def test_a_preset_of_a_size_that_its_weights_lack_is_refused(file, keys, copy):
         check_directory(copy)
 
 
+def test_a_tokenizer_is_loaded_from_where_the_weights_are_not(copy):
+    for file in copy.glob("*.h5"):
+        file.unlink()
+    change_inner(copy / "config.json", "Backbone", num_segments=MANY)
+    assert load_tokenizer(copy).get_vocabulary() == PIECES
+    with pytest.raises(UsageError, match="a model of"):
+        load_encoder(copy)
+
+
 @pytest.mark.parametrize("size", ["vocab_size", "max_position_embeddings"])
 def test_a_checkpoint_of_a_size_that_its_weights_lack_is_refused(
     size, tmp_path

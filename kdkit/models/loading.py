@@ -167,10 +167,11 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path)
-    check_directory(path)
+    is_plain = holds_plain_encoder(path)
+    check_directory(path, is_built=is_plain)
     _check_convertible(path)
     with loading(path):
-        if holds_plain_encoder(path):
+        if is_plain:
             classifier = keras_hub.models.TextClassifier.from_preset(
                 str(path), load_weights=False
             )

@@ -34,6 +34,7 @@ CONFIGS = (
     "tokenizer.json",
     "decoder_tokenizer.json",
 )
+OF_MODELS = ("config.json", "task.json")
 SHARDS = ("model.weights.json", "model.safetensors.index.json")
 WEIGHTS = (".h5", ".safetensors")
 PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
@@ -63,11 +64,13 @@ DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
 GROUPS = ("num_groups", "num_hidden_groups")  # of layers that share weights
 
 
-def check_directory(path: pathlib.Path) -> None:
+def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     """Checks the files of a preset or of a Hugging Face checkpoint.
 
     Args:
         path: `pathlib.Path` of a directory.
+        is_built: bool. Whether the model is made. `False` for its tokenizer
+            alone, which may be kept without weights. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if a file of it lies outside, a config is
@@ -93,7 +96,9 @@ def check_directory(path: pathlib.Path) -> None:
             read_json(path / name, "a list of files of weights", _outside)
     check_digests(path)
     for name, config in configs.items():
-        if name == "config.json" and "registered_name" not in config:
+        if name in OF_MODELS and not is_built:
+            count = None
+        elif name == "config.json" and "registered_name" not in config:
             # Of another library: keras-hub converts it.
             count = number_of_weights(
                 lambda: keras_hub.models.Backbone.from_preset(
