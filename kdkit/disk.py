@@ -26,6 +26,7 @@ OF_THE_DISK = {
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.ELOOP: "It is a link to another place: remove it.",
 }
+LONGEST_NAME = 300  # of a path in a message
 UNCHANGED = "What was there before is unchanged."
 
 
@@ -83,19 +84,22 @@ def describe(
 
     Args:
         path: path, or `None` where the library that writes does not say it.
-        number: int. One of `OF_THE_DISK`.
+        number: int. What the system said, as in `OF_THE_DISK`.
         kept: string. What is left.
         what: string. What it cannot be. Defaults to `"written"`.
     """
     free = ""
+    name = "A file"
     if path is not None:
-        path = pathlib.Path(path)
-        folders = [place for place in (path, *path.parents) if place.is_dir()]
+        path = pathlib.Path(os.fsdecode(path))
+        name = str(path)
+        if len(name) > LONGEST_NAME:
+            name = f"{name[:LONGEST_NAME]}..."
+        # What has too long a name is no directory either.
         with contextlib.suppress(OSError, IndexError):
+            places = (path, *path.parents)
+            folders = [place for place in places if place.is_dir()]
             left = shutil.disk_usage(folders[0]).free
             free = f" ({byte_size(left)} are free)"
-    advice = OF_THE_DISK[number].format(free=free)
-    return (
-        f"{'A file' if path is None else path} cannot be {what}: "
-        f"{os.strerror(number)}. {kept} {advice}"
-    )
+    advice = OF_THE_DISK.get(number, "Is it there?").format(free=free)
+    return f"{name} cannot be {what}: {os.strerror(number)}. {kept} {advice}"

@@ -15,20 +15,25 @@ from kdkit.errors import shortened
 
 MAX_LINE_BYTES = 1 << 24  # a document of many books; data in one line is none
 MAX_JSON_BYTES = 1 << 26
+# A run's settings have some kilobytes, more only if they name many files; a
+# list of empty lists takes 50 times its bytes.
+MAX_SETTINGS_BYTES = 1 << 22
 DEPTH = 100  # of lists and objects in each other; TensorBoard's have five
 
 
 def check_links(path, *others) -> None:
-    """Refuses a directory with links to what lies outside of it.
+    """Refuses a directory with links to what lies outside of it, or pipes.
 
-    What a stranger packed could read and change your files by them.
+    What a stranger packed could read and change your files by links, and wait
+    for ever where a pipe stands in the place of a file.
 
     Args:
         path: path of a directory, or of nothing.
         others: paths of directories that links may lead to as well.
 
     Raises:
-        UsageError: with the first of such links.
+        UsageError: with the first of such links, or with the first that is
+            neither a file nor a directory.
     """
     roots = [os.path.realpath(place) for place in (path, *others)]
     for folder, folders, files in os.walk(path):
@@ -40,6 +45,11 @@ def check_links(path, *others) -> None:
                 raise UsageError(
                     f"{item} is a link to {target}, outside of {path}. Put "
                     "what it leads to in its place, if it belongs there."
+                )
+            if item.exists() and not (item.is_file() or item.is_dir()):
+                raise UsageError(
+                    f"{item} is neither a file nor a directory, but a pipe, a "
+                    "socket or a device. Remove it, or put a file in its place."
                 )
 
 
@@ -75,7 +85,7 @@ def numbered_lines(
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path, what) as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -83,6 +93,15 @@ def numbered_lines(
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}. Expected {what}."
+        ) from error
+
+
+def _opened(path, what):
+    try:
+        return open(path, "rb")
+    except ValueError as error:  # a zero byte in its name
+        raise UsageError(
+            f"Cannot read {str(path)!r}: {error}. Expected {what}."
         ) from error
 
 
@@ -190,7 +209,7 @@ def json_lines(path) -> Iterator[tuple[int, dict | None]]:
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path, "a log of events") as file:
             number, begun = 0, False
             while line := file.readline(MAX_LINE_BYTES):
                 number += not begun
@@ -215,6 +234,7 @@ def read_json(
     path,
     what: str,
     check: Callable[[dict], str | None] = lambda value: None,
+    most: int = MAX_JSON_BYTES,
 ) -> dict:
     """Returns the JSON object in a file.
 
@@ -223,22 +243,23 @@ def read_json(
         what: string. What the file should be, for the error.
         check: callable of the object that returns what is wrong with it, or
             `None`. Defaults to one that finds nothing.
+        most: int. Bytes that it may have. Defaults to 64 MiB.
 
     Raises:
-        UsageError: if the file cannot be read, has more than 64 MiB or is not
-            what it should be.
+        UsageError: if the file cannot be read, has more bytes or is not what
+            it should be.
     """
     path = pathlib.Path(path)
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_JSON_BYTES + 1)
+        with _opened(path, what) as file:
+            content = file.read(most + 1)
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}. Expected {what}."
         ) from error
     problem = None
-    if len(content) > MAX_JSON_BYTES:
-        problem = f"expected at most {MAX_JSON_BYTES} bytes. Received: more"
+    if len(content) > most:
+        problem = f"expected at most {most} bytes. Received: more"
     else:
         try:
             value = parse_json(content)

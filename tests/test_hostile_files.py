@@ -30,6 +30,7 @@ from kdkit.settings import override
 from kdkit.teacher_cache.index import Index
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run
+from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DataSettings
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -74,6 +75,21 @@ def test_a_line_of_100_megabytes_is_refused_in_little_memory(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "line 2: expected at most 16777216 bytes" in done.stdout
+
+
+def test_settings_of_millions_of_lists_are_refused_in_little_memory(tmp_path):
+    (tmp_path / "config.json").write_text(f'{{"a": [{"[]," * 2**21}[]]}}')
+    code = (
+        "from kdkit.reporting import read_run",
+        "try:\n"
+        f"    read_run({str(tmp_path)!r})\n"
+        "except UsageError as error:\n"
+        "    print(error)\n",
+    )
+    done = in_little_memory(code, megabytes=100)
+    assert "expected at most 4194304 bytes" in done.stdout, done.stderr
+    with pytest.raises(UsageError, match="expected at most 4194304 bytes"):
+        read_config(tmp_path)
 
 
 def test_a_line_of_the_longest_length_is_read(tmp_path):
@@ -293,3 +309,64 @@ def test_links_within_a_directory_and_in_a_circle_are_no_harm(tmp_path):
     with pytest.raises(UsageError, match=r"out is a link to .*outside"):
         check_links(tmp_path)
     check_links(tmp_path, tmp_path.parent)
+
+
+def test_a_pipe_in_a_directory_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "assets").mkdir()
+    pipe = tmp_path / "assets" / "vocabulary.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="neither a file nor a directory"):
+        check_links(tmp_path)
+    pipe.rename(tmp_path.parent / "pipe")
+    pipe.symlink_to(tmp_path.parent / "pipe")
+    with pytest.raises(UsageError, match="neither a file nor a directory"):
+        check_links(tmp_path, tmp_path.parent)
+    pipe.unlink()
+    (tmp_path.parent / "pipe").unlink()
+    check_links(tmp_path)
+
+
+NAMES = {
+    "long": "a" * 5000,
+    "of many parts": "/".join("b" * 3000),
+    "with a zero byte": "a\0b",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_name_that_no_file_can_have_is_one_line(name, capsys):
+    for arguments in (
+        ["report", name],
+        ["export", name],
+        ["generate", name, "--prompt", "a"],
+        ["evaluate", name, "--task", "sst2"],
+    ):
+        assert main(arguments) in (1, 2)
+        assert capsys.readouterr().err.count("\n") == 1
+    for read in (
+        lambda: read_json(name, "settings"),
+        lambda: list(numbered_lines(name)),
+        lambda: list(json_lines(name)),
+    ):
+        with pytest.raises(UsageError, match="Cannot read"):
+            read()
+
+
+def test_what_the_system_says_of_a_file_is_one_line(monkeypatch, capsys):
+    def run(options):
+        pathlib.Path("nowhere").read_text()
+
+    monkeypatch.setattr("kdkit.cli.report.run", run)
+    assert main(["report", "run"]) == 1
+    said = capsys.readouterr().err
+    assert "nowhere cannot be written or read: No such file" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_teacher_whose_name_no_file_can_have_is_no_run(name, tmp_path):
+    run = evil_run(tmp_path)
+    for teacher in (name, f"{run}/{name}"):
+        config = {"verb": "distill", "teacher": teacher}
+        (run / "config.json").write_text(json.dumps(config))
+        assert read_run(run).teacher_run is None

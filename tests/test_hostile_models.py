@@ -16,6 +16,9 @@ from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models.saving import save_preset
+from kdkit.models.tokens import save_tokenizer
+from kdkit.models.trust import check_archive
+from kdkit.models.trust import check_directory
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
 
@@ -86,6 +89,183 @@ def test_a_hostile_config_is_refused_before_it_is_loaded(what, file, copy):
             load(copy)
     with pytest.raises(UsageError, match=f"{file} is refused"):
         load_tokenizer(copy)
+
+
+MANY = 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("task.json", ("num_classes",)),
+        ("task.json", ("backbone", "config", "num_segments")),
+        ("config.json", ("num_segments",)),
+    ],
+)
+def test_a_preset_of_a_size_that_its_weights_lack_is_refused(file, keys, copy):
+    config = json.loads((copy / file).read_text())
+    inner = config["config"]
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = MANY
+    (copy / file).write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=f"{file} is refused: a model of"):
+        check_directory(copy)
+
+
+def test_a_tokenizer_is_loaded_from_where_the_weights_are_not(copy):
+    for file in copy.glob("*.h5"):
+        file.unlink()
+    change_inner(copy / "config.json", "Backbone", num_segments=MANY)
+    assert load_tokenizer(copy).get_vocabulary() == PIECES
+    with pytest.raises(UsageError, match="a model of"):
+        load_encoder(copy)
+
+
+@pytest.mark.parametrize("size", ["vocab_size", "max_position_embeddings"])
+def test_a_checkpoint_of_a_size_that_its_weights_lack_is_refused(
+    size, tmp_path
+):
+    config = {
+        "model_type": "bert",
+        "hidden_size": 64,
+        "dim": 1,  # which is no width of a BERT
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "hidden_dropout_prob": 0.1,
+        "vocab_size": 30,
+        "type_vocab_size": 2,
+        "max_position_embeddings": 16,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check_directory(tmp_path)
+    change(tmp_path / "config.json", **{size: MANY})
+    with pytest.raises(UsageError, match="is refused: a model of 384"):
+        check_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "size"),
+    [
+        (["Dense"], MANY),
+        (["Dense", "Dense"], 10**5),
+        (["LSTM"], MANY),
+        (["Conv1D"], MANY),
+    ],
+)
+def test_a_layer_of_a_size_that_its_weights_lack_is_refused(
+    names, size, tmp_path
+):
+    path = tmp_path / "model.keras"
+    layers = {
+        "Dense": lambda: keras.layers.Dense(7),
+        "LSTM": lambda: keras.layers.LSTM(7),
+        "Conv1D": lambda: keras.layers.Conv1D(7, 3),
+    }
+    made = [layers[name]() for name in names]
+    keras.Sequential([keras.Input((4, 16)), *made]).save(path)
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = members["config.json"].decode()
+    for place in ('"units": 7', '"filters": 7', "4, 7]"):
+        config = config.replace(place, place.replace("7", str(size)))
+    members["config.json"] = config
+    make_archive(path, members)
+    with pytest.raises(UsageError, match="model.keras is refused: a model of"):
+        check_archive(path)
+
+
+def change_inner(file, name, **fields):
+    """Changes the configs of all classes whose names end so."""
+
+    def change_all(value):
+        if not isinstance(value, dict):
+            return
+        for inner in value.values():
+            change_all(inner)
+        if str(value.get("class_name")).endswith(name):
+            value["config"].update(fields)
+
+    config = json.loads(file.read_text())
+    change_all(config)
+    file.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"sequence_length": 16}, "sequence_length=null.*Received: 16"),
+        ({"sequence_length": 10**9}, "sequence_length=null"),
+        ({"sequence_length": "x"}, "sequence_length=null"),
+        ({"dtype": "string"}, "a dtype of whole numbers. Received: 'string'"),
+        ({"split": False}, "split=true"),
+    ],
+)
+def test_a_tokenizer_that_gives_no_lists_of_ids_is_refused(
+    fields, problem, copy
+):
+    for file in ("task.json", "preprocessor.json", "tokenizer.json"):
+        change_inner(copy / file, "Tokenizer", **fields)
+    for load in (lambda path: load_classifier(path, 3), load_encoder):
+        with pytest.raises(UsageError, match=problem):
+            load(copy)
+    with pytest.raises(UsageError, match=problem):
+        load_tokenizer(copy)
+    (copy / "task.json").unlink()
+    with pytest.raises(UsageError, match=problem):
+        load_classifier(copy, 3)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "module": "keras.layers",
+            "class_name": "StringLookup",
+            "config": {"vocabulary": ["a"]},
+        },
+        {
+            "module": "keras_hub.tokenizers",
+            "class_name": "WordPieceTokenizer",
+            "config": {},
+        },
+        {"a": 1},
+    ],
+)
+def test_what_is_no_tokenizer_of_a_family_is_refused(config, tmp_path):
+    directory = tmp_path / "tokenizer"
+    save_tokenizer(keras_hub.tokenizers.BertTokenizer(PIECES), directory)
+    assert load_tokenizer(tmp_path).get_vocabulary() == PIECES
+    (directory / "digests.json").unlink()
+    (directory / "tokenizer.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="expected one of .*'BertTokenizer'"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_head_whose_activation_takes_no_logits_is_refused(copy):
+    change_inner(copy / "task.json", "Classifier", activation="tanh")
+    load_classifier(copy, 3)
+    function = {"module": "keras.ops", "class_name": "function"}
+    for name, problem in (("zeros", "cannot be"), ("sum", "as many numbers")):
+        function |= {"config": name, "registered_name": name}
+        change_inner(copy / "task.json", "Classifier", activation=function)
+        with pytest.raises(UsageError, match=problem) as told:
+            load_classifier(copy, 3)
+        assert "\n" not in str(told.value)
+
+
+def test_words_that_are_called_as_sizes_are_no_sizes(copy):
+    words = {"units": 41667, "dim": 27740, "num_layers": 30000, "class_name": 5}
+    for model in ({"vocab": words}, {"model": {"vocab": words}}):
+        change(copy / "config.json", label2id=words)
+        change(copy / "tokenizer.json", **model)
+        check_directory(copy)
+    # What is no vocabulary is not passed over for its name.
+    change(copy / "tokenizer.json", vocab={"units": 10**9, "a": {}})
+    with pytest.raises(UsageError, match="units 1000000000 by 1"):
+        check_directory(copy)
 
 
 def test_files_outside_of_a_preset_are_refused(copy, tmp_path):

@@ -91,15 +91,31 @@ def main(arguments=None) -> int:
         print(f"\n{line}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except Exception as error:
-        # Where a library writes by itself, as TensorBoard's writer does.
-        number = disk_problem(error)
-        if number is None:
+        line = _of_a_file(error)
+        if line is None:
             raise
-        place = getattr(error, "filename", None)
-        kept = "What was finished is kept."
-        return _say(
-            verb, describe(place, number, kept, "written or read"), FAILED
+        return _say(verb, line, FAILED)
+
+
+def _of_a_file(error):
+    """What the system says of a file, where nothing nearer to it did.
+
+    A library writes by itself, as TensorBoard's writer does, or a name is none
+    that a file can have. `None` for other errors.
+    """
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return (
+            "A path has a zero byte, which no file's name has. Take it out of "
+            "the options, or of the settings of the run."
         )
+    number = disk_problem(error)
+    place = getattr(error, "filename", None)
+    if number is None and isinstance(error, OSError) and place is not None:
+        number = error.errno
+    if number is None:
+        return None
+    kept = "What was finished is kept."
+    return describe(place, number, kept, "written or read")
 
 
 def _run(verb, options):

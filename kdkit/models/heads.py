@@ -10,10 +10,12 @@ import dataclasses
 from collections.abc import Mapping
 
 import keras
+import keras_hub
 import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.families import find_backbone
@@ -154,6 +156,28 @@ def head_kind_of(model) -> str:
     if head_model is not None:
         return head_model.name
     return "tokens" if len(model.output_shape) == 3 else "sequence"
+
+
+def check_activation(model) -> None:
+    """Refuses a function behind keras-hub's head that takes no logits.
+
+    Args:
+        model: `keras.Model`. Those without such a function pass.
+
+    Raises:
+        UsageError: (a `ValueError`) if it gives anything but as many numbers.
+            What it raises itself is not caught.
+    """
+    activation = getattr(model, "activation", None)
+    if not isinstance(model, keras_hub.models.TextClassifier) or not activation:
+        return
+    logits = ops.zeros((1, model.num_classes))
+    if ops.shape(activation(logits)) != (1, model.num_classes):
+        raise UsageError(
+            f"The classifier's activation is {shortened(activation)}. Expected "
+            "a function of logits that gives as many numbers. Restore its "
+            "config from a copy, or make it again."
+        )
 
 
 def _named(outputs):

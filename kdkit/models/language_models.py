@@ -20,6 +20,7 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
@@ -149,7 +150,8 @@ def load_language_model(source) -> LoadedModel:
                 "pretrain makes it."
             )
         preprocessor, model.preprocessor = model.preprocessor, None
-        loaded = LoadedModel(model, tokenizer_of(preprocessor), True)
+        tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
+        loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
             return loaded
         return dataclasses.replace(

@@ -13,6 +13,7 @@ from kdkit.families import family_of
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
+from kdkit.models.heads import check_activation
 from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import join
 from kdkit.models.hugging_face_heads import copy_sequence_head
@@ -20,6 +21,7 @@ from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
+from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import load_preset_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.trust import check_archive
@@ -139,7 +141,7 @@ def load_encoder(source, load_weights=True):
             f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
     _check_family(backbone, source)
-    return backbone, tokenizer
+    return backbone, checked_tokenizer(tokenizer, source)
 
 
 def load_tokenizer(source):
@@ -165,15 +167,18 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path)
-    check_directory(path)
+    is_plain = holds_plain_encoder(path)
+    check_directory(path, is_built=is_plain)
     _check_convertible(path)
     with loading(path):
-        if holds_plain_encoder(path):
+        if is_plain:
             classifier = keras_hub.models.TextClassifier.from_preset(
                 str(path), load_weights=False
             )
-            return classifier.preprocessor.tokenizer
-        return load_preset_tokenizer(path)
+            tokenizer = classifier.preprocessor.tokenizer
+        else:
+            tokenizer = load_preset_tokenizer(path)
+    return checked_tokenizer(tokenizer, path)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
@@ -237,8 +242,11 @@ def _load_keras_file(path):
     check_archive(path)
     with loading(path):
         model = keras.models.load_model(path, compile=False, safe_mode=True)
+        check_activation(model)
     preprocessor = getattr(model, "preprocessor", None)
-    tokenizer = getattr(preprocessor, "tokenizer", None)
+    tokenizer = checked_tokenizer(
+        getattr(preprocessor, "tokenizer", None), path
+    )
     if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
         tokenizer = load_tokenizer(path.parent)
     return LoadedModel(model, tokenizer, True)
@@ -297,7 +305,9 @@ def _load_task(source):
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
         model.preprocessor = None
         model = without_plain_encoder(model)
+        check_activation(model)
     _check_family(model.backbone, source)
+    checked_tokenizer(tokenizer, source)
     return LoadedModel(model, tokenizer, has_trained_head=True)
 
 
@@ -312,7 +322,7 @@ def _load_backbone(source):
     backbone = keras_hub.models.Backbone.from_preset(source)
     _check_family(backbone, source)
     tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
-    return backbone, tokenizer
+    return backbone, checked_tokenizer(tokenizer, source)
 
 
 def _check_family(backbone, source):

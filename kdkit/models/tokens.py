@@ -11,6 +11,7 @@ from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.models.file_digests import write_digests
 from kdkit.models.sentence_pieces import MassTokenizer
+from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
@@ -213,5 +214,6 @@ def load_saved_tokenizer(directory):
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
     with loading(directory):
         tokenizer = keras.saving.deserialize_keras_object(config)
+        checked_tokenizer(tokenizer, directory)
         tokenizer.load_assets(str(directory))
     return tokenizer

@@ -3,7 +3,8 @@
 Keras and keras-hub read safely what they know: no pickles, no lambdas, no links
 in HDF5 files. What is refused here beside that are classes of other packages,
 files outside of the model's directory, and sizes that the weights do not have,
-for which memory would be taken before anything else is found wrong.
+for which memory would be taken before anything else is found wrong: by what
+configs name, then by counting the weights of what they describe.
 """
 
 import contextlib
@@ -12,10 +13,13 @@ import zipfile
 import zlib
 
 import keras
+import keras_hub
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.counting import number_of_weights
+from kdkit.models.counting import number_of_weights_of
 from kdkit.models.file_digests import check_digests
 from kdkit.reading import MAX_JSON_BYTES
 from kdkit.reading import check_links
@@ -30,6 +34,7 @@ CONFIGS = (
     "tokenizer.json",
     "decoder_tokenizer.json",
 )
+OF_MODELS = ("config.json", "task.json")
 SHARDS = ("model.weights.json", "model.safetensors.index.json")
 WEIGHTS = (".h5", ".safetensors")
 PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
@@ -43,6 +48,7 @@ REFUSED = (
     "TorchModuleWrapper",
 )
 ASSETS = ("vocabulary", "merges", "proto")  # of tokenizers: files beside them
+VOCABULARIES = ("vocab", "vocabulary", "label2id")  # of Hugging Face, too
 MAX_LAYERS = 1000
 SLACK = 1 << 26  # numbers that a model may have beyond the bytes of its files
 EXPANSION = 100  # of a member of an archive over its stored size
@@ -58,11 +64,13 @@ DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
 GROUPS = ("num_groups", "num_hidden_groups")  # of layers that share weights
 
 
-def check_directory(path: pathlib.Path) -> None:
+def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     """Checks the files of a preset or of a Hugging Face checkpoint.
 
     Args:
         path: `pathlib.Path` of a directory.
+        is_built: bool. Whether the model is made. `False` for its tokenizer
+            alone, which may be kept without weights. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if a file of it lies outside, a config is
@@ -76,14 +84,32 @@ def check_directory(path: pathlib.Path) -> None:
         for file in path.iterdir()
         if file.suffix in WEIGHTS and file.is_file()
     )
-    for name in CONFIGS:
-        if (path / name).is_file():
-            config = read_json(path / name, "the config of a model")
-            check_config(config, path / name, num_bytes)
+    configs = {
+        name: read_json(path / name, "the config of a model")
+        for name in CONFIGS
+        if (path / name).is_file()
+    }
+    for name, config in configs.items():
+        check_config(config, path / name, num_bytes)
     for name in SHARDS:
         if (path / name).is_file():
             read_json(path / name, "a list of files of weights", _outside)
     check_digests(path)
+    for name, config in configs.items():
+        if name in OF_MODELS and not is_built:
+            count = None
+        elif name == "config.json" and "registered_name" not in config:
+            # Of another library: keras-hub converts it.
+            count = number_of_weights(
+                lambda: keras_hub.models.Backbone.from_preset(
+                    str(path), load_weights=False
+                )
+            )
+        elif "config" in config:
+            count = number_of_weights_of(config)
+        else:
+            count = None
+        _check_count(count, path / name, num_bytes)
 
 
 def check_archive(path: pathlib.Path) -> None:
@@ -115,7 +141,9 @@ def check_archive(path: pathlib.Path) -> None:
             "from a copy, or make it again."
         )
     weights = members.get("model.weights.h5")
-    check_config(config, path, weights.file_size if weights else 0)
+    num_bytes = weights.file_size if weights else 0
+    check_config(config, path, num_bytes)
+    _check_count(number_of_weights_of(config), path, num_bytes)
 
 
 def check_config(config: dict, where, num_bytes: int) -> None:
@@ -137,10 +165,29 @@ def check_config(config: dict, where, num_bytes: int) -> None:
             if isinstance(entry, dict):
                 problems += _of_object(entry)
                 problems += _of_sizes(entry, num_bytes)
-                below += entry.values()
+                below += [
+                    value
+                    for name, value in entry.items()
+                    if name not in VOCABULARIES or not _is_of_ids(value)
+                ]
             elif isinstance(entry, list):
                 below += entry
         level = below
+    _refuse(where, problems)
+
+
+def _check_count(count, where, num_bytes):
+    if count is not None and count > num_bytes + SLACK:
+        _refuse(
+            where,
+            [
+                f"a model of {count} weights, more numbers than its "
+                f"{num_bytes} bytes of weights hold"
+            ],
+        )
+
+
+def _refuse(where, problems):
     if problems:
         raise UsageError(
             f"{where} is refused: {'; '.join(dict.fromkeys(problems[:5]))}. "
@@ -220,6 +267,13 @@ def _of_members(members):
     if members["config.json"].file_size > MAX_JSON_BYTES:
         return f"its config.json has more than {MAX_JSON_BYTES} bytes"
     return None
+
+
+def _is_of_ids(value):
+    """Whether a dict is a vocabulary, where "units" is a word with its id."""
+    return isinstance(value, dict) and all(
+        isinstance(number, int) for number in value.values()
+    )
 
 
 def _of_object(entry):

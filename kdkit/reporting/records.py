@@ -8,6 +8,7 @@ import re
 
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
 from kdkit.reporting.event_fields import is_event
@@ -200,7 +201,10 @@ def _read_config(run_dir):
             f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
             "`kdkit distill`, `train-teacher` or `pretrain`."
         )
-    return _shown(read_json(path, "the settings of a run", problem_of_settings))
+    config = read_json(
+        path, "the settings of a run", problem_of_settings, MAX_SETTINGS_BYTES
+    )
+    return _shown(config)
 
 
 def _read_events(path):
@@ -247,7 +251,7 @@ def _find_run(teacher):
     """
     if _is_run(teacher):
         return _read_one_run(teacher)
-    if teacher.is_dir() and _is_run(teacher.parent):
+    if os.path.isdir(teacher) and _is_run(teacher.parent):
         run = _read_one_run(teacher.parent)
         names = (run.trained_arm, *_LANGUAGE_MODELS)
         return run if teacher.name in names else None
@@ -255,6 +259,7 @@ def _find_run(teacher):
 
 
 def _is_run(directory):
+    # Not pathlib's `is_file`, which fails for names that are too long.
     return all(
-        (directory / name).is_file() for name in (CONFIG_FILE, EVENTS_FILE)
+        os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
     )

@@ -17,6 +17,7 @@ from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
 from kdkit.locks import locked
+from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
@@ -289,7 +290,8 @@ def read_replicas(path) -> int | None:
 def _read_config_file(path):
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
-    return read_json(file, "the settings of a run, its config.json")
+    what = "the settings of a run, its config.json"
+    return read_json(file, what, most=MAX_SETTINGS_BYTES)
 
 
 def write_json(path: pathlib.Path, value) -> None:
