@@ -1,6 +1,7 @@
 """Each check of rows, sizes and room, with exactly that thing wrong."""
 
 import dataclasses
+import io
 import shutil
 import types
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 from helpers import bert
 from helpers import objectives
+from rich.console import Console
 
 from kdkit import doctor
 from kdkit import models
@@ -21,6 +23,7 @@ from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.taps import describe
 from kdkit.tasks import MultiLabel
+from kdkit.tasks import SingleLabel
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
@@ -176,6 +179,19 @@ def test_sentences_that_are_cut_are_counted():
 
 def balance(name, labels):
     return doctor.class_balance(get_task(name), labels)
+
+
+def test_names_of_classes_are_shown_and_not_obeyed():
+    kind = SingleLabel(("neg\x1b]0;PWNED\x1b\\", "pos"))
+    task = dataclasses.replace(get_task("sst2"), kind=kind)
+    finding = doctor.class_balance(task, np.array([1] * 9))
+    shown = dataclasses.replace(finding, advice=finding.found)
+    file = io.StringIO()
+    doctor.print_findings(
+        doctor.Findings([shown]), console=Console(file=file, width=200)
+    )
+    assert file.getvalue().count(r"neg\x1b]0;PWNED\x1b") == 2
+    assert "\x1b" not in file.getvalue()
 
 
 def test_one_class_in_the_training_file_ruins_the_run():
