@@ -91,7 +91,7 @@ def load_rows_to_examine(
         )
     )
     return ExaminedRows(
-        train, _sample(dev, num_rows), len(dev), others, all_train
+        train, sample(dev, num_rows), len(dev), others, all_train
     )
 
 
@@ -171,7 +171,7 @@ def encode_some(task: Task, rows, tokenizer, sequence_length: int):
         tokenizer: the teacher's tokenizer.
         sequence_length: int.
     """
-    return task.encode(_sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
+    return task.encode(sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
 
 
 def rows_of_epoch(
@@ -206,7 +206,13 @@ def rows_of_epoch(
     return count
 
 
-def _sample(rows, count):
+def sample(rows, count: int):
+    """Returns some rows, drawn with a fixed seed, in their order.
+
+    Args:
+        rows: rows as `Task.load` returns them.
+        count: int. How many at most.
+    """
     if len(rows) <= count:
         return rows
     order = np.random.default_rng(0).permutation(len(rows))

@@ -186,6 +186,12 @@ def test_the_right_order_and_a_bad_teacher_are_not_taken_for_another():
         assert doctor.label_order(MNLI, labels, classes).outcome == OK
 
 
+def test_an_order_is_not_told_by_a_few_rows():
+    finding = doctor.label_order(("a", "b"), np.arange(4) % 2, np.ones(4, int))
+    assert finding.outcome == doctor.NOTE
+    assert "4 rows are too few" in finding.found
+
+
 class AlwaysDropped(keras.layers.Layer):
     """A dropout that does not look at `training`."""
 

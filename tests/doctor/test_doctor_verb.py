@@ -83,9 +83,10 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     findings = diagnose(settings, tmp_path / "run")
     assert checks(findings, RUINS) == checks(findings, WARNING) == set()
     assert checks(findings, OK) >= {
-        "data", "teacher accuracy", "label order", "teacher at rest",
-        "teacher frozen", "vocabulary", "layers", "student size",
-        "rows kept apart", "class balance", "lengths", "memory", "disk",
+        "data", "teacher accuracy", "label order", "label order of train",
+        "teacher at rest", "teacher frozen", "vocabulary", "layers",
+        "student size", "rows kept apart", "class balance", "lengths",
+        "memory", "disk",
     }  # fmt: skip
     accuracy = found(findings, "teacher accuracy")
     assert f"Of {ROWS['dev']} answers 100.0 % are right" in accuracy.found
@@ -95,20 +96,35 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_labels_in_another_order(made, settings, tmp_path):
+def reversed_labels(made, tmp_path, *splits):
     root = copied(made, tmp_path)
-    for split in ("train", "dev"):
+    for split in splits:
         rows, labels = rows_of(root, split)
         flipped = [1 - label for label in labels]
         write_rows(root / "SST-2", split, rows, flipped)
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"label order"}
+    return f"data.data_dir={root}"
+
+
+def test_labels_in_another_order(made, settings, tmp_path):
+    data = reversed_labels(made, tmp_path, "train", "dev")
+    findings = diagnose(override(settings, [data]), tmp_path / "run")
+    both = {"label order", "label order of train"}
+    assert checks(findings, RUINS) == both
     assert (
         "0.0 % of 120 rows are right as it stands, 100.0 % in another order: "
         "the teacher's class 0 is this data's 'positive'"
     ) in found(findings, "label order").found
+
+
+def test_labels_in_another_order_in_the_training_file_alone(
+    made, settings, tmp_path
+):
+    data = reversed_labels(made, tmp_path, "train")
+    findings = diagnose(override(settings, [data]), tmp_path / "run")
+    assert checks(findings, RUINS) == {"label order of train"}
+    order = found(findings, "label order of train")
+    assert "0.0 % of 40 rows are right" in order.found
+    assert "labels of the training file" in order.advice
 
 
 def test_names_of_other_classes(made, settings, tmp_path):
