@@ -19,6 +19,7 @@ from kdkit.doctor.leakage import row_texts
 from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
 from kdkit.doctor.leakage import texts_kept_apart
+from kdkit.doctor.logits import teacher_logits
 from kdkit.doctor.needs import activations
 from kdkit.doctor.needs import disk
 from kdkit.doctor.needs import memory
@@ -69,6 +70,7 @@ __all__ = [
     "teacher_accuracy",
     "teacher_at_rest",
     "teacher_frozen",
+    "teacher_logits",
     "texts_kept_apart",
     "texts_too_long",
     "verdict",

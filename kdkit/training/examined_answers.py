@@ -8,6 +8,7 @@ from kdkit.doctor import Findings
 from kdkit.doctor import label_order
 from kdkit.doctor import teacher_accuracy
 from kdkit.doctor import teacher_at_rest
+from kdkit.doctor import teacher_logits
 from kdkit.tasks import SingleLabel
 from kdkit.tasks import majority_accuracy
 from kdkit.training.evaluation import BATCH_SIZE
@@ -65,7 +66,7 @@ def examine_answers(
 
 
 def _examine_dev(subject, number, dev, constant, which, findings):
-    """Accuracy, order of the classes, and whether it stays as it is."""
+    """Accuracy, logits, order of the classes, whether it stays as it is."""
     task, forward = subject.task, subject.forwards[number]
     logits = predict_logits(forward, dev)
     findings.add(
@@ -73,6 +74,8 @@ def _examine_dev(subject, number, dev, constant, which, findings):
             task, dev.targets, logits, constant, f"teacher{which} accuracy"
         )
     )
+    if logits.shape[-1] > 1 and np.isfinite(logits).all():
+        findings.add(teacher_logits(logits, f"teacher{which} logits"))
     findings.add(_order(task, dev, logits, f"label order{which}"))
     batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
     batch = next(iter(batches))

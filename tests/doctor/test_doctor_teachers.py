@@ -92,6 +92,17 @@ def test_logits_that_are_not_finite_ruin_the_run():
     assert f"{ROWS} of {ROWS}" in finding.found
 
 
+def test_probabilities_in_the_place_of_logits_ruin_the_run():
+    logits = rng().normal(size=(ROWS, 3))
+    shares = np.asarray(keras.ops.softmax(logits)).astype("float16")
+    assert doctor.teacher_logits(logits).outcome == OK
+    assert doctor.teacher_logits(np.log(shares)).outcome == OK
+    finding = doctor.teacher_logits(shares)
+    assert finding.outcome == RUINS
+    assert "they are probabilities" in finding.found
+    assert doctor.teacher_logits(shares[:5]).outcome == doctor.NOTE
+
+
 def test_scores_are_compared_with_their_mean():
     scores = rng().uniform(0, 5, size=ROWS)
     good = accuracy("stsb", scores, scores[:, np.newaxis] + 0.3)

@@ -5,18 +5,22 @@ import json
 import shutil
 import types
 
+import keras
 import pytest
 from kinds import VOCABULARY
+from patients import HEAD
 from patients import ROWS
 from patients import encoder
 from patients import tokenizer
 from patients import write_rows
 
+from kdkit import models
 from kdkit.cli.main import main
 from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.models.tokens import save_tokenizer
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -83,10 +87,10 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     findings = diagnose(settings, tmp_path / "run")
     assert checks(findings, RUINS) == checks(findings, WARNING) == set()
     assert checks(findings, OK) >= {
-        "data", "teacher accuracy", "label order", "label order of train",
-        "teacher at rest", "teacher frozen", "vocabulary", "layers",
-        "student size", "rows kept apart", "class balance", "lengths",
-        "memory", "disk",
+        "data", "teacher accuracy", "teacher logits", "label order",
+        "label order of train", "teacher at rest", "teacher frozen",
+        "vocabulary", "layers", "student size", "rows kept apart",
+        "class balance", "lengths", "memory", "disk",
     }  # fmt: skip
     accuracy = found(findings, "teacher accuracy")
     assert f"Of {ROWS['dev']} answers 100.0 % are right" in accuracy.found
@@ -94,6 +98,20 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
         found(findings, "rows kept apart").found
     )
     assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_that_gives_probabilities(made, settings, tmp_path):
+    teacher = models.load_classifier(made / "teacher", HEAD)
+    shares = keras.ops.softmax(teacher.model.output)
+    place = tmp_path / "teacher.keras"
+    keras.Model(teacher.model.input, shares).save(place)
+    save_tokenizer(teacher.tokenizer, tmp_path / "tokenizer")
+    settings = override(settings, [f"teacher={place}"])
+    findings = diagnose(
+        dataclasses.replace(settings, stages=settings.stages[1:]),
+        tmp_path / "run",
+    )
+    assert checks(findings, RUINS) == {"teacher logits"}
 
 
 def reversed_labels(made, tmp_path, *splits):
