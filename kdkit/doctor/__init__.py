@@ -12,6 +12,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
+from kdkit.doctor.finiteness import finite_weights
 from kdkit.doctor.label_order import label_order
 from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
@@ -53,6 +54,7 @@ __all__ = [
     "copies_of_rows",
     "disk",
     "findings_table",
+    "finite_weights",
     "label_order",
     "left_out",
     "lengths_cut",

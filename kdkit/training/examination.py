@@ -8,6 +8,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
+from kdkit.doctor import finite_weights
 from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
 from kdkit.doctor import table_size
@@ -194,6 +195,7 @@ def _examine_models(subject, rows, findings):
     findings.add(table_size(subject.tokenizer, size, "student"))
     for teacher in teachers:
         findings.add(teacher_frozen(teacher.model, student))
+    findings.add(finite_weights(student))
     for stage in subject.fitting:
         findings.add(
             compared_layers(

@@ -249,6 +249,18 @@ def test_a_teacher_that_would_be_trained_ruins_the_run():
     assert "would be trained" in finding.found
 
 
+def test_a_student_that_begins_with_nan_ruins_the_run():
+    """From a checkpoint that had diverged."""
+    student = bert()
+    assert doctor.finite_weights(student).outcome == OK
+    weight = student.weights[3]
+    weight.assign(np.full(weight.shape, np.nan))
+    finding = doctor.finite_weights(student)
+    assert finding.outcome == RUINS
+    assert f"1 of {len(student.weights)} are not finite" in finding.found
+    assert weight.path in finding.found
+
+
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "plot", "The"]
 
 

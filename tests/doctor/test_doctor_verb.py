@@ -89,8 +89,8 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     assert checks(findings, OK) >= {
         "data", "teacher accuracy", "teacher logits", "label order",
         "label order of train", "teacher at rest", "teacher frozen",
-        "vocabulary", "layers", "student size", "rows kept apart",
-        "class balance", "lengths", "memory", "disk",
+        "student weights", "vocabulary", "layers", "student size",
+        "rows kept apart", "class balance", "lengths", "memory", "disk",
     }  # fmt: skip
     accuracy = found(findings, "teacher accuracy")
     assert f"Of {ROWS['dev']} answers 100.0 % are right" in accuracy.found
