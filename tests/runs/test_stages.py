@@ -141,6 +141,9 @@ def test_soft_label_weight_divides_between_logits_and_labels():
     assert stage.label_weight == pytest.approx(0.3)
 
 
+UNWEIGHTED = ObjectiveSettings("soft", loss="soft_cross_entropy", weight=0.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -169,6 +172,11 @@ def test_soft_label_weight_divides_between_logits_and_labels():
             {"soft_label_weight": 0.5, "objectives": ()},
             "needs an objective on logits",
         ),
+        ({"objectives": (UNWEIGHTED,)}, "nothing is learned"),
+        (
+            {"objectives": (UNWEIGHTED,), "soft_label_weight": 1.0},
+            "nothing is learned",
+        ),
     ],
 )
 def test_settings_that_contradict_are_refused(settings, message):
@@ -180,6 +188,17 @@ def test_settings_that_contradict_are_refused(settings, message):
     }
     with pytest.raises(UsageError, match=message):
         Stage(**{**defaults, **settings})
+
+
+def test_an_objective_of_weight_0_is_fine_beside_what_counts():
+    other = dataclasses.replace(UNWEIGHTED, name="other", weight=0.5)
+    for settings in (
+        {"objectives": (UNWEIGHTED, other)},
+        {"objectives": (UNWEIGHTED,), "hard_label_weight": 0.5},
+        {"objectives": (other,), "soft_label_weight": 0.0},
+    ):
+        stage = Stage("s", 1, 1e-3, **settings)
+        assert len(stage.build_objectives()) == len(settings["objectives"])
 
 
 def test_control_has_as_many_updates_at_the_last_stages_rate():
