@@ -25,6 +25,7 @@ from kdkit.doctor.needs import activations
 from kdkit.doctor.needs import disk
 from kdkit.doctor.needs import memory
 from kdkit.doctor.needs import numbers_of
+from kdkit.doctor.needs import room_to_train
 from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
 from kdkit.doctor.rows import class_balance
@@ -61,6 +62,7 @@ __all__ = [
     "memory",
     "numbers_of",
     "print_findings",
+    "room_to_train",
     "row_texts",
     "rows_in_text",
     "rows_kept_apart",

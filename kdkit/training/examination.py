@@ -20,10 +20,12 @@ from kdkit.taps import describe
 from kdkit.tasks import Task
 from kdkit.training.examined_answers import examine_answers
 from kdkit.training.examined_needs import examine_needs
+from kdkit.training.examined_needs import examine_room
 from kdkit.training.examined_rows import encode_some
 from kdkit.training.examined_rows import examine_lengths
 from kdkit.training.examined_rows import examine_rows
 from kdkit.training.examined_rows import load_rows_to_examine
+from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
@@ -71,6 +73,22 @@ class Subject:
         return describe(self.teachers[0].model), describe(self.student)
 
 
+def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
+    """Stops a run whose student is too large, before any model is built.
+
+    Args:
+        run: `RunDirectory`.
+        settings: `DistillSettings`.
+        force: bool. Whether to go on in any case.
+
+    Raises:
+        RunError: if it is.
+    """
+    too_large = examine_room(known_sizes(settings))
+    if too_large is not None and not _is_examined(run):
+        decide(Findings([too_large]), force)
+
+
 def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     """Examines a run before it trains, unless that was done.
 
@@ -89,12 +107,17 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
         UsageError: for files that cannot be read.
         RunError: if the run would be ruined.
     """
-    if run.is_read_only or run.events(DOCTOR):
+    if _is_examined(run):
         return None
     findings = Findings(keeps_mistakes=False)
     examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
     decide(findings, force)
     return findings
+
+
+def _is_examined(run):
+    """Whether a run was examined before, or another process does it."""
+    return run.is_read_only or run.events(DOCTOR)
 
 
 def examine(

@@ -15,6 +15,7 @@ from kdkit.errors import RunError
 from kdkit.quantities import byte_size
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import examination
 from kdkit.training import examined_answers
@@ -106,6 +107,17 @@ def test_runs_with_the_same_teacher_and_rows_ask_it_once(
 def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
     with pytest.raises(RunError, match="rows kept apart.*--force"):
         distill(leaky, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_student_no_machine_holds_builds_no_model(
+    settings, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(runner, "load_teachers", None)
+    large = override(settings, ["student.hidden_dim=100000000"])
+    with pytest.raises(RunError, match="memory.*--force"):
+        distill(large, tmp_path / "run")
+    assert "This machine has" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "run").exists()
 
 

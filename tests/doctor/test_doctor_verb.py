@@ -205,6 +205,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
         ),
         ("student.num_heads=4", "layers", "head counts differ"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
+        ("student.num_layers=100000", "student", "at most 1000"),
         ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
         ("teacher=nowhere", "teacher", "nowhere"),
         ("data.data_dir=nowhere", "data", "Missing data files"),
@@ -218,6 +219,19 @@ def test_mistakes_that_a_run_refuses_are_rows(
     (mistake,) = findings.ruinous
     assert said in mistake.found
     assert len(findings) > 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["student.hidden_dim=100000000", "student.max_sequence_length=10000000000"],
+)
+def test_a_student_that_no_machine_holds_is_not_built(
+    change, settings, tmp_path
+):
+    findings = diagnose(override(settings, [change]), tmp_path / "run")
+    assert checks(findings, RUINS) == {"memory"}
+    assert "This machine has" in found(findings, "memory").found
+    assert {"label order", "class balance"} <= checks(findings, OK)
 
 
 def test_what_is_not_compared_without_a_teacher_is_told(settings, tmp_path):
