@@ -12,6 +12,7 @@ from kdkit.losses import SmoothedCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.tasks import TASKS
+from kdkit.training import AugmentSettings
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
 from kdkit.training.control_stages import same_number_of_updates
@@ -60,6 +61,26 @@ def test_stages_of_an_arm_have_names_of_their_own(settings, field):
     stage = (getattr(settings, field) or smoke.TEACHER.stages)[0]
     with pytest.raises(UsageError, match="each needs one of its own"):
         dataclasses.replace(settings, **{field: (stage, stage)})
+
+
+AUGMENTING = AugmentSettings("sst2", None, "bert_tiny_en_uncased")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        smoke.TEACHER,
+        smoke.PRETRAINING,
+        smoke.distillation(RECIPES["tinybert"]),
+        AUGMENTING,
+    ],
+    ids=lambda settings: type(settings).__name__,
+)
+def test_seeds_that_no_generator_takes_are_refused(settings, seed):
+    assert dataclasses.replace(settings, seed=2**32 - 1).seed == 2**32 - 1
+    with pytest.raises(UsageError, match="Expected a seed from 0 to"):
+        dataclasses.replace(settings, seed=seed)
 
 
 def test_constant_stage_has_a_constant_rate():
