@@ -28,6 +28,7 @@ from kdkit.doctor.needs import numbers_of
 from kdkit.doctor.needs import room_to_train
 from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
+from kdkit.doctor.rows import balance_of_dev
 from kdkit.doctor.rows import class_balance
 from kdkit.doctor.rows import lengths_cut
 from kdkit.doctor.rows import texts_too_long
@@ -50,6 +51,7 @@ __all__ = [
     "Finding",
     "Findings",
     "activations",
+    "balance_of_dev",
     "class_balance",
     "compared_layers",
     "copies_of_rows",

@@ -47,6 +47,8 @@ def label_order(
         return Finding(
             check, NOTE, f"{count} rows are too few to tell an order by."
         )
+    if np.ptp(labels) == 0:
+        return Finding(check, NOTE, f"{count} rows of one class tell no order.")
     confusion = sklearn.metrics.confusion_matrix(
         labels, predictions, labels=range(len(class_names))
     )

@@ -12,6 +12,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
+from kdkit.doctor import balance_of_dev
 from kdkit.doctor import class_balance
 from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
@@ -147,6 +148,8 @@ def examine_rows(
             for finding in copies_of_rows(copies, all_train, known):
                 findings.add(finding)
     findings.add(class_balance(task, rows.train.labels))
+    of_dev = f"class balance of {settings.data.dev_split}"
+    findings.add(balance_of_dev(task, rows.dev.labels, of_dev))
 
 
 def examine_lengths(settings, train, dev, findings: Findings) -> None:

@@ -24,6 +24,7 @@ from kdkit.doctor import WARNING
 from kdkit.taps import describe
 from kdkit.tasks import MultiLabel
 from kdkit.tasks import SingleLabel
+from kdkit.tasks import Tagging
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
@@ -199,6 +200,25 @@ def test_one_class_in_the_training_file_ruins_the_run():
     finding = balance("sst2", np.zeros(20, int))
     assert finding.outcome == RUINS
     assert "negative 100.0 %" in finding.found
+
+
+def test_rows_to_choose_on_with_one_label_are_a_warning():
+    tags = dataclasses.replace(get_task("conll"), kind=Tagging(("O", "B-PER")))
+    several = dataclasses.replace(
+        get_task("multi_label"), kind=MultiLabel(("joy", "fear"))
+    )
+    for task, alike, different in (
+        (get_task("sst2"), np.ones(20, int), np.arange(20) % 2),
+        (get_task("stsb"), np.full(20, 2.5), np.linspace(0, 5, 20)),
+        (tags, [np.zeros(2, int)] * 9, [np.array([0, 1])] * 9),
+        (several, np.array([[1, 0]] * 9), np.array([[1, 0], [1, 1]])),
+    ):
+        assert doctor.balance_of_dev(task, different, "dev") is None
+        assert doctor.balance_of_dev(task, alike, "dev").outcome == WARNING
+        if task is not tags:
+            logits = np.zeros((len(alike), task.num_classes))
+            finding = doctor.teacher_accuracy(task, alike, logits)
+            assert finding.outcome == NOTE
 
 
 def test_a_class_without_rows_is_named():

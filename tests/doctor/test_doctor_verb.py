@@ -337,6 +337,28 @@ def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
     assert few != many
 
 
+def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
+    made, settings, tmp_path
+):
+    root = copied(made, tmp_path)
+    rows = [
+        row
+        for row, label in zip(*rows_of(root, "dev"), strict=True)
+        if label == 1
+    ]
+    write_rows(root / "SST-2", "dev", 2 * rows, [1] * 2 * len(rows))
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == set()
+    assert checks(findings, WARNING) == {"class balance of dev"}
+    assert f"All labels of {2 * len(rows)} rows are alike" in (
+        found(findings, "class balance of dev").found
+    )
+    alike = {"teacher accuracy", "label order"}
+    assert checks(findings, NOTE) == alike
+
+
 def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("\n".join([*rows_of(made, "dev")[0][:4], "ab cd ef"]))
