@@ -45,6 +45,26 @@ def test_rows_of_dev_that_are_trained_on_are_counted(inside, outcome):
         assert "other row 0" in finding.found
 
 
+@pytest.mark.parametrize(
+    ("trained", "held_out", "inside"),
+    [
+        (("a film .",), ("a film",), 1),
+        (("“it's” a (fine) film!",), ("it's a fine film",), 1),
+        (("its a fine film",), ("it's a fine film",), 0),
+        ((":)",), (";(",), 0),
+        (("one text", "other text"), ("other text?", "one text"), 1),
+        (("no", "rain", "."), ("no", "rain"), 1),
+        (("rain", "no"), ("no", "rain"), 0),
+        (("a b", "c d", "e f"), ("a b", "e f", "c d"), 0),
+    ],
+)
+def test_rows_are_alike_without_punctuation_and_pairs_in_any_order(
+    trained, held_out, inside
+):
+    finding = doctor.rows_kept_apart([trained], {"dev": [held_out]})
+    assert f"{inside} of 1 in dev" in finding.found
+
+
 def test_rows_are_told_by_all_their_texts_without_capitals():
     pairs = Examples((["A  b", "c"], ["D", "e"]))
     assert doctor.row_texts(pairs) == [("a b", "d"), ("c", "e")]

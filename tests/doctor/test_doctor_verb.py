@@ -288,9 +288,8 @@ def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
     root = copied(made, tmp_path)
     rows, labels = rows_of(root, "train")
     more, more_labels = rows_of(root, "dev")
-    write_rows(
-        root / "SST-2", "train", rows + more[:30], labels + more_labels[:30]
-    )
+    more = [f"{row} ." for row in more[:30]]
+    write_rows(root / "SST-2", "train", rows + more, labels + more_labels[:30])
     findings = diagnose(
         override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
     )
