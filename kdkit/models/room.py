@@ -22,7 +22,7 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
         config: `BertConfig`, `BilstmConfig` or `MassConfig`.
 
     >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
-    108767232
+    108768768
     """
     if isinstance(config, BilstmConfig):
         width = config.embedding_dim
