@@ -39,7 +39,7 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=shared.a_seed,
         nargs="+",
         default=[0],
         metavar="N",

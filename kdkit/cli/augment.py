@@ -70,7 +70,9 @@ def add_arguments(parser):
         "set",
     )
     shared.add_shard(parser)
-    parser.add_argument("--seed", type=int, default=0, help="0 unless set")
+    parser.add_argument(
+        "--seed", type=shared.a_seed, default=0, help="0 unless set"
+    )
 
 
 def run(options):

@@ -61,7 +61,9 @@ def add_arguments(parser):
         metavar="DIR",
         help="where the runs are kept, or go on",
     )
-    parser.add_argument("--seed", type=int, default=0, help="0 unless set")
+    parser.add_argument(
+        "--seed", type=shared.a_seed, default=0, help="0 unless set"
+    )
     shared.add_settings(parser)
 
 

@@ -80,7 +80,9 @@ def add_arguments(parser):
         "are the --pairs of kdkit pretrain",
     )
     parser.add_argument(
-        "--seed", type=int, help="for random, top_k and top_p; 0 unless set"
+        "--seed",
+        type=shared.a_seed,
+        help="for random, top_k and top_p; 0 unless set",
     )
     parser.add_argument(
         "--tokenizer",

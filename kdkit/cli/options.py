@@ -1,8 +1,23 @@
 """Options that several verbs share."""
 
+import argparse
 import pathlib
 
 from kdkit.errors import UsageError
+from kdkit.training.seeds import LARGEST_SEED
+from kdkit.training.seeds import check_seed
+
+
+def a_seed(text: str) -> int:
+    """The type of options that are seeds."""
+    try:
+        seed = int(text)
+        check_seed(seed)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected a seed from 0 to {LARGEST_SEED}, received {text!r}"
+        ) from error
+    return seed
 
 
 def add_task(parser, required=False):
@@ -169,7 +184,7 @@ def add_run(
         help="where the run is kept, or goes on",
     )
     if seed:
-        parser.add_argument("--seed", type=int, help="0 unless set")
+        parser.add_argument("--seed", type=a_seed, help="0 unless set")
     add_settings(parser)
     parser.add_argument(
         "--config",

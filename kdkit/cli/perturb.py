@@ -38,7 +38,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--seeds",
         nargs="+",
-        type=int,
+        type=shared.a_seed,
         metavar="SEED",
         default=SEEDS,
         help=f"of the noise; {' '.join(map(str, SEEDS))} unless set",

@@ -12,6 +12,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
+from kdkit.doctor.finiteness import finite_weights
 from kdkit.doctor.label_order import label_order
 from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
@@ -19,12 +20,15 @@ from kdkit.doctor.leakage import row_texts
 from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
 from kdkit.doctor.leakage import texts_kept_apart
+from kdkit.doctor.logits import teacher_logits
 from kdkit.doctor.needs import activations
 from kdkit.doctor.needs import disk
 from kdkit.doctor.needs import memory
 from kdkit.doctor.needs import numbers_of
+from kdkit.doctor.needs import room_to_train
 from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
+from kdkit.doctor.rows import balance_of_dev
 from kdkit.doctor.rows import class_balance
 from kdkit.doctor.rows import lengths_cut
 from kdkit.doctor.rows import texts_too_long
@@ -47,17 +51,20 @@ __all__ = [
     "Finding",
     "Findings",
     "activations",
+    "balance_of_dev",
     "class_balance",
     "compared_layers",
     "copies_of_rows",
     "disk",
     "findings_table",
+    "finite_weights",
     "label_order",
     "left_out",
     "lengths_cut",
     "memory",
     "numbers_of",
     "print_findings",
+    "room_to_train",
     "row_texts",
     "rows_in_text",
     "rows_kept_apart",
@@ -69,6 +76,7 @@ __all__ = [
     "teacher_accuracy",
     "teacher_at_rest",
     "teacher_frozen",
+    "teacher_logits",
     "texts_kept_apart",
     "texts_too_long",
     "verdict",

@@ -8,6 +8,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import share
+from kdkit.doctor.rows import are_alike
 from kdkit.tasks import Regression
 from kdkit.tasks import Task
 
@@ -31,7 +32,8 @@ def teacher_accuracy(
     The run is ruined where the teacher is no better and its answers do not
     depend on the labels, or depend on them the wrong way round; not for
     generated sentences, which are for trying things out, or fewer than 100
-    answers, which cannot tell.
+    answers, which cannot tell. Labels that are all alike are compared with
+    nothing.
 
     Args:
         task: `kdkit.tasks.Task`.
@@ -49,6 +51,13 @@ def teacher_accuracy(
             f"The logits of {broken} of {len(logits)} answers are not finite.",
             "The teacher has diverged. Train it anew, with a smaller learning "
             "rate.",
+        )
+    if are_alike(task, targets):
+        return Finding(
+            check,
+            NOTE,
+            f"The labels of {len(targets)} rows are all alike, so that one "
+            "answer for all of them is right: its own tell nothing.",
         )
     baseline = task.kind.baseline(targets, logits)
     level = baseline.constant if constant is None else constant

@@ -4,12 +4,18 @@ import numpy as np
 import scipy.optimize
 import sklearn.metrics
 
+from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import Finding
 
 CHECK = "label order"
+ADVICE = (
+    "Put the rows of the teacher's last layer, or the labels of the data, into "
+    "the other's order; or fine-tune a teacher on this data."
+)
 LEAST_GAIN = 0.1  # of accuracy; below it, the order is not what is wrong
+LEAST_ROWS = 10  # fewer are all wrong by chance
 SPREADS = 4  # more than chance gives the best of many orders
 
 
@@ -18,6 +24,7 @@ def label_order(
     labels: np.ndarray,
     predictions: np.ndarray,
     check: str = CHECK,
+    advice: str = ADVICE,
 ) -> Finding:
     """Looks for an order of the classes that explains a bad accuracy.
 
@@ -29,17 +36,25 @@ def label_order(
         labels: int array of shape `(num_rows,)`.
         predictions: int array of shape `(num_rows,)`. The teacher's classes.
         check: string, as in `Finding`. Defaults to `"label order"`.
+        advice: string, as in `Finding`, where another order is better.
+            Defaults to what helps where the teacher may be wrong.
 
     >>> label_order(("bad", "good"), np.arange(40) % 2, 1 - np.arange(40) % 2)
     Finding(check='label order', outcome='ruins the run', ...
     """
+    count = len(labels)
+    if count < LEAST_ROWS:
+        return Finding(
+            check, NOTE, f"{count} rows are too few to tell an order by."
+        )
+    if np.ptp(labels) == 0:
+        return Finding(check, NOTE, f"{count} rows of one class tell no order.")
     confusion = sklearn.metrics.confusion_matrix(
         labels, predictions, labels=range(len(class_names))
     )
     theirs, ours = scipy.optimize.linear_sum_assignment(
         confusion.T, maximize=True
     )
-    count = len(labels)
     now = np.trace(confusion) / count
     best = confusion.T[theirs, ours].sum() / count
     # Of the differences row by row, which are 1, 0 and -1.
@@ -62,6 +77,5 @@ def label_order(
         RUINS,
         f"{100 * now:.1f} % of {count} rows are right as it stands, "
         f"{100 * best:.1f} % in another order: {moved}.",
-        "Put the rows of the teacher's last layer, or the labels of the data, "
-        "into the other's order; or fine-tune a teacher on this data.",
+        advice,
     )

@@ -21,6 +21,7 @@ NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
 LEAST_WORDS = 5
 LEAST_WITHIN = 8  # words of a text that is looked for inside of longer ones
 LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
+PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 
 
 def row_texts(examples) -> list[tuple[str, ...]]:
@@ -51,15 +52,24 @@ def rows_kept_apart(
 ) -> Finding:
     """Counts the rows of dev and test that are trained on.
 
+    Punctuation around words makes no difference, nor does it which text of a
+    pair stands first.
+
     Args:
         train: iterable of tuples of strings, as `row_texts` returns them.
         others: dict from the name of a split to its rows.
         check: string, as in `Finding`. Defaults to `"rows kept apart"`.
     """
-    known = set(train)
+    bare = {split: list(map(_bare, rows)) for split, rows in others.items()}
+    wanted = set().union(*bare.values())
+    known = wanted.intersection(map(_bare, train))
     outcome, parts, first = OK, [], None
     for split, rows in others.items():
-        inside = [row for row in rows if row in known]
+        inside = [
+            row
+            for row, key in zip(rows, bare[split], strict=True)
+            if key in known
+        ]
         parts.append(f"{len(inside)} of {len(rows)} in {split}")
         first = first or next(iter(inside), None)
         if inside:
@@ -76,6 +86,17 @@ def rows_kept_apart(
         "Take these rows out of the training data, or what is measured on them "
         "is memory too.",
     )
+
+
+def _bare(row):
+    """The texts of a row without punctuation, those of a pair in any order."""
+    if not any(" " in text for text in row):
+        row = (" ".join(row),)  # the words of one text
+    texts = []
+    for text in row:
+        words = (word.strip(PUNCTUATION) for word in text.split())
+        texts.append(" ".join(filter(None, words)) or text)
+    return tuple(sorted(texts) if len(texts) == 2 else texts)
 
 
 def rows_in_text(

@@ -144,6 +144,31 @@ def memory(
     return Finding(check, OK, found)
 
 
+def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
+    """Tells of a student that is too large to be trained, or to be built.
+
+    Args:
+        parameters: int. Those that it has at least.
+        check: string, as in `Finding`. Defaults to `"memory"`.
+
+    Returns:
+        A `Finding`, or `None` where it is not.
+    """
+    size = (2 + SLOTS) * parameters * BYTES
+    total = psutil.virtual_memory().total
+    if size <= total:
+        return None
+    return Finding(
+        check,
+        RUINS,
+        f"A student of {parameters / 1e6:,.0f} M parameters takes "
+        f"{byte_size(size)} at least: weights, gradients and Adam's moments. "
+        f"This machine has {byte_size(total)}.",
+        "Choose fewer or narrower layers, or fewer positions: --student, or "
+        "--set student.….",
+    )
+
+
 def run_size(
     trained: int,
     weights: int,

@@ -135,6 +135,42 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
     return Finding(check, OK, found)
 
 
+def balance_of_dev(task: Task, labels, check: str) -> Finding | None:
+    """Tells of rows to choose on that have one label.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        labels: labels as `Task.compute_metrics` takes them.
+        check: string, as in `Finding`.
+
+    Returns:
+        A `Finding`, or `None` where there are several labels.
+    """
+    if not are_alike(task, labels):
+        return None
+    return Finding(
+        check,
+        WARNING,
+        f"All labels of {len(labels)} rows are alike: accuracy and correlation "
+        "say nothing there, neither of the teacher nor of the student.",
+        "Add rows with other labels, or choose on another split: "
+        "--set data.dev_split=SPLIT",
+    )
+
+
+def are_alike(task: Task, labels) -> bool:
+    """Whether there is one label, which all rows or words have.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        labels: labels as `Task.compute_metrics` takes them.
+    """
+    if task.kind.has_label_per_token:
+        labels = np.concatenate(labels)
+    labels = np.asarray(labels)
+    return bool((labels == labels[:1]).all())
+
+
 def _scores(labels, check):
     found = (
         f"{len(labels)} scores from {labels.min():.2f} to {labels.max():.2f}, "

@@ -12,6 +12,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
+from kdkit.errors import printable
 
 STYLES = {OK: "green", NOTE: "cyan", WARNING: "yellow", RUINS: "bold red"}
 CHECK_WIDTH = max(map(len, OUTCOMES))  # of the first two columns
@@ -19,6 +20,8 @@ CHECK_WIDTH = max(map(len, OUTCOMES))  # of the first two columns
 
 def findings_table(findings: list[Finding]) -> Table:
     """Returns one row for each finding, what to do below what was found.
+
+    Signs of names and texts that a terminal would obey are spelled out.
 
     Args:
         findings: list of `Finding`.
@@ -28,11 +31,11 @@ def findings_table(findings: list[Finding]) -> Table:
     table.add_column("outcome", width=CHECK_WIDTH)
     table.add_column("found, and what to do", overflow="fold")
     for finding in findings:
-        cell = Text(finding.found)
+        cell = Text(printable(finding.found))
         if finding.advice:
-            cell.append(f"\n→ {finding.advice}", style="italic")
+            cell.append(f"\n→ {printable(finding.advice)}", style="italic")
         table.add_row(
-            Text(finding.check),
+            Text(printable(finding.check)),
             Text(finding.outcome, style=STYLES[finding.outcome]),
             cell,
         )
@@ -72,7 +75,7 @@ def print_findings(
     ]
     if shown:
         console.print(findings_table(shown))
-    console.print(Text(f"doctor: {verdict(findings)}"))
+    console.print(Text(printable(f"doctor: {verdict(findings)}")))
 
 
 def _in_number(outcome, count):

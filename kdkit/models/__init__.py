@@ -41,6 +41,7 @@ from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
 from kdkit.models.presets import Preset
+from kdkit.models.room import least_parameters
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.saving import save_encoder
 from kdkit.models.saving import save_labels
@@ -97,6 +98,7 @@ __all__ = [
     "is_encoder_decoder",
     "language_model",
     "languages_of",
+    "least_parameters",
     "load_classifier",
     "load_encoder",
     "load_language_model",

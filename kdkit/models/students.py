@@ -13,6 +13,8 @@ from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
+from kdkit.models.room import check_room
+from kdkit.models.trust import MAX_LAYERS
 
 NOT_COUNTED = ("dropout", "tied_output")
 MAY_BE_NONE = ("decoder_vocabulary_size",)
@@ -40,8 +42,9 @@ def student(preset_or_config, num_classes=None, **settings):
         `kdkit.models.MassBackbone`, which classifies nothing.
 
     Raises:
-        UsageError: (a `ValueError`) if the preset or a setting is unknown, or
-            a size is impossible.
+        UsageError: (a `ValueError`) if the preset or a setting is unknown, a
+            size is impossible, or the weights are more than the machine's
+            memory.
 
     Example:
 
@@ -53,6 +56,7 @@ def student(preset_or_config, num_classes=None, **settings):
     """
     dtype = settings.pop("dtype", None)
     config = student_config(preset_or_config, **settings)
+    check_room(config)
     if isinstance(config, BilstmConfig):
         if num_classes is None:
             raise UsageError(
@@ -149,7 +153,7 @@ def _impossible_sizes(config):
         return problems
     if isinstance(config, MassConfig):
         problems = _not_above_zero(dataclasses.asdict(config))
-        return problems or _heads_that_do_not_divide(config)
+        return problems or _unbuildable(config)
     if config.family not in ALL_FAMILIES:
         return [
             f"family must be one of {sorted(ALL_FAMILIES)}, received "
@@ -163,16 +167,22 @@ def _impossible_sizes(config):
             f"{config.embedding_dim!r}"
         ]
     problems = _not_above_zero(_constructor_sizes(config))
-    return problems or _heads_that_do_not_divide(config)
+    return problems or _unbuildable(config)
 
 
-def _heads_that_do_not_divide(config):
-    if config.hidden_dim % config.num_heads == 0:
-        return []
-    return [
-        f"num_heads must divide hidden_dim, received hidden_dim="
-        f"{config.hidden_dim}, num_heads={config.num_heads}"
+def _unbuildable(config):
+    """Heads that do not divide the width, and more layers than are loaded."""
+    problems = [
+        f"{name} must be at most {MAX_LAYERS}, received {depth}"
+        for name, depth in dataclasses.asdict(config).items()
+        if name.endswith("num_layers") and depth > MAX_LAYERS
     ]
+    if config.hidden_dim % config.num_heads:
+        problems.append(
+            f"num_heads must divide hidden_dim, received hidden_dim="
+            f"{config.hidden_dim}, num_heads={config.num_heads}"
+        )
+    return problems
 
 
 def _not_above_zero(sizes):

@@ -9,6 +9,7 @@ import numpy as np
 from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
+from kdkit.training.seeds import check_seed
 
 
 def run_on_arrays(
@@ -58,7 +59,8 @@ def run_on_arrays(
 
     Raises:
         UsageError: (a `ValueError`) if a stage is on running text or has
-            `gradient_accumulation_steps`, or the logs have no `monitor`.
+            `gradient_accumulation_steps`, the logs have no `monitor`, or no
+            generator takes the seed.
 
     Example:
 
@@ -88,6 +90,7 @@ def run_on_arrays(
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    check_seed(seed)
     num_rows = len(keras.tree.flatten(x)[0])
     histories = {}
     for stage in stages:

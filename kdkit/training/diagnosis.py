@@ -13,6 +13,7 @@ from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.evaluation import make_forward
 from kdkit.training.examination import Subject
 from kdkit.training.examination import examine
+from kdkit.training.examined_needs import examine_room
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import check_stage
 from kdkit.training.fitting import stages_with_teachers
@@ -60,7 +61,9 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     run_dir = pathlib.Path(run_dir)
     teachers, places, are_trained = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
-    if teachers:
+    too_large = examine_room(known_sizes(settings))
+    findings.add(too_large)
+    if teachers and too_large is None:
         with findings.attempt("student"):
             student, tokenizer = _student(settings, task, teachers[0])
     fitting = ()

@@ -4,36 +4,28 @@ import dataclasses
 import functools
 import pathlib
 
-import numpy as np
-
-from kdkit.data import evaluation_batches
 from kdkit.doctor import NOTE
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
-from kdkit.doctor import label_order
+from kdkit.doctor import finite_weights
 from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
 from kdkit.doctor import table_size
-from kdkit.doctor import teacher_accuracy
-from kdkit.doctor import teacher_at_rest
 from kdkit.doctor import teacher_frozen
 from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
 from kdkit.taps import describe
-from kdkit.tasks import SingleLabel
 from kdkit.tasks import Task
-from kdkit.tasks import majority_accuracy
-from kdkit.training.evaluation import BATCH_SIZE
-from kdkit.training.evaluation import predict_logits
+from kdkit.training.examined_answers import examine_answers
 from kdkit.training.examined_needs import examine_needs
+from kdkit.training.examined_needs import examine_room
 from kdkit.training.examined_rows import encode_some
 from kdkit.training.examined_rows import examine_lengths
 from kdkit.training.examined_rows import examine_rows
 from kdkit.training.examined_rows import load_rows_to_examine
-from kdkit.training.inputs import model_digest
-from kdkit.training.inputs import rows_digest
+from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
@@ -42,10 +34,6 @@ from kdkit.training.text_examination import QUICK_TEXTS
 
 QUICK_ROWS = 256  # of dev, before a run
 TEXTS = 64  # that two tokenizers cut
-
-# What was found of teachers' answers earlier in this process, by the content of
-# teachers and rows: the runs of a sweep or an ablation share them.
-_KNOWN = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,6 +73,22 @@ class Subject:
         return describe(self.teachers[0].model), describe(self.student)
 
 
+def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
+    """Stops a run whose student is too large, before any model is built.
+
+    Args:
+        run: `RunDirectory`.
+        settings: `DistillSettings`.
+        force: bool. Whether to go on in any case.
+
+    Raises:
+        RunError: if it is.
+    """
+    too_large = examine_room(known_sizes(settings))
+    if too_large is not None and not _is_examined(run):
+        decide(Findings([too_large]), force)
+
+
 def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     """Examines a run before it trains, unless that was done.
 
@@ -103,12 +107,17 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
         UsageError: for files that cannot be read.
         RunError: if the run would be ruined.
     """
-    if run.is_read_only or run.events(DOCTOR):
+    if _is_examined(run):
         return None
     findings = Findings(keeps_mistakes=False)
     examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
     decide(findings, force)
     return findings
+
+
+def _is_examined(run):
+    """Whether a run was examined before, or another process does it."""
+    return run.is_read_only or run.events(DOCTOR)
 
 
 def examine(
@@ -169,7 +178,7 @@ def _examine_teachers(subject, rows, dev, findings):
                 )
             )
         elif dev is not None:
-            findings.extend(_answers(subject, number, rows, dev, which))
+            findings.extend(examine_answers(subject, number, rows, dev, which))
         size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
         name = f"teacher{which}"
         findings.add(table_size(teacher.tokenizer, size, name))
@@ -182,56 +191,6 @@ def _examine_teachers(subject, rows, dev, findings):
                     check=f"vocabulary{which}",
                 )
             )
-
-
-def _answers(subject, number, rows, dev, which):
-    """What `_examine_answers` finds, or found of the same in this process."""
-    constant = None
-    if subject.task.head.candidates is not None:
-        constant = majority_accuracy(rows.train, rows.dev)
-    key = (
-        model_digest(str(subject.places[number])),
-        rows_digest(rows.dev),
-        subject.task.name,
-        dev.sequence_length,
-        constant,
-        which,
-    )
-    if key not in _KNOWN or key[0] is None:
-        found = Findings()
-        _examine_answers(subject, number, dev, constant, which, found)
-        _KNOWN[key] = found
-    return _KNOWN[key]
-
-
-def _examine_answers(subject, number, dev, constant, which, findings):
-    """What a teacher says of rows of dev."""
-    task, forward = subject.task, subject.forwards[number]
-    logits = predict_logits(forward, dev)
-    findings.add(
-        teacher_accuracy(
-            task, dev.targets, logits, constant, f"teacher{which} accuracy"
-        )
-    )
-    if isinstance(task.kind, SingleLabel) and np.isfinite(logits).all():
-        findings.add(
-            label_order(
-                task.class_names,
-                np.asarray(dev.targets),
-                task.kind.predict(logits),
-                f"label order{which}",
-            )
-        )
-    batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
-    batch = next(iter(batches))
-    findings.add(
-        teacher_at_rest(
-            subject.teachers[number].model,
-            forward,
-            batch[0] if isinstance(batch, tuple) else batch,
-            f"teacher{which} at rest",
-        )
-    )
 
 
 def _examine_models(subject, rows, findings):
@@ -259,6 +218,7 @@ def _examine_models(subject, rows, findings):
     findings.add(table_size(subject.tokenizer, size, "student"))
     for teacher in teachers:
         findings.add(teacher_frozen(teacher.model, student))
+    findings.add(finite_weights(student))
     for stage in subject.fitting:
         findings.add(
             compared_layers(

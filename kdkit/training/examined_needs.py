@@ -3,20 +3,43 @@
 import math
 import pathlib
 
+from kdkit import models
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import activations
 from kdkit.doctor import disk
 from kdkit.doctor import memory
 from kdkit.doctor import numbers_of
+from kdkit.doctor import room_to_train
 from kdkit.doctor import run_size
 from kdkit.doctor import tapped_entries
+from kdkit.errors import UsageError
 from kdkit.teacher_cache import packed_size
 from kdkit.training.examined_rows import ExaminedRows
 from kdkit.training.examined_rows import rows_of_epoch
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import CacheSettings
+
+
+def examine_room(sizes: ModelSettings) -> Finding | None:
+    """Tells of a student that is too large, before it is built.
+
+    Args:
+        sizes: `ModelSettings`.
+
+    Returns:
+        A `Finding`, or `None` for a student that is not, that is loaded, or
+        that cannot be built for another reason.
+    """
+    if not sizes.has_random_weights and sizes.bilstm is None:
+        return None
+    try:
+        config = models.student_config(sizes.config(), vocabulary_size=1)
+    except UsageError:
+        return None
+    return room_to_train(models.least_parameters(config))
 
 
 def examine_needs(

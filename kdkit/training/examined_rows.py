@@ -12,6 +12,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
+from kdkit.doctor import balance_of_dev
 from kdkit.doctor import class_balance
 from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
@@ -91,7 +92,7 @@ def load_rows_to_examine(
         )
     )
     return ExaminedRows(
-        train, _sample(dev, num_rows), len(dev), others, all_train
+        train, sample(dev, num_rows), len(dev), others, all_train
     )
 
 
@@ -147,6 +148,8 @@ def examine_rows(
             for finding in copies_of_rows(copies, all_train, known):
                 findings.add(finding)
     findings.add(class_balance(task, rows.train.labels))
+    of_dev = f"class balance of {settings.data.dev_split}"
+    findings.add(balance_of_dev(task, rows.dev.labels, of_dev))
 
 
 def examine_lengths(settings, train, dev, findings: Findings) -> None:
@@ -171,7 +174,7 @@ def encode_some(task: Task, rows, tokenizer, sequence_length: int):
         tokenizer: the teacher's tokenizer.
         sequence_length: int.
     """
-    return task.encode(_sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
+    return task.encode(sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
 
 
 def rows_of_epoch(
@@ -206,7 +209,13 @@ def rows_of_epoch(
     return count
 
 
-def _sample(rows, count):
+def sample(rows, count: int):
+    """Returns some rows, drawn with a fixed seed, in their order.
+
+    Args:
+        rows: rows as `Task.load` returns them.
+        count: int. How many at most.
+    """
     if len(rows) <= count:
         return rows
     order = np.random.default_rng(0).permutation(len(rows))

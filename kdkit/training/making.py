@@ -10,7 +10,6 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.tasks import Task
-from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import ModelSettings
 
 DATA_LENGTH = "--set data.sequence_length="
@@ -175,7 +174,7 @@ def make_model(
         return _copy_blocks(settings, task, teacher, pretrained)
     tokenizer = teacher.tokenizer if teacher else _make_tokenizer(task)
     if settings.bilstm is not None:
-        model = _make_bilstm(settings.bilstm, task, tokenizer, announce)
+        model = _make_bilstm(settings, task, tokenizer, announce)
         return model, tokenizer
     encoder = models.student(
         settings.config(), vocabulary_size=tokenizer.vocabulary_size()
@@ -205,8 +204,9 @@ def _copy_blocks(settings, task, teacher, pretrained):
     return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
-def _make_bilstm(settings: BilstmSettings, task, tokenizer, announce):
+def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
     """Builds a BiLSTM, its embeddings from word vectors if there are some."""
+    settings = sizes.bilstm
     if task.head.kind != "sequence":
         raise UsageError(
             "A BiLSTM classifies sentences and pairs. Received: task "
@@ -226,15 +226,10 @@ def _make_bilstm(settings: BilstmSettings, task, tokenizer, announce):
             data.words_of_pieces(tokenizer.get_vocabulary()),
         )
     model = models.student(
-        models.BilstmConfig(
-            units=settings.units,
-            embedding_dim=settings.embedding_dim,
-            intermediate_dim=settings.intermediate_dim,
-            vocabulary_size=tokenizer.vocabulary_size(),
-            dropout=settings.dropout,
-            num_texts=task.num_texts,
-        ),
+        sizes.config(),
         num_classes=task.num_classes,
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_texts=task.num_texts,
     )
     if vectors is not None:
         models.set_word_vectors(model, vectors, found)

@@ -147,6 +147,10 @@ class ModelSettings:
 
     def config(self):
         """The sizes, as `kdkit.models.student` takes them."""
+        if self.bilstm is not None:
+            sizes = dataclasses.asdict(self.bilstm)
+            del sizes["word_vectors"]
+            return BilstmConfig(**sizes)
         if self.mass is not None:
             return MassConfig(**dataclasses.asdict(self.mass))
         return {name: getattr(self, name) for name in SIZES + FURTHER_SIZES}

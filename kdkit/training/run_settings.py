@@ -9,6 +9,7 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.saving import Saving
+from kdkit.training.seeds import check_seed
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
@@ -27,6 +28,7 @@ PRETRAINED = "pretrained"
 
 def _check_run(settings, *arms):
     """Checks what settings of all runs have, and the stages of each arm."""
+    check_seed(settings.seed)
     check_policy(settings.dtype_policy)
     check_jit_compile(settings.jit_compile)
     check_strategy(settings)

@@ -16,6 +16,7 @@ from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.examination import Subject
 from kdkit.training.examination import examine_first
+from kdkit.training.examination import examine_room_first
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import stages_with_teachers
@@ -158,6 +159,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         if says_finished(run):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
+        examine_room_first(run, settings, force)
         if _has_teachers_to_make(settings):
             check_transfer(settings, task)
             run.write_config(to_dict(settings), provenance())

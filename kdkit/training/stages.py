@@ -204,6 +204,11 @@ class Stage:
             )
         problems += self._averaging_problems()
         problems += self._label_problems()
+        if self.objectives and not self._counts_anything():
+            problems.append(
+                "objectives and labels all have weight 0, so that nothing is "
+                "learned: give one of them a weight above 0"
+            )
         if problems:
             raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
 
@@ -258,6 +263,19 @@ class Stage:
             )
         return problems
 
+    def _counts_anything(self):
+        """Whether the loss on the labels or any objective has a weight."""
+        return self.label_weight != 0 or any(
+            settings.weight * self._factor(settings)
+            for settings in self.objectives
+        )
+
+    def _factor(self, settings):
+        """How many times an objective's weight counts: on logits, α times."""
+        if self.soft_label_weight is None or settings.tap != "logits":
+            return 1.0
+        return self.soft_label_weight
+
     def _no_labels(self, reason):
         """Why there is nothing to smooth."""
         return (
@@ -290,13 +308,8 @@ class Stage:
 
     def build_objectives(self) -> list[Objective]:
         """Returns the objectives, those on logits α times."""
-        factor = self.soft_label_weight
         return [
-            settings.build(
-                factor
-                if factor is not None and settings.tap == "logits"
-                else 1.0
-            )
+            settings.build(self._factor(settings))
             for settings in self.objectives
         ]
 

@@ -5,6 +5,7 @@ import dataclasses
 from kdkit.augmentation import Augmentation
 from kdkit.errors import UsageError
 from kdkit.teacher_cache import check_precision
+from kdkit.training.seeds import check_seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,7 @@ class AugmentSettings:
     seed: int = 0
 
     def __post_init__(self):
+        check_seed(self.seed)
         if self.parity not in (None, "tinybert"):
             raise UsageError(
                 "Augmentation: parity must be None or 'tinybert'. Received: "

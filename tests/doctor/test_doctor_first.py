@@ -15,37 +15,39 @@ from kdkit.errors import RunError
 from kdkit.quantities import byte_size
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import examination
+from kdkit.training import examined_answers
 from kdkit.training import runner
 from kdkit.training import text_examination
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import log_findings
 
 
-def counted(monkeypatch, name):
-    """The calls of a function of the examination, as they come."""
+def counted(monkeypatch, module, name):
+    """The calls of a function of a module, as they come."""
     calls = []
-    function = getattr(examination, name)
+    function = getattr(module, name)
 
     def call(*arguments):
         calls.append(arguments)
         return function(*arguments)
 
-    monkeypatch.setattr(examination, name, call)
+    monkeypatch.setattr(module, name, call)
     return calls
 
 
 @pytest.fixture
 def examined(monkeypatch):
     """How often runs were examined."""
-    return counted(monkeypatch, "examine")
+    return counted(monkeypatch, examination, "examine")
 
 
 @pytest.fixture
 def answered(monkeypatch):
     """How often teachers answered rows for it."""
-    return counted(monkeypatch, "predict_logits")
+    return counted(monkeypatch, examined_answers, "predict_logits")
 
 
 @pytest.fixture
@@ -99,12 +101,23 @@ def test_runs_with_the_same_teacher_and_rows_ask_it_once(
                 dataclasses.replace(settings, seed=seed),
                 tmp_path / f"seed_{seed}",
             )
-    assert len(answered) <= 1
+    assert len(answered) <= 2  # rows of dev, and of the training file
 
 
 def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
     with pytest.raises(RunError, match="rows kept apart.*--force"):
         distill(leaky, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_student_no_machine_holds_builds_no_model(
+    settings, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(runner, "load_teachers", None)
+    large = override(settings, ["student.hidden_dim=100000000"])
+    with pytest.raises(RunError, match="memory.*--force"):
+        distill(large, tmp_path / "run")
+    assert "This machine has" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "run").exists()
 
 

@@ -1,6 +1,7 @@
 """Each check of rows, sizes and room, with exactly that thing wrong."""
 
 import dataclasses
+import io
 import shutil
 import types
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 from helpers import bert
 from helpers import objectives
+from rich.console import Console
 
 from kdkit import doctor
 from kdkit import models
@@ -21,6 +23,8 @@ from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.taps import describe
 from kdkit.tasks import MultiLabel
+from kdkit.tasks import SingleLabel
+from kdkit.tasks import Tagging
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
@@ -39,6 +43,26 @@ def test_rows_of_dev_that_are_trained_on_are_counted(inside, outcome):
     assert f"{inside} of 50 in dev" in finding.found
     if inside:
         assert "other row 0" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("trained", "held_out", "inside"),
+    [
+        (("a film .",), ("a film",), 1),
+        (("“it's” a (fine) film!",), ("it's a fine film",), 1),
+        (("its a fine film",), ("it's a fine film",), 0),
+        ((":)",), (";(",), 0),
+        (("one text", "other text"), ("other text?", "one text"), 1),
+        (("no", "rain", "."), ("no", "rain"), 1),
+        (("rain", "no"), ("no", "rain"), 0),
+        (("a b", "c d", "e f"), ("a b", "e f", "c d"), 0),
+    ],
+)
+def test_rows_are_alike_without_punctuation_and_pairs_in_any_order(
+    trained, held_out, inside
+):
+    finding = doctor.rows_kept_apart([trained], {"dev": [held_out]})
+    assert f"{inside} of 1 in dev" in finding.found
 
 
 def test_rows_are_told_by_all_their_texts_without_capitals():
@@ -178,11 +202,43 @@ def balance(name, labels):
     return doctor.class_balance(get_task(name), labels)
 
 
+def test_names_of_classes_are_shown_and_not_obeyed():
+    kind = SingleLabel(("neg\x1b]0;PWNED\x1b\\", "pos"))
+    task = dataclasses.replace(get_task("sst2"), kind=kind)
+    finding = doctor.class_balance(task, np.array([1] * 9))
+    shown = dataclasses.replace(finding, advice=finding.found)
+    file = io.StringIO()
+    doctor.print_findings(
+        doctor.Findings([shown]), console=Console(file=file, width=200)
+    )
+    assert file.getvalue().count(r"neg\x1b]0;PWNED\x1b") == 2
+    assert "\x1b" not in file.getvalue()
+
+
 def test_one_class_in_the_training_file_ruins_the_run():
     assert balance("sst2", np.array([0, 1] * 10)).outcome == OK
     finding = balance("sst2", np.zeros(20, int))
     assert finding.outcome == RUINS
     assert "negative 100.0 %" in finding.found
+
+
+def test_rows_to_choose_on_with_one_label_are_a_warning():
+    tags = dataclasses.replace(get_task("conll"), kind=Tagging(("O", "B-PER")))
+    several = dataclasses.replace(
+        get_task("multi_label"), kind=MultiLabel(("joy", "fear"))
+    )
+    for task, alike, different in (
+        (get_task("sst2"), np.ones(20, int), np.arange(20) % 2),
+        (get_task("stsb"), np.full(20, 2.5), np.linspace(0, 5, 20)),
+        (tags, [np.zeros(2, int)] * 9, [np.array([0, 1])] * 9),
+        (several, np.array([[1, 0]] * 9), np.array([[1, 0], [1, 1]])),
+    ):
+        assert doctor.balance_of_dev(task, different, "dev") is None
+        assert doctor.balance_of_dev(task, alike, "dev").outcome == WARNING
+        if task is not tags:
+            logits = np.zeros((len(alike), task.num_classes))
+            finding = doctor.teacher_accuracy(task, alike, logits)
+            assert finding.outcome == NOTE
 
 
 def test_a_class_without_rows_is_named():

@@ -92,6 +92,17 @@ def test_logits_that_are_not_finite_ruin_the_run():
     assert f"{ROWS} of {ROWS}" in finding.found
 
 
+def test_probabilities_in_the_place_of_logits_ruin_the_run():
+    logits = rng().normal(size=(ROWS, 3))
+    shares = np.asarray(keras.ops.softmax(logits)).astype("float16")
+    assert doctor.teacher_logits(logits).outcome == OK
+    assert doctor.teacher_logits(np.log(shares)).outcome == OK
+    finding = doctor.teacher_logits(shares)
+    assert finding.outcome == RUINS
+    assert "they are probabilities" in finding.found
+    assert doctor.teacher_logits(shares[:5]).outcome == doctor.NOTE
+
+
 def test_scores_are_compared_with_their_mean():
     scores = rng().uniform(0, 5, size=ROWS)
     good = accuracy("stsb", scores, scores[:, np.newaxis] + 0.3)
@@ -186,6 +197,12 @@ def test_the_right_order_and_a_bad_teacher_are_not_taken_for_another():
         assert doctor.label_order(MNLI, labels, classes).outcome == OK
 
 
+def test_an_order_is_not_told_by_a_few_rows():
+    finding = doctor.label_order(("a", "b"), np.arange(4) % 2, np.ones(4, int))
+    assert finding.outcome == doctor.NOTE
+    assert "4 rows are too few" in finding.found
+
+
 class AlwaysDropped(keras.layers.Layer):
     """A dropout that does not look at `training`."""
 
@@ -230,6 +247,18 @@ def test_a_teacher_that_would_be_trained_ruins_the_run():
     finding = doctor.teacher_frozen(teacher, student)
     assert finding.outcome == RUINS
     assert "would be trained" in finding.found
+
+
+def test_a_student_that_begins_with_nan_ruins_the_run():
+    """From a checkpoint that had diverged."""
+    student = bert()
+    assert doctor.finite_weights(student).outcome == OK
+    weight = student.weights[3]
+    weight.assign(np.full(weight.shape, np.nan))
+    finding = doctor.finite_weights(student)
+    assert finding.outcome == RUINS
+    assert f"1 of {len(student.weights)} are not finite" in finding.found
+    assert weight.path in finding.found
 
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "plot", "The"]

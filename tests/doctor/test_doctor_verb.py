@@ -5,18 +5,22 @@ import json
 import shutil
 import types
 
+import keras
 import pytest
 from kinds import VOCABULARY
+from patients import HEAD
 from patients import ROWS
 from patients import encoder
 from patients import tokenizer
 from patients import write_rows
 
+from kdkit import models
 from kdkit.cli.main import main
 from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.models.tokens import save_tokenizer
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -83,8 +87,9 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     findings = diagnose(settings, tmp_path / "run")
     assert checks(findings, RUINS) == checks(findings, WARNING) == set()
     assert checks(findings, OK) >= {
-        "data", "teacher accuracy", "label order", "teacher at rest",
-        "teacher frozen", "vocabulary", "layers", "student size",
+        "data", "teacher accuracy", "teacher logits", "label order",
+        "label order of train", "teacher at rest", "teacher frozen",
+        "student weights", "vocabulary", "layers", "student size",
         "rows kept apart", "class balance", "lengths", "memory", "disk",
     }  # fmt: skip
     accuracy = found(findings, "teacher accuracy")
@@ -95,20 +100,49 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_labels_in_another_order(made, settings, tmp_path):
+def test_a_teacher_that_gives_probabilities(made, settings, tmp_path):
+    teacher = models.load_classifier(made / "teacher", HEAD)
+    shares = keras.ops.softmax(teacher.model.output)
+    place = tmp_path / "teacher.keras"
+    keras.Model(teacher.model.input, shares).save(place)
+    save_tokenizer(teacher.tokenizer, tmp_path / "tokenizer")
+    settings = override(settings, [f"teacher={place}"])
+    findings = diagnose(
+        dataclasses.replace(settings, stages=settings.stages[1:]),
+        tmp_path / "run",
+    )
+    assert checks(findings, RUINS) == {"teacher logits"}
+
+
+def reversed_labels(made, tmp_path, *splits):
     root = copied(made, tmp_path)
-    for split in ("train", "dev"):
+    for split in splits:
         rows, labels = rows_of(root, split)
         flipped = [1 - label for label in labels]
         write_rows(root / "SST-2", split, rows, flipped)
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"label order"}
+    return f"data.data_dir={root}"
+
+
+def test_labels_in_another_order(made, settings, tmp_path):
+    data = reversed_labels(made, tmp_path, "train", "dev")
+    findings = diagnose(override(settings, [data]), tmp_path / "run")
+    both = {"label order", "label order of train"}
+    assert checks(findings, RUINS) == both
     assert (
         "0.0 % of 120 rows are right as it stands, 100.0 % in another order: "
         "the teacher's class 0 is this data's 'positive'"
     ) in found(findings, "label order").found
+
+
+def test_labels_in_another_order_in_the_training_file_alone(
+    made, settings, tmp_path
+):
+    data = reversed_labels(made, tmp_path, "train")
+    findings = diagnose(override(settings, [data]), tmp_path / "run")
+    assert checks(findings, RUINS) == {"label order of train"}
+    order = found(findings, "label order of train")
+    assert "0.0 % of 40 rows are right" in order.found
+    assert "labels of the training file" in order.advice
 
 
 def test_names_of_other_classes(made, settings, tmp_path):
@@ -171,6 +205,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
         ),
         ("student.num_heads=4", "layers", "head counts differ"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
+        ("student.num_layers=100000", "student", "at most 1000"),
         ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
         ("teacher=nowhere", "teacher", "nowhere"),
         ("data.data_dir=nowhere", "data", "Missing data files"),
@@ -184,6 +219,19 @@ def test_mistakes_that_a_run_refuses_are_rows(
     (mistake,) = findings.ruinous
     assert said in mistake.found
     assert len(findings) > 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["student.hidden_dim=100000000", "student.max_sequence_length=10000000000"],
+)
+def test_a_student_that_no_machine_holds_is_not_built(
+    change, settings, tmp_path
+):
+    findings = diagnose(override(settings, [change]), tmp_path / "run")
+    assert checks(findings, RUINS) == {"memory"}
+    assert "This machine has" in found(findings, "memory").found
+    assert {"label order", "class balance"} <= checks(findings, OK)
 
 
 def test_what_is_not_compared_without_a_teacher_is_told(settings, tmp_path):
@@ -240,9 +288,8 @@ def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
     root = copied(made, tmp_path)
     rows, labels = rows_of(root, "train")
     more, more_labels = rows_of(root, "dev")
-    write_rows(
-        root / "SST-2", "train", rows + more[:30], labels + more_labels[:30]
-    )
+    more = [f"{row} ." for row in more[:30]]
+    write_rows(root / "SST-2", "train", rows + more, labels + more_labels[:30])
     findings = diagnose(
         override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
     )
@@ -287,6 +334,28 @@ def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
         for keep in (1, 20)
     )
     assert few != many
+
+
+def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
+    made, settings, tmp_path
+):
+    root = copied(made, tmp_path)
+    rows = [
+        row
+        for row, label in zip(*rows_of(root, "dev"), strict=True)
+        if label == 1
+    ]
+    write_rows(root / "SST-2", "dev", 2 * rows, [1] * 2 * len(rows))
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == set()
+    assert checks(findings, WARNING) == {"class balance of dev"}
+    assert f"All labels of {2 * len(rows)} rows are alike" in (
+        found(findings, "class balance of dev").found
+    )
+    alike = {"teacher accuracy", "label order"}
+    assert checks(findings, NOTE) == alike
 
 
 def test_unlabelled_rows_of_dev(made, settings, tmp_path):

@@ -5,10 +5,14 @@ import pytest
 from helpers import TinyBackbone
 
 from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
 from kdkit.families import FAMILIES
 from kdkit.families import blocks_of
 from kdkit.models import BertConfig
+from kdkit.models import BilstmConfig
+from kdkit.models import MassConfig
 from kdkit.models import initialize_from_teacher
+from kdkit.models import least_parameters
 from kdkit.models import student
 from kdkit.models import student_config
 
@@ -59,6 +63,42 @@ def test_all_impossible_settings_are_told_at_once():
 def test_heads_must_divide_the_width():
     with pytest.raises(UsageError, match="num_heads must divide hidden_dim"):
         student_config({**TINY, "num_heads": 3})
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_least_parameters_are_no_more_than_there_are(family):
+    config = student_config(TINY, family=family)
+    built = student(config).count_params()
+    assert 0.2 * built < least_parameters(config) <= built
+
+
+def test_least_parameters_of_a_bilstm_and_an_encoder_decoder():
+    bilstm = BilstmConfig(8, 6, 10, vocabulary_size=20)
+    mass = MassConfig(2, 1, 16, 2, 24, 20, max_sequence_length=12)
+    for config, built in (
+        (bilstm, student(bilstm, num_classes=2)),
+        (mass, student(mass)),
+    ):
+        count = built.count_params()
+        assert 0.5 * count < least_parameters(config) <= count
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BertConfig(1, 8, 2, 16, max_sequence_length=10**12),
+        BilstmConfig(units=10**9),
+        MassConfig(1, 1, 10**9, 2, 16),
+    ],
+)
+def test_a_student_that_no_machine_holds_is_refused(config):
+    with pytest.raises(UsageError, match="this machine has"):
+        student(config)
+
+
+def test_more_layers_than_can_be_loaded_again_are_refused():
+    with pytest.raises(UsageError, match="num_layers must be at most"):
+        student({**TINY, "num_layers": 10**5})
 
 
 def test_unknown_and_missing_settings_are_named():

@@ -44,6 +44,23 @@ def python(code):
     ).stdout
 
 
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("distill", "--seed"), ("ablate", "--seeds"), ("perturb", "--seeds"),
+        ("difficulty", "--seed"), ("augment", "--seed"), ("generate", "--seed"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", ["-1", "4294967296", "one"])
+def test_seeds_of_options_are_in_their_range(verb, option, seed, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([verb, option, seed])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert f"{option}: expected a seed from 0 to 4294967295" in said
+    assert repr(seed) in said
+
+
 def test_help_does_not_load_tensorflow():
     code = (
         "import sys\n"

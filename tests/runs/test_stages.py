@@ -12,6 +12,7 @@ from kdkit.losses import SmoothedCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.tasks import TASKS
+from kdkit.training import AugmentSettings
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
 from kdkit.training.control_stages import same_number_of_updates
@@ -60,6 +61,26 @@ def test_stages_of_an_arm_have_names_of_their_own(settings, field):
     stage = (getattr(settings, field) or smoke.TEACHER.stages)[0]
     with pytest.raises(UsageError, match="each needs one of its own"):
         dataclasses.replace(settings, **{field: (stage, stage)})
+
+
+AUGMENTING = AugmentSettings("sst2", None, "bert_tiny_en_uncased")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        smoke.TEACHER,
+        smoke.PRETRAINING,
+        smoke.distillation(RECIPES["tinybert"]),
+        AUGMENTING,
+    ],
+    ids=lambda settings: type(settings).__name__,
+)
+def test_seeds_that_no_generator_takes_are_refused(settings, seed):
+    assert dataclasses.replace(settings, seed=2**32 - 1).seed == 2**32 - 1
+    with pytest.raises(UsageError, match="Expected a seed from 0 to"):
+        dataclasses.replace(settings, seed=seed)
 
 
 def test_constant_stage_has_a_constant_rate():
@@ -141,6 +162,9 @@ def test_soft_label_weight_divides_between_logits_and_labels():
     assert stage.label_weight == pytest.approx(0.3)
 
 
+UNWEIGHTED = ObjectiveSettings("soft", loss="soft_cross_entropy", weight=0.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -169,6 +193,11 @@ def test_soft_label_weight_divides_between_logits_and_labels():
             {"soft_label_weight": 0.5, "objectives": ()},
             "needs an objective on logits",
         ),
+        ({"objectives": (UNWEIGHTED,)}, "nothing is learned"),
+        (
+            {"objectives": (UNWEIGHTED,), "soft_label_weight": 1.0},
+            "nothing is learned",
+        ),
     ],
 )
 def test_settings_that_contradict_are_refused(settings, message):
@@ -180,6 +209,17 @@ def test_settings_that_contradict_are_refused(settings, message):
     }
     with pytest.raises(UsageError, match=message):
         Stage(**{**defaults, **settings})
+
+
+def test_an_objective_of_weight_0_is_fine_beside_what_counts():
+    other = dataclasses.replace(UNWEIGHTED, name="other", weight=0.5)
+    for settings in (
+        {"objectives": (UNWEIGHTED, other)},
+        {"objectives": (UNWEIGHTED,), "hard_label_weight": 0.5},
+        {"objectives": (other,), "soft_label_weight": 0.0},
+    ):
+        stage = Stage("s", 1, 1e-3, **settings)
+        assert len(stage.build_objectives()) == len(settings["objectives"])
 
 
 def test_control_has_as_many_updates_at_the_last_stages_rate():

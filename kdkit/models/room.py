@@ -1,0 +1,65 @@
+"""The memory that a model's weights take at least, before it is built."""
+
+import psutil
+
+from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
+from kdkit.families import albert_blocks
+from kdkit.models.presets import BertConfig
+from kdkit.models.presets import BilstmConfig
+from kdkit.models.presets import MassConfig
+from kdkit.quantities import byte_size
+
+BYTES = 4  # of a number in float32
+
+
+def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
+    """Returns how many parameters a model has in tables and matrices.
+
+    It has a few more, in biases and normalisations.
+
+    Args:
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+
+    >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
+    108768768
+    """
+    if isinstance(config, BilstmConfig):
+        width = config.embedding_dim
+        return config.vocabulary_size * width + config.units * (
+            8 * (width + config.units) + 2 * config.intermediate_dim
+        )
+    attention = 4 * config.hidden_dim**2
+    block = attention + 2 * config.hidden_dim * config.intermediate_dim
+    if isinstance(config, MassConfig):
+        rows = config.vocabulary_size + 2 * config.max_sequence_length
+        depth = config.encoder_num_layers + config.decoder_num_layers
+        cross = config.decoder_num_layers * attention
+        return rows * config.hidden_dim + depth * block + cross
+    family = ALL_FAMILIES[config.family]
+    rows = config.vocabulary_size
+    if "position_embedding" in family.parts:
+        rows += config.max_sequence_length
+    # ALBERT's calls share one block.
+    depth = 1 if family.blocks is albert_blocks else config.num_layers
+    return rows * (config.embedding_dim or config.hidden_dim) + depth * block
+
+
+def check_room(config: BertConfig | BilstmConfig | MassConfig) -> None:
+    """Refuses a model whose weights alone this machine cannot hold.
+
+    Args:
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+
+    Raises:
+        UsageError: (a `ValueError`) if they are more than its memory.
+    """
+    size = BYTES * least_parameters(config)
+    total = psutil.virtual_memory().total
+    if size > total:
+        raise UsageError(
+            f"The student cannot be built: its weights take {byte_size(size)} "
+            f"at least, and this machine has {byte_size(total)} of memory. "
+            f"Received: {config}. Choose fewer or narrower layers, or fewer "
+            "positions."
+        )
