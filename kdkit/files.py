@@ -23,8 +23,9 @@ LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 def staged(path: pathlib.Path, num_bytes: int = 0):
     """Yields a path to write to, and renames what is there to `path`.
 
-    What was at `path` before is replaced. If the body raises, nothing is left
-    of the new file and what was there stays. What gets the name is on the disk
+    What was at `path` before is replaced, but a folder by no file and a file by
+    no folder. If the body raises, nothing is left of the new file and what was
+    there stays. What gets the name is on the disk
     before, and so is the name at the end: neither the death of the process nor
     that of the machine leaves half a file under it.
 
@@ -88,12 +89,20 @@ def _flush_one(path):
 def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
     """Gives a file or a folder its name, on the disk too.
 
-    What had the name before is replaced, at no moment of which there is none.
+    What had the name before is replaced, at no moment of which there is none:
+    a file by a file, a folder by a folder.
 
     Args:
         partial: `pathlib.Path`. On the same file system.
         path: `pathlib.Path`.
+
+    Raises:
+        OSError: where a file would replace a folder, or a folder a file.
     """
+    if path.is_dir() and not partial.is_dir():
+        raise IsADirectoryError(
+            errno.EISDIR, os.strerror(errno.EISDIR), str(path)
+        )
     if not path.is_dir():
         os.replace(partial, path)
     elif not _exchange(partial, path):

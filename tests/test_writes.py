@@ -299,6 +299,21 @@ def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
     assert said == "Waiting.\n"
 
 
+def test_a_directory_is_not_replaced_by_a_file(tmp_path):
+    folder = prepared(tmp_path / "all") / "folder"
+    with pytest.raises(RunError, match="Is a directory.*choose another"):
+        write_text(folder, NEW)
+    assert (folder / "part").read_text() == OLD
+    assert names(folder) == ["part"]
+
+
+def test_a_file_is_not_replaced_by_a_directory(tmp_path):
+    (tmp_path / "folder").write_text(OLD)
+    with pytest.raises(RunError, match="Not a directory.*choose another"):
+        replace_folder(tmp_path)
+    assert (tmp_path / "folder").read_text() == OLD
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
 def test_a_file_system_without_locks_is_told(number, tmp_path, monkeypatch):
     def refuse(file, how):
