@@ -90,7 +90,8 @@ def describe(
     free = ""
     if path is not None:
         path = pathlib.Path(path)
-        folders = [place for place in (path, *path.parents) if place.is_dir()]
+        places = (path, *path.parents)
+        folders = [place for place in places if os.path.isdir(place)]
         with contextlib.suppress(OSError, IndexError):
             left = shutil.disk_usage(folders[0]).free
             free = f" ({byte_size(left)} are free)"

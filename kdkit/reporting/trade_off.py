@@ -53,7 +53,9 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     groups = [
         group
         for group in groups
-        if group[0].config.get("verb") == "distill" and metric_names(group[0])
+        if group[0].config.get("verb") == "distill"
+        and metric_names(group[0])
+        and metric_values(group, "student")
     ]
     tasks = sorted({task_name(group[0]) for group in groups})
     if len(tasks) != 1:
