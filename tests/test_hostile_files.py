@@ -268,6 +268,16 @@ def test_numbers_that_cannot_be_shown_are_no_metrics(tmp_path):
         plot_trade_off([[records]])
 
 
+def test_models_of_no_size_have_no_trade_off(tmp_path):
+    (tmp_path / "config.json").write_text('{"verb": "distill"}')
+    (tmp_path / "metrics.jsonl").write_text(
+        json.dumps({"event": "evaluation", "time": 1, "arm": "student",
+                    "split": "dev", "metrics": {"accuracy": 0.5}})
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="logs have neither"):
+        plot_trade_off([[read_run(tmp_path)]])
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"cache": "x"}, {"provenance": {"command": [[]]}}, {"seed": 1 << 64}],

@@ -14,6 +14,7 @@ LATEST = 253_402_300_799  # seconds; the end of the year 9999
 LARGEST_INT = (1 << 63) - 1
 # Of what is shown, such that ratios and pictures of it are, too.
 SMALLEST, LARGEST = 1e-9, 1e100
+LARGEST_COUNT = 1 << 53  # which floats have, too
 
 FIELDS = {
     "event": (str,),
@@ -169,9 +170,9 @@ def _fits(name, value):
         return False
     if not isinstance(value, NUMBER):
         return True
-    # Whole numbers count something.
-    least = 0 if isinstance(value, int) else -LARGEST
-    return (SMALLEST if name in DIVISORS else least) <= value <= LARGEST
+    if isinstance(value, int):
+        return (name in DIVISORS) <= value <= LARGEST_COUNT
+    return (SMALLEST if name in DIVISORS else -LARGEST) <= value <= LARGEST
 
 
 def _is_best(value):

@@ -154,7 +154,7 @@ def finite_numbers(numbers: dict | None) -> dict:
     What is above 1e100 is as good as infinite.
     """
     return {
-        name: value
+        name: float(value)
         for name, value in (numbers or {}).items()
         if isinstance(value, NUMBER) and abs(value) <= LARGEST
     }

@@ -48,7 +48,8 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         SVG text.
 
     Raises:
-        UsageError: (a `ValueError`) if tasks differ or nothing was evaluated.
+        UsageError: (a `ValueError`) if tasks differ, nothing was evaluated or
+            no size or latency is known.
     """
     groups = [
         group
@@ -102,6 +103,12 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
                 f"{shown.heading(' on dev')} against latency",
                 f"ms, {setting}",
             )
+        )
+    if not pictures:
+        raise UsageError(
+            "A trade-off is against parameters, or the latency of several "
+            "models. Received: runs whose logs have neither. Time their "
+            "files: kdkit benchmark."
         )
     return beside(pictures)
 
