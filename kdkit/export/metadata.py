@@ -60,6 +60,8 @@ class Metadata:
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
     """Appends the entry to a file that has none, with its digest.
 
+    The same entry of the same file is the same bytes, whenever it is written.
+
     Args:
         path: `pathlib.Path`.
         metadata: `Metadata` without size and digest.
@@ -68,8 +70,10 @@ def attach(path: pathlib.Path, metadata: Metadata) -> None:
     metadata = dataclasses.replace(
         metadata, size=size, sha256=_digest(path, size)
     )
+    entry = zipfile.ZipInfo(ENTRY)  # of 1980, not of the time of day
+    entry.external_attr = 0o600 << 16
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(ENTRY, json.dumps(dataclasses.asdict(metadata)))
+        archive.writestr(entry, json.dumps(dataclasses.asdict(metadata)))
 
 
 def read(path: pathlib.Path) -> Metadata | None:
