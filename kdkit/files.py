@@ -201,6 +201,23 @@ def digest(*paths: pathlib.Path) -> str:
     return total.hexdigest()[:16]
 
 
+def digest_of_content(content) -> str:
+    """Returns the `digest` of one file.
+
+    Args:
+        content: what `hashlib.sha256` returned and took the content.
+    """
+    return hashlib.sha256(b"." + content.digest()).hexdigest()[:16]
+
+
+def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
+    """Gives the first bytes of a file to what `hashlib.sha256` returned."""
+    with open(path, "rb") as file:
+        while num_bytes > 0 and (some := file.read(min(num_bytes, 1 << 20))):
+            content.update(some)
+            num_bytes -= len(some)
+
+
 def digest_of_text(text: str) -> str:
     """Returns 16 hexadecimal digits that change when a text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 
 from kdkit.errors import UsageError
+from kdkit.files import add_content
 from kdkit.reading import parse_json
 from kdkit.settings import from_dict
 
@@ -119,8 +120,5 @@ def _damaged(path, what):
 def _digest(path, size):
     """Of the first bytes of a file."""
     total = hashlib.sha256()
-    with open(path, "rb") as file:
-        while size > 0 and (content := file.read(min(size, 1 << 20))):
-            total.update(content)
-            size -= len(content)
+    add_content(total, path, size)
     return total.hexdigest()
