@@ -15,6 +15,7 @@ from helpers import bert
 
 from kdkit.augmentation import parts as parts_of_files
 from kdkit.augmentation import write_augmented
+from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.main import main
 from kdkit.data import Examples
 from kdkit.data.packing import open_packed
@@ -260,6 +261,28 @@ def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
         assert open_packed(tmp_path) is None
     (tmp_path / "index.json").write_text("{")
     assert open_packed(tmp_path) is None
+
+
+def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
+    made_from, output = {"model": "a"}, tmp_path / "texts"
+    begun = BegunTexts(output, made_from)
+    assert begun.lines() == []
+    with begun.going_on([]) as add:
+        add(["one", "two"])
+        add(["three"])
+    with open(begun.partial, "ab") as file:
+        file.write(b"four\nfi")  # of a process that was killed
+    again = BegunTexts(output, made_from)
+    assert again.lines() == ["one", "two", "three"]
+    with again.going_on(again.lines()) as add:
+        add(["four"])
+    right = begun.partial.read_bytes()
+    assert right == b"one\ntwo\nthree\nfour\n"
+    begun.partial.write_bytes(right.replace(b"two", b"twn"))
+    with pytest.raises(UsageError, match=r"texts.partial is damaged.*anew"):
+        BegunTexts(output, made_from).lines()
+    begun.note.write_text(json.dumps(made_from))  # of an earlier version
+    assert BegunTexts(output, made_from).lines()[1] == "twn"
 
 
 def test_a_lock_dies_with_its_process(tmp_path):
