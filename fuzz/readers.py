@@ -8,6 +8,7 @@ Whatever the bytes are, a reader gives a value or raises `UsageError` or
 import json
 import pathlib
 import zipfile
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -170,15 +171,15 @@ def run(content, folder):
 
 
 def events(content, folder):
-    """A whole run with other fields; every eighth input draws it, too."""
+    """A whole run with other fields; some inputs draw it, which is slow."""
     log = [json.loads(line) for line in _events().splitlines()]
-    config, *log = changed([RUN, *log], content[1:])
+    config, *log = changed([RUN, *log], content)
     write(folder, "config.json", to_json(config))
     write(folder, "metrics.jsonl", b"\n".join(map(to_json, log)))
     records = read_run(folder)
     markdown_results([records])
     terminal_table(records)
-    if content[:1] < b"\x20":
+    if zlib.crc32(content) % 32 == 0:
         render_report(records)
         plot_learning_curves([records])
         plot_trade_off([[records]])
@@ -358,7 +359,7 @@ SEEDS = {
         to_json(to_dict(SMOKE)),
     ],
     run: [to_json(RUN) + PART + _events()],
-    events: [b"\xff", b"\x00", b"\xff\x00\x08\x01\x00\x09\x02"],
+    events: [b"", b"\x00\x08\x01\x00\x09\x02"],
     cache_index: [to_json(_index())],
     cache_file: [_arrow()],
     packed: [
