@@ -3,6 +3,7 @@
 As in readers.py, whose `READERS` have them too.
 """
 
+import hashlib
 import json
 import pathlib
 
@@ -13,10 +14,10 @@ import safetensors.numpy
 from kdkit.augmentation.files import _begun
 from kdkit.augmentation.notes import check_made_from
 from kdkit.backends import tf
+from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.lengths import _saved_positions
 from kdkit.cli.sweeping import _parse
 from kdkit.cli.writing_texts import _read
-from kdkit.cli.writing_texts import _written_before
 from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
 from kdkit.data.examples import Examples
@@ -108,11 +109,12 @@ def stored_copies(content, folder):
 
 def written_texts(content, folder):
     note, texts = parts(content, 2)
-    _written_before(
-        write(folder, "a.partial", texts),
-        write(folder, "a.partial.json", note),
-        {"model": "a", "languages": []},
+    write(folder, "a.partial", texts)
+    write(folder, "a.partial.json", note)
+    begun = BegunTexts(
+        pathlib.Path(folder, "a"), {"model": "a", "languages": []}
     )
+    begun.lines()
 
 
 def texts_to_read(content, folder):
@@ -287,7 +289,19 @@ SEEDS = {
     begun_copies: [to_json(NOTE) + PART + b"abcd"],
     stored_copies: [_columns()],
     written_texts: [
-        to_json({"model": "a", "languages": []}) + PART + b"one\ntwo\nth"
+        to_json({"model": "a", "languages": []}) + PART + b"one\ntwo\nth",
+        to_json(
+            {
+                "model": "a",
+                "languages": [],
+                "written": {
+                    "bytes": 4,
+                    "sha256": hashlib.sha256(b"one\n").hexdigest(),
+                },
+            }
+        )
+        + PART
+        + b"one\ntw",
     ],
     texts_to_read: [b"a text\nanother\n"],
     stop_words: [b"the\nof\n"],

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from kdkit.locks import one_at_a_time
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
+OWN_DIGEST = "own_digest"  # of a JSON file, of all else that it says
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 
 
@@ -24,8 +26,9 @@ LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 def staged(path: pathlib.Path, num_bytes: int = 0):
     """Yields a path to write to, and renames what is there to `path`.
 
-    What was at `path` before is replaced. If the body raises, nothing is left
-    of the new file and what was there stays. What gets the name is on the disk
+    What was at `path` before is replaced, but a folder by no file and a file by
+    no folder. If the body raises, nothing is left of the new file and what was
+    there stays. What gets the name is on the disk
     before, and so is the name at the end: neither the death of the process nor
     that of the machine leaves half a file under it.
 
@@ -93,12 +96,20 @@ def _flush_one(path):
 def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
     """Gives a file or a folder its name, on the disk too.
 
-    What had the name before is replaced, at no moment of which there is none.
+    What had the name before is replaced, at no moment of which there is none:
+    a file by a file, a folder by a folder.
 
     Args:
         partial: `pathlib.Path`. On the same file system.
         path: `pathlib.Path`.
+
+    Raises:
+        OSError: where a file would replace a folder, or a folder a file.
     """
+    if path.is_dir() and not partial.is_dir():
+        raise IsADirectoryError(
+            errno.EISDIR, os.strerror(errno.EISDIR), str(path)
+        )
     if not path.is_dir():
         os.replace(partial, path)
     elif not _exchange(partial, path):
@@ -196,6 +207,53 @@ def digest(*paths: pathlib.Path) -> str:
     return total.hexdigest()[:16]
 
 
+def digest_of_content(content) -> str:
+    """Returns the `digest` of one file.
+
+    Args:
+        content: what `hashlib.sha256` returned and took the content.
+    """
+    return hashlib.sha256(b"." + content.digest()).hexdigest()[:16]
+
+
+def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
+    """Gives the first bytes of a file to what `hashlib.sha256` returned."""
+    with open(path, "rb") as file:
+        while num_bytes > 0 and (some := file.read(min(num_bytes, 1 << 20))):
+            content.update(some)
+            num_bytes -= len(some)
+
+
 def digest_of_text(text: str) -> str:
     """Returns 16 hexadecimal digits that change when a text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_own_digest(fields: dict) -> dict:
+    """Returns what a JSON file is to say, with a digest of all of it.
+
+    Args:
+        fields: dict.
+    """
+    return {**fields, OWN_DIGEST: _digest_of_fields(fields)}
+
+
+def fits_own_digest(fields: dict) -> bool:
+    """Whether what a JSON file says is what was written.
+
+    What has no digest, as versions before wrote it, is taken for that.
+
+    Args:
+        fields: dict, as `with_own_digest` returned it.
+
+    >>> fits_own_digest(with_own_digest({"rows": 3}))
+    True
+    >>> fits_own_digest({**with_own_digest({"rows": 3}), "rows": 4})
+    False
+    """
+    return fields.get(OWN_DIGEST) in (None, _digest_of_fields(fields))
+
+
+def _digest_of_fields(fields):
+    rest = {name: fields[name] for name in fields if name != OWN_DIGEST}
+    return digest_of_text(json.dumps(rest, sort_keys=True))

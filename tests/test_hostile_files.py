@@ -1,5 +1,6 @@
 """Files of strangers: bounded memory, a clear line, nothing outside touched."""
 
+import errno
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ from kdkit.data.copies import read_copies
 from kdkit.data.labels import label_parser
 from kdkit.data.problems import read_lines
 from kdkit.data.word_vectors import read_word_vectors
+from kdkit.disk import describe
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
@@ -23,9 +25,11 @@ from kdkit.reading import json_lines
 from kdkit.reading import numbered_lines
 from kdkit.reading import parse_json
 from kdkit.reading import read_json
+from kdkit.reporting import markdown_results
 from kdkit.reporting import read_run
 from kdkit.reporting.html import render_report
 from kdkit.reporting.terminal import print_report
+from kdkit.reporting.trade_off import plot_trade_off
 from kdkit.settings import override
 from kdkit.teacher_cache.index import Index
 from kdkit.training.run_directory import RunDirectory
@@ -232,8 +236,28 @@ def test_names_in_a_report_are_no_code(tmp_path, capsys):
         {"event": "latency", "time": 1.0, "file": 3},
         {"event": "inputs", "time": True},
         {"event": "inputs", "time": 1, "epoch": 10**30},
+        {"event": "run_finished", "time": 1, "best": {}},
+        *(
+            {"event": "run_finished", "time": 1, "seconds": 1, "best": best}
+            for best in (
+                {"student": "x"},
+                {"student": {"metrics": "x"}},
+                {"student": {"averaged_epochs": [1, 2], "metrics": {}}},
+            )
+        ),
+        {"event": "evaluation", "time": 1, "arm": "student", "split": "dev",
+         "epoch": 1, "metrics": {"accuracy": 0.5}},
+        *({"event": "epoch", "time": 1, "stage": "a", "epoch": 1, "seconds": 1,
+           "logs": {"loss": 1.0}, **other}
+          for other in ({"arm": "=1+1"}, {"arm": None}, {"arm": "student",
+                        "stage": None}, {"arm": "student", "epoch": -1})),
+        {"event": "stage_finished", "time": 1, "arm": "student", "stage": "a",
+         "seconds": float("inf")},
+        {"event": "export", "time": 1, "arm": "student", "file": "a",
+         "format": "litert", "precision": "fp32", "size_bytes": 0},
+        {"event": "doctor", "time": 1, "findings": ["x"]},
     ],
-)
+)  # fmt: skip
 def test_an_event_with_other_fields_is_left_out(event, tmp_path):
     (tmp_path / "config.json").write_text('{"verb": "distill"}')
     (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(event)}\n")
@@ -241,6 +265,51 @@ def test_an_event_with_other_fields_is_left_out(event, tmp_path):
     assert records.events == ()
     assert "left out" in records.remarks[0]
     render_report(records)
+
+
+def test_numbers_that_cannot_be_shown_are_no_metrics(tmp_path):
+    """Nor is there a picture of a student that has no other."""
+    (tmp_path / "config.json").write_text('{"verb": "distill"}')
+    where = {"event": "evaluation", "time": 1, "stage": None, "split": "dev"}
+    measured = {"teacher": {"accuracy": 5.0}, "student": {"accuracy": 1e308}}
+    lines = [
+        json.dumps({**where, "arm": arm, "examples": 1, "metrics": metrics})
+        for arm, metrics in measured.items()
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    records = read_run(tmp_path)
+    render_report(records)
+    assert "accuracy" in markdown_results([records])
+    with pytest.raises(UsageError, match="A trade-off is between runs"):
+        plot_trade_off([[records]])
+
+
+def test_models_of_no_size_have_no_trade_off(tmp_path):
+    (tmp_path / "config.json").write_text('{"verb": "distill"}')
+    (tmp_path / "metrics.jsonl").write_text(
+        json.dumps({"event": "evaluation", "time": 1, "arm": "student",
+                    "split": "dev", "metrics": {"accuracy": 0.5}})
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="logs have neither"):
+        plot_trade_off([[read_run(tmp_path)]])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"cache": "x"}, {"provenance": {"command": [[]]}}, {"seed": 1 << 64}],
+)
+def test_settings_of_other_types_are_refused(settings, tmp_path):
+    config = json.dumps({"verb": "distill", **settings})
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(UsageError, match="damaged or something else"):
+        read_run(tmp_path)
+
+
+def test_names_that_are_too_long_are_no_files(tmp_path):
+    config = json.dumps({"verb": "distill", "teacher": "0" * 5000})
+    (tmp_path / "config.json").write_text(config)
+    assert read_run(tmp_path).teacher_run is None
+    assert "a shorter name" in describe("0" * 5000, errno.ENAMETOOLONG)
 
 
 @pytest.mark.parametrize(

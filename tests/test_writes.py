@@ -15,6 +15,7 @@ from helpers import bert
 
 from kdkit.augmentation import parts as parts_of_files
 from kdkit.augmentation import write_augmented
+from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.main import main
 from kdkit.data import Examples
 from kdkit.data.packing import open_packed
@@ -262,6 +263,28 @@ def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
     assert open_packed(tmp_path) is None
 
 
+def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
+    made_from, output = {"model": "a"}, tmp_path / "texts"
+    begun = BegunTexts(output, made_from)
+    assert begun.lines() == []
+    with begun.going_on([]) as add:
+        add(["one", "two"])
+        add(["three"])
+    with open(begun.partial, "ab") as file:
+        file.write(b"four\nfi")  # of a process that was killed
+    again = BegunTexts(output, made_from)
+    assert again.lines() == ["one", "two", "three"]
+    with again.going_on(again.lines()) as add:
+        add(["four"])
+    right = begun.partial.read_bytes()
+    assert right == b"one\ntwo\nthree\nfour\n"
+    begun.partial.write_bytes(right.replace(b"two", b"twn"))
+    with pytest.raises(UsageError, match=r"texts.partial is damaged.*anew"):
+        BegunTexts(output, made_from).lines()
+    begun.note.write_text(json.dumps(made_from))  # of an earlier version
+    assert BegunTexts(output, made_from).lines()[1] == "twn"
+
+
 def test_a_lock_dies_with_its_process(tmp_path):
     lock = tmp_path / ".lock"
     code = (
@@ -297,6 +320,21 @@ def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
             assert not waiting.done()
         assert waiting.result()
     assert said == "Waiting.\n"
+
+
+def test_a_directory_is_not_replaced_by_a_file(tmp_path):
+    folder = prepared(tmp_path / "all") / "folder"
+    with pytest.raises(RunError, match="Is a directory.*choose another"):
+        write_text(folder, NEW)
+    assert (folder / "part").read_text() == OLD
+    assert names(folder) == ["part"]
+
+
+def test_a_file_is_not_replaced_by_a_directory(tmp_path):
+    (tmp_path / "folder").write_text(OLD)
+    with pytest.raises(RunError, match="Not a directory.*choose another"):
+        replace_folder(tmp_path)
+    assert (tmp_path / "folder").read_text() == OLD
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])

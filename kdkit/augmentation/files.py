@@ -1,6 +1,7 @@
 """Augmented rows on disk: written step by step, gone on with, then named."""
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 from collections.abc import Callable
@@ -21,7 +22,9 @@ from kdkit.disk import describe
 from kdkit.disk import disk_problem
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.files import add_content
 from kdkit.files import digest
+from kdkit.files import digest_of_content
 from kdkit.files import rename
 from kdkit.reading import read_json
 
@@ -79,12 +82,12 @@ def write_augmented(
     fingerprint = {**fingerprint, "texts": digest_of_texts(examples)}
     try:
         with written_alone(output):
-            begun = _begun(unfinished, state, output, fingerprint)
+            begun, content = _begun(unfinished, state, output, fingerprint)
             progress = _write(
                 examples, augmenter, unfinished, state, fingerprint,
-                begun or Progress(rows=first), end, columns, in_place, announce,
+                begun or Progress(rows=first), content, end, columns, in_place,
+                announce,
             )  # fmt: skip
-            write_note(state, fingerprint, progress, digest(unfinished))
             # The note first: a file without one would not be known.
             rename(state, note_of(output))
             rename(unfinished, output)
@@ -92,7 +95,7 @@ def write_augmented(
         number = disk_problem(error)
         if number is None:
             raise
-        begun = _begun(unfinished, state, output, fingerprint)
+        begun, _ = _begun(unfinished, state, output, fingerprint)
         kept = begun.rows - first if begun else 0
         kept = (
             f"{kept} of {end - first} rows are kept beside it; the same "
@@ -103,29 +106,37 @@ def write_augmented(
 
 
 def _write(
-    examples, augmenter, unfinished, state, fingerprint, progress, end, columns,
-    in_place, announce,
+    examples, augmenter, unfinished, state, fingerprint, progress, content, end,
+    columns, in_place, announce,
 ):  # fmt: skip
     """Writes what is left of the rows; returns the progress at the end."""
     with open(unfinished, "r+b" if progress.size else "wb") as file:
         file.truncate(progress.size)
         file.seek(progress.size)
-        if not progress.size:
-            file.write(_line((*SOURCE, *columns)))
-            file.flush()
-            progress = dataclasses.replace(progress, size=file.tell())
-            write_note(state, fingerprint, progress)  # a part may have no rows
-        while progress.rows < end:
-            progress = _step(examples, augmenter, file, progress, end, in_place)
+
+        def keep(lines, progress):
+            file.write(lines)
+            content.update(lines)
             file.flush()
             os.fsync(file.fileno())
-            write_note(state, fingerprint, progress)
+            progress = dataclasses.replace(progress, size=file.tell())
+            noted = digest_of_content(content)
+            write_note(state, fingerprint, progress, noted)
+            return progress
+
+        head = b"" if progress.size else _line((*SOURCE, *columns))
+        progress = keep(head, progress)  # a part may have no rows
+        while progress.rows < end:
+            lines, progress = _step(
+                examples, augmenter, progress, end, in_place
+            )
+            progress = keep(lines, progress)
             announce(progress)
     return progress
 
 
-def _step(examples, augmenter, file, progress, end, in_place):
-    """Writes the copies of the next rows."""
+def _step(examples, augmenter, progress, end, in_place):
+    """Lines with the copies of the next rows, and the progress with them."""
     numbers = rows_of_step(progress.rows, end)
     texts = [
         [column[number] for number in numbers] for column in examples.texts
@@ -143,14 +154,17 @@ def _step(examples, augmenter, file, progress, end, in_place):
                 lines.append(_line((number, place, count, *changed)))
             if in_place and of_column[index]:
                 row[place] = of_column[index][-1]
-    file.write(b"".join(lines))
-    return Progress(numbers.stop, progress.copies + len(lines), file.tell())
+    copies = progress.copies + len(lines)
+    return b"".join(lines), Progress(numbers.stop, copies)
 
 
 def _begun(unfinished, state, output, fingerprint):
-    """What an earlier run wrote, if there is any."""
+    """What an earlier run wrote, if there is any, and a hash of it."""
+    content = hashlib.sha256()
+    if not state.is_file() and _is_named(unfinished, output, fingerprint):
+        state = note_of(output)
     if not (unfinished.is_file() and state.is_file()):
-        return None
+        return None, content
     noted = read_json(state, "a note of kdkit augment", of_note)
     noted_before = noted["fingerprint"]
     different = differences(
@@ -167,7 +181,25 @@ def _begun(unfinished, state, output, fingerprint):
             f"{unfinished} is cut off: expected {progress.size} bytes or more. "
             f"Received: {unfinished.stat().st_size}. Remove it and {state}."
         )
-    return progress
+    add_content(content, unfinished, progress.size)
+    # Versions before noted none.
+    if noted.get("content") not in (None, digest_of_content(content)):
+        raise UsageError(
+            f"{unfinished} is damaged: expected what {state.name} says was "
+            f"written. Received: other bytes. Remove it and {state}."
+        )
+    return progress, content
+
+
+def _is_named(unfinished, output, fingerprint):
+    """Whether all is written and its note has its name, the file not yet."""
+    note = note_of(output)
+    if not (unfinished.is_file() and note.is_file()):
+        return False
+    noted = read_json(note, "a note of kdkit augment", of_note)
+    return noted["fingerprint"] == fingerprint and (
+        noted.get("content") == digest(unfinished)
+    )
 
 
 def _line(cells):

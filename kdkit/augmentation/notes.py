@@ -37,7 +37,7 @@ def write_note(
     path: pathlib.Path,
     fingerprint: dict,
     progress: Progress,
-    content: str | None = None,
+    content: str,
 ) -> None:
     """Notes how far a file is, after it was written so far.
 
@@ -45,17 +45,16 @@ def write_note(
         path: `pathlib.Path` of the note.
         fingerprint: dict of what decides the copies, as JSON has it.
         progress: `Progress`.
-        content: string or `None`. The digest of a file that is finished.
-            Defaults to `None`.
+        content: string. The digest of what is written so far.
 
     Raises:
         RunError: if it cannot be written, as on a full disk.
     """
     noted = {
-        "fingerprint": fingerprint, "progress": dataclasses.asdict(progress)
-    }  # fmt: skip
-    if content is not None:
-        noted["content"] = content
+        "fingerprint": fingerprint,
+        "progress": dataclasses.asdict(progress),
+        "content": content,
+    }
     write_text(path, json.dumps(noted))
 
 

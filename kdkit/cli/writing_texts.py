@@ -2,11 +2,12 @@
 
 import dataclasses
 import itertools
-import json
-import os
 import pathlib
 import sys
 
+from kdkit.cli.begun_texts import KEPT
+from kdkit.cli.begun_texts import BegunTexts
+from kdkit.cli.begun_texts import text_of
 from kdkit.cli.locating import locate
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import beams_of
@@ -21,13 +22,11 @@ from kdkit.files import write_text
 from kdkit.locks import locked
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
-from kdkit.reading import read_json
 from kdkit.training.inputs import files_digest
 from kdkit.training.inputs import model_digest
 
 # Lines that are written before they are kept.
 LINES_AT_ONCE = 500
-KEPT = "kept_input"
 # Options of `kdkit generate` that are not of encoder-decoders.
 OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
@@ -134,34 +133,26 @@ def _write(writer, lines, outputs, made_from):
 
 def _write_locked(writer, lines, output, kept_input, made_from):
     """Writes the lines while no other process does."""
-    partial, note = _begun(output)
-    written = _written_before(partial, note, made_from)
+    begun = BegunTexts(output, made_from)
+    written = begun.lines()
     if written:
         print(f"Going on after {len(written)} texts.", flush=True)
-    else:
-        write_text(note, json.dumps(made_from))
-    write_text(partial, _text(written))
     kept = "What was written is kept beside it, and the same command goes on."
-    with (
-        writing(output, kept),
-        open(partial, "a", encoding="utf-8") as file,
-    ):
+    with writing(output, kept), begun.going_on(written) as add:
         for begin in range(len(written), len(lines), LINES_AT_ONCE):
             some = writer(lines[begin : begin + LINES_AT_ONCE])
-            file.write(_text(some))
-            file.flush()
-            os.fsync(file.fileno())
+            add(some)
             written += some
             print(f"{len(written)} of {len(lines)} texts.", flush=True)
     has_texts = list(map(has_text, written))
     with writing(output, kept):
         for path in kept_input:
             # Of a call that is stopped from here on, the file is its own.
-            write_text(note, json.dumps({**made_from, KEPT: str(path)}))
-            write_text(path, _text(itertools.compress(lines, has_texts)))
+            begun.write_note(**{KEPT: str(path)})
+            write_text(path, text_of(itertools.compress(lines, has_texts)))
             written = list(itertools.compress(written, has_texts))
-        write_text(output, _text(written))
-        _forget(output)
+        write_text(output, text_of(written))
+        begun.forget()
     if not all(has_texts):
         number = has_texts.index(False) + 1
         rest = (
@@ -174,47 +165,6 @@ def _write_locked(writer, lines, output, kept_input, made_from):
             f"{number}: {rest}.",
             file=sys.stderr,
         )
-
-
-def _begun(output):
-    """Where what is written is until all is, and a note of what it is of."""
-    return (
-        output.with_name(f"{output.name}.partial"),
-        output.with_name(f"{output.name}.partial.json"),
-    )
-
-
-def _forget(output):
-    for path in _begun(output):
-        path.unlink(missing_ok=True)
-
-
-def _noted(note):
-    """What a text was begun from, and the file that its end was writing."""
-    noted = read_json(note, "a note of kdkit generate")
-    return noted, noted.pop(KEPT, None)
-
-
-def _written_before(partial, note, made_from):
-    """The whole lines that an earlier call left."""
-    if not (partial.is_file() and note.is_file()):
-        return []
-    if _noted(note)[0] != made_from:
-        raise UsageError(
-            f"{partial} was begun with another model, text or setting. Remove "
-            "it, or name another --output."
-        )
-    whole, _, _ = partial.read_bytes().rpartition(b"\n")
-    try:
-        return whole.decode().split("\n") if whole else []
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{partial} is damaged: it is not UTF-8. Remove it to begin anew."
-        ) from error
-
-
-def _text(lines):
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _check_is_new(path, option="--output"):
@@ -234,8 +184,9 @@ def _read(options):
             "--prompt and --input are both what is read. Leave one of them out."
         )
     output, *kept_input = _outputs(options)
+    begun = BegunTexts(output, {})
     if output.exists():
-        _forget(output)  # of a call that was stopped when all was written
+        begun.forget()  # of a call that was stopped when all was written
     _check_is_new(output)
     for path in kept_input:
         others = [pathlib.Path(options.input), output]
@@ -244,8 +195,7 @@ def _read(options):
                 f"--kept-input is a file of its own. Received: {path}, which "
                 "is --input or --output."
             )
-        _, note = _begun(output)
-        if not (note.is_file() and _noted(note)[1] == str(path)):
+        if begun.kept_input != str(path):
             _check_is_new(path, "--kept-input")
     path = pathlib.Path(options.input)
     lines = []

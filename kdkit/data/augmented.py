@@ -16,7 +16,9 @@ from kdkit.data.examples import Examples
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import normalized_rows
 from kdkit.files import digest
+from kdkit.files import fits_own_digest
 from kdkit.files import staged
+from kdkit.files import with_own_digest
 from kdkit.files import write_text
 from kdkit.reading import read_json
 
@@ -190,6 +192,8 @@ def _of_index(index):
     numbers = [index[name] for name in sorted(fields) if "num_" in name]
     if not all(type(number) is int and number >= 0 for number in numbers):
         return "expected numbers of rows"
+    if not fits_own_digest(index):
+        return "expected what was written"
     return None
 
 
@@ -247,4 +251,4 @@ def _store(
         "bytes": {name: (directory / name).stat().st_size for name in COLUMNS},
         "sha256": _digests(directory),
     }
-    write_text(directory / INDEX, json.dumps(index))
+    write_text(directory / INDEX, json.dumps(with_own_digest(index)))

@@ -14,7 +14,9 @@ from kdkit.data.encoding import traced_tokenizer
 from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.files import digest
+from kdkit.files import fits_own_digest
 from kdkit.files import staged
+from kdkit.files import with_own_digest
 from kdkit.files import write_text
 from kdkit.reading import read_json
 
@@ -203,7 +205,7 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
         "sha256": digest(directory / ROWS),
         **about,
     }
-    write_text(directory / INDEX, json.dumps(index))
+    write_text(directory / INDEX, json.dumps(with_own_digest(index)))
     return _mapped(directory, index)
 
 
@@ -251,6 +253,8 @@ def _of_index(index):
     ]
     if not all(type(number) is int and number > 0 for number in numbers):
         return "expected num_rows, sequence_length and num_texts above 0"
+    if not fits_own_digest(index):
+        return "expected what was written"
     return None
 
 

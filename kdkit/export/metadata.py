@@ -15,6 +15,7 @@ import zipfile
 import zlib
 
 from kdkit.errors import UsageError
+from kdkit.files import add_content
 from kdkit.reading import parse_json
 from kdkit.settings import from_dict
 
@@ -60,6 +61,8 @@ class Metadata:
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
     """Appends the entry to a file that has none, with its digest.
 
+    The same entry of the same file is the same bytes, whenever it is written.
+
     Args:
         path: `pathlib.Path`.
         metadata: `Metadata` without size and digest.
@@ -68,8 +71,10 @@ def attach(path: pathlib.Path, metadata: Metadata) -> None:
     metadata = dataclasses.replace(
         metadata, size=size, sha256=_digest(path, size)
     )
+    entry = zipfile.ZipInfo(ENTRY)  # of 1980, not of the time of day
+    entry.external_attr = 0o600 << 16
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(ENTRY, json.dumps(dataclasses.asdict(metadata)))
+        archive.writestr(entry, json.dumps(dataclasses.asdict(metadata)))
 
 
 def read(path: pathlib.Path) -> Metadata | None:
@@ -115,8 +120,5 @@ def _damaged(path, what):
 def _digest(path, size):
     """Of the first bytes of a file."""
     total = hashlib.sha256()
-    with open(path, "rb") as file:
-        while size > 0 and (content := file.read(min(size, 1 << 20))):
-            total.update(content)
-            size -= len(content)
+    add_content(total, path, size)
     return total.hexdigest()

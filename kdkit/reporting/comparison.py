@@ -18,6 +18,7 @@ from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import times
+from kdkit.reporting.markdown import table_row
 from kdkit.reporting.records import SEED
 from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
@@ -97,7 +98,7 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
             _smallest_file(group),
             str(len(group)),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

@@ -16,9 +16,9 @@ from kdkit.reporting.canvas import widen
 from kdkit.reporting.curves import Curve
 from kdkit.reporting.curves import loss_curves
 from kdkit.reporting.curves import metric_curve
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import words
-from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.tables import metric_names

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from kdkit.files import write_text
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.html_details import files
@@ -18,7 +19,6 @@ from kdkit.reporting.html_parts import cell
 from kdkit.reporting.html_parts import section
 from kdkit.reporting.html_parts import text
 from kdkit.reporting.notes import run_notes
-from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import model_title

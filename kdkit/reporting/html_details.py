@@ -8,6 +8,7 @@ from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
 from kdkit.reporting.curves import metric_curve
 from kdkit.reporting.curves import stage_seconds
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
@@ -19,7 +20,6 @@ from kdkit.reporting.html_parts import text
 from kdkit.reporting.latency_plot import latency_setting
 from kdkit.reporting.latency_plot import plot_latency
 from kdkit.reporting.provenance import provenance
-from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description

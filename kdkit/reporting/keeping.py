@@ -14,6 +14,7 @@ from kdkit.reporting.records import CONFIG_FILE
 from kdkit.reporting.records import EVENTS_FILE
 from kdkit.reporting.records import OWN_TEACHER
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 
 
@@ -101,10 +102,9 @@ def _with_names(value):
     """A configuration with the names of the runs whose places it has."""
     if isinstance(value, dict):
         return {key: _with_names(entry) for key, entry in value.items()}
-    if isinstance(value, str) and os.path.isabs(value):
-        place = pathlib.Path(value)
-        if (place / CONFIG_FILE).is_file() and (place / EVENTS_FILE).is_file():
-            return run_label(read_run(place))
+    is_place = isinstance(value, str) and os.path.isabs(value)
+    if is_place and is_run(pathlib.Path(value)):
+        return run_label(read_run(value))
     return value
 
 

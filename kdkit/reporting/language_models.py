@@ -9,6 +9,7 @@ from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
+from kdkit.reporting.markdown import table_row
 from kdkit.reporting.measurements import measurements
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import model_description
@@ -56,7 +57,7 @@ def markdown_language_models(groups: Sequence[Sequence[RunRecords]]) -> str:
             DOES_NOT_APPLY if count is None else f"{millions(count)} M",
             str(len(group)),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 
@@ -82,7 +83,7 @@ def _elsewhere(group, metric):
         + (f" ({len(values)} runs)" if len(values) < len(group) else "")
         for (where, name), values in found.items()
     )
-    return "; ".join(texts).replace("|", "\\|") or DOES_NOT_APPLY
+    return "; ".join(texts) or DOES_NOT_APPLY
 
 
 def _level(metric, values):

@@ -1,10 +1,10 @@
 """The picture of accuracy against latency."""
 
 from kdkit.reporting.canvas import COLORS
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.point_plot import Point
 from kdkit.reporting.point_plot import plot_points
-from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import exported_files

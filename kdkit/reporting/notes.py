@@ -123,8 +123,10 @@ def _notes_on_precision(records):
     metric = (metric_names(records) or [""])[0]
     for arm in ("teacher",) if records.trains_a_teacher else ("student",):
         evaluation = best_evaluation(records, arm)
-        share = evaluation.metrics.get(metric) if evaluation else None
-        if metric == "accuracy" and share is not None and evaluation.examples:
+        if metric != "accuracy" or not evaluation or not evaluation.examples:
+            continue
+        share = evaluation.metrics.get(metric, -1)
+        if 0 <= share <= 1:
             error = math.sqrt(share * (1 - share) / evaluation.examples)
             found.append(
                 f"Measured on the {evaluation.examples} examples of "

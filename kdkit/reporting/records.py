@@ -1,7 +1,6 @@
 """Reading what a run directory says about its run: config and events."""
 
 import dataclasses
-import math
 import os
 import pathlib
 import re
@@ -11,6 +10,10 @@ from kdkit.errors import printable
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
+from kdkit.reporting.event_fields import ARMS
+from kdkit.reporting.event_fields import LANGUAGE_MODELS
+from kdkit.reporting.event_fields import LARGEST
+from kdkit.reporting.event_fields import NUMBER
 from kdkit.reporting.event_fields import is_event
 from kdkit.reporting.event_fields import problem_of_settings
 
@@ -21,9 +24,6 @@ OWN_TEACHER = "teacher_run"
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 STEP = re.compile("(pretrained|teacher|general)_run")
 MAX_REMARKS = 10  # on lines that are no events
-ARMS = ("teacher", "control", "student")
-# What a run on text calls the model that it trains.
-_LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,11 +150,14 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
 
 
 def finite_numbers(numbers: dict | None) -> dict:
-    """Keeps the numbers that can be shown: no text, no NaN, no infinity."""
+    """Keeps the numbers that can be shown: no text, no NaN, no infinity.
+
+    What is above 1e100 is as good as infinite.
+    """
     return {
-        name: value
+        name: float(value)
         for name, value in (numbers or {}).items()
-        if isinstance(value, int | float) and math.isfinite(value)
+        if isinstance(value, NUMBER) and abs(value) <= LARGEST
     }
 
 
@@ -171,7 +174,7 @@ def _read_one_run(run_dir):
     records = RunRecords(run_dir, config, events, remarks)
     if not records.is_on_text:
         return records
-    names = dict.fromkeys(_LANGUAGE_MODELS, records.trained_arm)
+    names = dict.fromkeys(LANGUAGE_MODELS, records.trained_arm)
     events = tuple(_renamed(event, names) for event in events)
     return dataclasses.replace(records, events=events)
 
@@ -249,17 +252,18 @@ def _find_run(teacher):
 
     `teacher` is the run directory or the model within it.
     """
-    if _is_run(teacher):
+    if is_run(teacher):
         return _read_one_run(teacher)
-    if os.path.isdir(teacher) and _is_run(teacher.parent):
+    if os.path.isdir(teacher) and is_run(teacher.parent):
         run = _read_one_run(teacher.parent)
-        names = (run.trained_arm, *_LANGUAGE_MODELS)
+        names = (run.trained_arm, *LANGUAGE_MODELS)
         return run if teacher.name in names else None
     return None
 
 
-def _is_run(directory):
-    # Not pathlib's `is_file`, which fails for names that are too long.
+def is_run(directory: pathlib.Path) -> bool:
+    """Whether there are the records of a run in a directory."""
+    # Not `is_file`, which fails where names are too long.
     return all(
         os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
     )

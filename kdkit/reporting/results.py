@@ -1,6 +1,5 @@
 """Results of runs as Markdown, for the README and the docs."""
 
-import html
 import json
 import os
 import pathlib
@@ -15,6 +14,9 @@ from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.language_models import markdown_language_models
+from kdkit.reporting.markdown import commands
+from kdkit.reporting.markdown import plain
+from kdkit.reporting.markdown import table_row
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.provenance import provenance
 from kdkit.reporting.records import RunRecords
@@ -136,12 +138,12 @@ def markdown_table(runs: Sequence[RunRecords]) -> str:
     """
     columns = max((table_columns(run) for run in runs), key=len)
     lines = [
-        "| model | " + " | ".join(column.heading for column in columns) + " |",
+        table_row(["model", *(column.heading for column in columns)]),
         "| --- |" + " ---: |" * len(columns),
     ]
     for arm, label, rows in _merged_rows(runs):
         called = runs[0].called(arm)
-        name = f"{called}, {_plain(label)}"
+        name = f"{called}, {plain(label)}"
         if label == KERAS:
             name = f"**{called}**"
         present = [row for row in rows if row]
@@ -204,9 +206,9 @@ def _section(runs, hashes):
     model = model_title(first)
     title = f"{run_name(first)}: {run_title(first)}"
     title += f", {model}" if model else ""
-    parts = [f"{hashes} {_plain(title)}"]
+    parts = [f"{hashes} {plain(title)}"]
     if len(runs) == 1:
-        parts.append(_plain(verdict(first)))
+        parts.append(plain(verdict(first)))
     else:
         parts.append(
             f"{len(runs)} runs: mean ± sample standard deviation over seeds; "
@@ -214,11 +216,11 @@ def _section(runs, hashes):
         )
     parts.append(markdown_table(runs))
     made = provenance(runs)
-    items = [f"- {_plain(note)}" for note in _common_notes(runs)]
-    items += [f"- {label}: {_plain(text)}" for label, text in made.facts]
+    items = [f"- {plain(note)}" for note in _common_notes(runs)]
+    items += [f"- {label}: {plain(text)}" for label, text in made.facts]
     parts.append("\n".join(items))
     if made.commands:
-        parts.append("```sh\n" + "\n".join(made.commands) + "\n```")
+        parts.append(commands(made.commands))
     return "\n\n".join(parts)
 
 
@@ -370,8 +372,3 @@ def _cell(column: Column, values):
 
 def _count(runs):
     return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
-
-
-def _plain(text):
-    """Text that is neither markup nor the end of a table's cell."""
-    return html.escape(text, quote=False).replace("|", "\\|")

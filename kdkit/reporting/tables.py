@@ -5,13 +5,13 @@ import itertools
 from collections.abc import Callable
 from collections.abc import Collection
 
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import significant
 from kdkit.reporting.formatting import times
-from kdkit.reporting.records import ARMS
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import ExportedFile
 from kdkit.reporting.selection import Setting

@@ -48,12 +48,15 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         SVG text.
 
     Raises:
-        UsageError: (a `ValueError`) if tasks differ or nothing was evaluated.
+        UsageError: (a `ValueError`) if tasks differ, nothing was evaluated or
+            no size or latency is known.
     """
     groups = [
         group
         for group in groups
-        if group[0].config.get("verb") == "distill" and metric_names(group[0])
+        if group[0].config.get("verb") == "distill"
+        and metric_names(group[0])
+        and metric_values(group, "student")
     ]
     tasks = sorted({task_name(group[0]) for group in groups})
     if len(tasks) != 1:
@@ -100,6 +103,12 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
                 f"{shown.heading(' on dev')} against latency",
                 f"ms, {setting}",
             )
+        )
+    if not pictures:
+        raise UsageError(
+            "A trade-off is against parameters, or the latency of several "
+            "models. Received: runs whose logs have neither. Time their "
+            "files: kdkit benchmark."
         )
     return beside(pictures)
 

@@ -101,6 +101,38 @@ def test_a_stopped_file_goes_on_to_the_same_bytes(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_flipped_bit_in_what_was_begun_is_named(tmp_path):
+    path, begun = tmp_path / "out.tsv", tmp_path / ".out.tsv.part"
+    with pytest.raises(KeyboardInterrupt):
+        write(path, FakeAugmenter(3))
+    right = begun.read_bytes()
+    begun.write_bytes(right[:-3] + bytes([right[-3] ^ 1]) + right[-2:])
+    with pytest.raises(UsageError, match=r"out.tsv.part is damaged.*Remove it"):
+        write(path)
+    assert not path.exists()
+    begun.write_bytes(right)
+    note = tmp_path / ".out.tsv.json"
+    noted = json.loads(note.read_text())
+    del noted["content"]  # as earlier versions wrote it
+    note.write_text(json.dumps(noted))
+    write(path)
+    assert check_made_from(path, PAIRS, {"seed": 0})
+
+
+def test_a_file_whose_note_alone_got_its_name_gets_its_own(tmp_path):
+    """What a process leaves that dies between the two renames."""
+    path, begun = tmp_path / "out.tsv", tmp_path / ".out.tsv.part"
+    write(path)
+    right = path.read_bytes()
+    path.rename(begun)
+    write(path, FakeAugmenter(0))
+    assert path.read_bytes() == right
+    path.rename(begun)
+    begun.write_bytes(b"something else")
+    write(path)
+    assert path.read_bytes() == right
+
+
 def test_other_settings_do_not_go_on_with_it(tmp_path):
     path = tmp_path / "out.tsv"
     with pytest.raises(KeyboardInterrupt):

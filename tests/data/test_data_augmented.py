@@ -100,11 +100,23 @@ def test_a_flipped_bit_in_what_is_stored_is_made_anew(name, file, tokenizer):
     assert path.read_bytes() == right
 
 
+def test_another_number_in_the_index_of_what_is_stored_is_made_anew(
+    file, tokenizer
+):
+    store(file, tokenizer)
+    index = file.parent / "stored" / "index.json"
+    right = index.read_text()
+    noted = json.loads(right)
+    index.write_text(json.dumps({**noted, "num_left_out": 988}))
+    store(file, tokenizer)
+    assert index.read_text() == right
+
+
 def test_rows_stored_before_digests_were_noted_are_opened(file, tokenizer):
     store(file, tokenizer)
     index = file.parent / "stored" / "index.json"
     noted = json.loads(index.read_text())
-    del noted["sha256"]
+    del noted["sha256"], noted["own_digest"]
     index.write_text(json.dumps(noted))
     store(file, tokenizer)
     assert json.loads(index.read_text()) == noted

@@ -1,6 +1,7 @@
 """Reading running text and packing it to rows."""
 
 import itertools
+import json
 
 import keras_hub
 import numpy as np
@@ -92,6 +93,19 @@ def test_a_flipped_bit_in_packed_rows_is_noticed(tokenizer, tmp_path):
     right = rows.read_bytes()
     rows.write_bytes(right[:4] + bytes([right[4] ^ 1]) + right[5:])
     assert data.open_packed(tmp_path) is None
+
+
+def test_another_number_in_an_index_is_no_packed_text(tokenizer, tmp_path):
+    data.pack_stream(["a b c", "b"], tokenizer, 3, tmp_path, num_words=88)
+    assert data.open_packed(tmp_path).num_words == 88
+    index = tmp_path / "index.json"
+    right = index.read_text()
+    index.write_text(right.replace('"num_words": 88', '"num_words": 988'))
+    assert data.open_packed(tmp_path) is None
+    noted = json.loads(right)
+    del noted["own_digest"]  # as earlier versions wrote it
+    index.write_text(json.dumps(noted))
+    assert data.open_packed(tmp_path).num_words == 88
 
 
 def test_rows_go_on_from_one_step_of_texts_to_the_next(tokenizer, tmp_path):

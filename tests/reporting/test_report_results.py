@@ -1,10 +1,13 @@
 import json
+import re
 import statistics
 
 import pytest
 
 from kdkit.errors import UsageError
 from kdkit.reporting.records import read_run
+from kdkit.reporting.results import END_MARKER
+from kdkit.reporting.results import START_MARKER
 from kdkit.reporting.results import group_by_seed
 from kdkit.reporting.results import markdown_results
 from kdkit.reporting.results import markdown_table
@@ -226,6 +229,32 @@ def test_replace_results_leaves_other_text_alone(tmp_path):
     replace_results(path, "newer")
     assert "new\n" not in path.read_text()
     assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_what_a_run_says_is_no_markdown(make_run, tmp_path):
+    attack = "[x](javascript:1) `a` *b* | _c_ ~d~\n\n# e <img src=x>"
+    command = f"kdkit 'a\n````\n{START_MARKER}\n{END_MARKER}' [x](y)"
+    made = {"machine": attack, "commit": attack, "versions": {attack: attack}}
+    runs = []
+    for name in ("one", "other"):
+        settings = {"recipe": attack + name, "data": {"task": attack}}
+        made["command"] = f"{command} {name}"
+        run = make_run(name, {**settings, "provenance": dict(made)})
+        run.evaluation("student", None, None, 0.5, metrics={attack: 0.5})
+        runs.append(read_run(run.run_dir))
+    page = tmp_path / "page.md"
+    page.write_text(f"{START_MARKER}\n{END_MARKER}\nbelow\n")
+    for _ in range(2):
+        replace_results(page, markdown_results(runs))
+    text, *blocks = re.split(
+        r"^(`{3,})sh\n.*?\n\1$", page.read_text(), flags=re.M | re.S
+    )[::2]
+    text = "\n".join([text, *blocks])
+    assert len(blocks) == 2
+    assert text.endswith("below\n")
+    assert "<img" not in text
+    assert not re.search(r"(?<!\\)[`~\[\]]|\n# e", text)
+    assert "x\\](javascript:1) \\`a\\` \\*b\\* \\| \\_c\\_ \\~d" in text
 
 
 @pytest.mark.parametrize(
