@@ -1,19 +1,19 @@
 """What is kept of a stage, in its `state.json`."""
 
 import dataclasses
-import json
 import pathlib
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import digest_of_text
+from kdkit.files import OWN_DIGEST
+from kdkit.files import fits_own_digest
+from kdkit.files import with_own_digest
 from kdkit.reading import read_json
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.run_directory import write_json
 
 STATE = "state.json"
-DIGEST = "digest"  # of all else in it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +87,7 @@ def write_state(file: pathlib.Path, state: StageState) -> None:
     Raises:
         RunError: where the disk does not take it.
     """
-    values = to_dict(state)
-    write_json(file, {**values, DIGEST: _digest(values)})
+    write_json(file, with_own_digest(to_dict(state)))
 
 
 def read_state(file: pathlib.Path) -> StageState:
@@ -104,13 +103,12 @@ def read_state(file: pathlib.Path) -> StageState:
         RunError: if it is not what was written.
     """
     values = read_json(file, "the state of a stage", _of_state)
-    known = values.pop(DIGEST, None)
-    if known not in (None, _digest(values)):
+    if not fits_own_digest(values):
         raise RunError(
             f"Cannot go on with {file}: its content is not what was written, "
             f"by its own digest. {made_again(file.parent)}"
         )
-    return from_dict(StageState, values)
+    return from_dict(StageState, _state_alone(values))
 
 
 def made_again(folder: pathlib.Path) -> str:
@@ -125,13 +123,13 @@ def made_again(folder: pathlib.Path) -> str:
     )
 
 
-def _digest(values):
-    return digest_of_text(json.dumps(values, sort_keys=True))
+def _state_alone(values):
+    return {name: values[name] for name in values if name != OWN_DIGEST}
 
 
 def _of_state(values):
     """What is wrong with the state of a stage, or `None`."""
-    rest = {name: value for name, value in values.items() if name != DIGEST}
+    rest = _state_alone(values)
     try:
         from_dict(StageState, rest)
     except UsageError as error:

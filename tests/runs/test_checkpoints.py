@@ -181,7 +181,7 @@ def test_a_state_of_a_version_without_its_digest_is_read(model, tmp_path):
     checkpoints.save_epoch(model, model, 1, 0.492)
     file = tmp_path / "state.json"
     values = json.loads(file.read_text())
-    del values["digest"]
+    del values["own_digest"]
     file.write_text(json.dumps(values))
     assert StageCheckpoints(tmp_path).state == checkpoints.state
 
