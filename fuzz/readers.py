@@ -355,7 +355,7 @@ SEEDS = {
     class_names: [to_json({"classes": ["bad", "good"]})],
     settings: [
         PART + b"seed=3",
-        PART + b"stages.0.epochs=2" + PART + b"seed=-1",
+        PART + b"stages.0.epochs=2" + PART + b"seed=7",
         to_json(to_dict(SMOKE)),
     ],
     run: [to_json(RUN) + PART + _events()],

@@ -51,8 +51,12 @@ class StageCheckpoints:
         self._averaged_epochs = averaged_epochs
         self._keep = keep
         self.state = StageState()
-        if (directory / STATE).exists():
-            self.state = read_state(directory / STATE)
+        self._read_state()
+
+    def _read_state(self):
+        """Sees what is kept; of several processes, one of them writes it."""
+        if (self._directory / STATE).exists():
+            self.state = read_state(self._directory / STATE)
 
     def begin(self) -> Position:
         """Returns where to go on: after the newest checkpoint that is there.
@@ -138,6 +142,7 @@ class StageCheckpoints:
 
     def load_mean(self, student):
         """Gives the student the mean of its weights after `averaged_epochs`."""
+        self._read_state()
         model = _weights_only(student)
         sums = [0.0] * len(model.weights)
         for epoch in self._averaged_epochs:
@@ -160,6 +165,7 @@ class StageCheckpoints:
 
     def restore_final(self, student):
         """Loads the weights with which the stage ended."""
+        self._read_state()
         self._load(_weights_only(student), "final")
 
     def _file(self, name):
