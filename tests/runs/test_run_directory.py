@@ -158,7 +158,7 @@ def test_a_run_with_a_damaged_line_does_not_go_on(tmp_path, line):
 
 def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
     start(tmp_path / "run")
-    RunDirectory(tmp_path / "run").log("run_finished", seconds=1.0)
+    RunDirectory(tmp_path / "run").log("run_finished", seconds=1.0, best={})
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
         file.write("damaged\n")
     with open_run(tmp_path / "run", SETTINGS) as run:
