@@ -28,9 +28,9 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
 
     What was at `path` before is replaced, but a folder by no file and a file by
     no folder. If the body raises, nothing is left of the new file and what was
-    there stays. What gets the name is on the disk
-    before, and so is the name at the end: neither the death of the process nor
-    that of the machine leaves half a file under it.
+    there stays. What gets the name is on the disk before, and so is the name at
+    the end: neither the death of the process nor that of the machine leaves
+    half a file under it.
 
     Args:
         path: `pathlib.Path`. The final name. Its folder is made if needed.
