@@ -1,9 +1,10 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `cached_block.py`, `decoder_block.py`, `naming.py` and
-`shape.py` say which. tests/test_taps.py, tests/test_naming.py, tests/models/
-and tests/decoding/ pin what is assumed of them.
+`attention.py`, `cached_block.py`, `decoder_block.py`, `naming.py`, `saving.py`
+and `shape.py` say which. tests/test_taps.py, tests/test_naming.py,
+tests/models/, tests/decoding/ and tests/runs/test_checkpoints.py pin what is
+assumed of them.
 """
 
 from kdkit.families import find_backbone
@@ -31,6 +32,7 @@ from kdkit.taps.names import taps_beside
 from kdkit.taps.naming import kept_names
 from kdkit.taps.naming import number_later
 from kdkit.taps.naming import own_names
+from kdkit.taps.saving import remember_optimizers
 from kdkit.taps.shape import ModelShape
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
@@ -66,6 +68,7 @@ __all__ = [
     "own_names",
     "padding_masks",
     "reads_source",
+    "remember_optimizers",
     "select_inputs",
     "sizes",
     "source_keys_values",

@@ -14,6 +14,7 @@ from kdkit.files import flush
 from kdkit.files import rename
 from kdkit.files import reserve
 from kdkit.models import stored_size
+from kdkit.taps import remember_optimizers
 from kdkit.training.running_state import RunningState
 from kdkit.training.stage_state import STATE
 from kdkit.training.stage_state import Position
@@ -52,6 +53,7 @@ class StageCheckpoints:
         self._keep = keep
         self.state = StageState()
         self._read_state()
+        remember_optimizers()
 
     def _read_state(self):
         """Sees what is kept; of several processes, one of them writes it."""
