@@ -10,6 +10,7 @@ import pathlib
 import zipfile
 import zlib
 
+import keras
 import numpy as np
 import pyarrow as pa
 import readers_of_runs
@@ -144,6 +145,7 @@ def byte_pairs(content, folder):
     vocabulary, merges = parts(content, 2)
     write(folder, "merges.txt", merges)
     read_byte_pairs(write(folder, "vocab.json", vocabulary))
+    keras.utils.clear_session()  # which else keeps the tables of tokenizers
 
 
 def class_names(content, folder):

@@ -21,6 +21,7 @@ from kdkit.cli.writing_texts import _read
 from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
 from kdkit.data.examples import Examples
+from kdkit.files import digest
 from kdkit.models.file_digests import check_digests
 from kdkit.models.hugging_face_heads import read_sequence_head
 from kdkit.models.loading import _check_convertible
@@ -36,7 +37,11 @@ from kdkit.training.reception import Answer
 from kdkit.training.reception import Claim
 from kdkit.training.reception import read_line
 from kdkit.training.running_state import RunningState
+from kdkit.training.stage_state import STATE
+from kdkit.training.stage_state import Position
+from kdkit.training.stage_state import StageState
 from kdkit.training.stage_state import read_state
+from kdkit.training.stage_state import write_state
 
 PART = b"\n=====\n"
 ROWS = Examples((["a film", "a text"],), np.array([0, 1]))
@@ -73,7 +78,11 @@ def stage_state(content, folder):
 
 
 def running_state(content, folder):
-    RunningState.read(write(folder, "epoch-1-step-2.weights.h5", content))
+    file = write(folder, "epoch-1-step-2.weights.h5", content)
+    state = StageState((Position(1, 2),), {"epoch-1-step-2": digest(file)})
+    write_state(pathlib.Path(folder, STATE), state)
+    StageCheckpoints(pathlib.Path(folder)).begin()
+    RunningState.read(file)
 
 
 def copies_note(content, folder):

@@ -41,6 +41,8 @@ FLOORS = (
         "errors",
         "files",
         "gradients",
+        "hdf5",
+        "hdf5_walk",
         "locks",
         "memory",
         "parameters",

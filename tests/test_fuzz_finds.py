@@ -48,6 +48,7 @@ READING = {
 }
 # What others read with, and what reads a file that it has just made.
 PASSED_ON = {
+    "kdkit.hdf5_walk",  # of a process, which `running_state` runs
     "kdkit.reading",
     "kdkit.data.problems",
     "kdkit.export.shared_table",

@@ -18,6 +18,7 @@ import keras_hub
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.hdf5 import hdf5_problem
 from kdkit.models.counting import number_of_weights
 from kdkit.models.counting import number_of_weights_of
 from kdkit.models.file_digests import check_digests
@@ -36,7 +37,8 @@ CONFIGS = (
 )
 OF_MODELS = ("config.json", "task.json")
 SHARDS = ("model.weights.json", "model.safetensors.index.json")
-WEIGHTS = (".h5", ".safetensors")
+HDF5 = ".h5"
+WEIGHTS = (HDF5, ".safetensors")
 PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
 # Layers of Keras that hold code or files of other programs.
 REFUSED = (
@@ -75,8 +77,9 @@ def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     Raises:
         UsageError: (a `ValueError`) if a file of it lies outside, a config is
             damaged, names a class of another package or a layer that holds
-            code, or is of a model larger than its weights; or a file is not
-            what kdkit wrote, where it noted that.
+            code, or is of a model larger than its weights; if a file is not
+            what kdkit wrote, where it noted that; or if weights in HDF5
+            cannot be opened.
     """
     _check_links(path)
     num_bytes = sum(
@@ -95,6 +98,8 @@ def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
         if (path / name).is_file():
             read_json(path / name, "a list of files of weights", _outside)
     check_digests(path)
+    if is_built:
+        _check_weights(path, *sorted(path.glob(f"*{HDF5}")))
     for name, config in configs.items():
         if name in OF_MODELS and not is_built:
             count = None
@@ -143,6 +148,8 @@ def check_archive(path: pathlib.Path) -> None:
     weights = members.get("model.weights.h5")
     num_bytes = weights.file_size if weights else 0
     check_config(config, path, num_bytes)
+    if weights:
+        _check_weights(path, (path, weights.filename))
     _check_count(number_of_weights_of(config), path, num_bytes)
 
 
@@ -174,6 +181,15 @@ def check_config(config: dict, where, num_bytes: int) -> None:
                 below += entry
         level = below
     _refuse(where, problems)
+
+
+def _check_weights(where, *files):
+    problem = hdf5_problem(*files)
+    if problem is not None:
+        raise UsageError(
+            f"{where} cannot be loaded: its weights are damaged ({problem}). "
+            "Restore them from a copy, or make them again."
+        )
 
 
 def _check_count(count, where, num_bytes):

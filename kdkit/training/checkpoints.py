@@ -13,6 +13,7 @@ from kdkit.files import digest
 from kdkit.files import flush
 from kdkit.files import rename
 from kdkit.files import reserve
+from kdkit.hdf5 import hdf5_problem
 from kdkit.models import stored_size
 from kdkit.taps import remember_optimizers
 from kdkit.training.running_state import RunningState
@@ -52,6 +53,7 @@ class StageCheckpoints:
         self._averaged_epochs = averaged_epochs
         self._keep = keep
         self.state = StageState()
+        self._written = set()  # names of files that this process made
         self._read_state()
         remember_optimizers()
 
@@ -195,6 +197,8 @@ class StageCheckpoints:
             found = f"{STATE} has no digest of it"
         elif known != digest(file):
             found = "its content is not what was written"
+        elif name not in self._written and (problem := hdf5_problem(file)):
+            found = f"it cannot be opened ({problem})"
         else:
             return
         raise self._error(name, found)
@@ -231,6 +235,7 @@ class StageCheckpoints:
             found = digest(temporary)
             flush(temporary)
             rename(temporary, self._file(name))
+        self._written.add(name)
         return {name: found}
 
     def _note(self, position, digests):

@@ -1,0 +1,62 @@
+"""What is wrong with HDF5 files, found where it does no harm.
+
+The library of HDF5 takes the memory that sizes in a file ask for, 3 GB for one
+of 2 kB, and may end its process on damaged ones. So files of weights are walked
+through in a process of their own before they are loaded into this one.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from kdkit.errors import shortened
+
+SCRIPT = pathlib.Path(__file__).with_name("hdf5_walk.py")
+SECONDS = 300.0  # thousands of layers on a slow disk take some
+
+
+def hdf5_problem(
+    *files: pathlib.Path | tuple[pathlib.Path, str],
+) -> str | None:
+    """Returns what is wrong with files of weights, `None` if nothing is.
+
+    Opens all that is in them, but does not read the numbers: in 256 MB of
+    memory on Linux, and a tenth of a second.
+
+    Args:
+        files: paths; or path and name of a member, of an archive.
+    """
+    if not files or not sys.executable or getattr(sys, "frozen", False):
+        return None  # or no interpreter that could be run
+    places = [
+        [str(part) for part in file]
+        if isinstance(file, tuple)
+        else [str(file), None]
+        for file in files
+    ]
+    try:
+        done = subprocess.run(
+            # Not what stands beside the script, whose names are as others'.
+            [sys.executable, "-P", SCRIPT, json.dumps(places)],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "OPENBLAS_NUM_THREADS": "1",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"opening it takes more than {SECONDS:.0f} s"
+    if done.returncode == 0:
+        return None
+    if done.returncode < 0:
+        return "it ends the process that opens it"
+    said = (done.stdout or done.stderr).strip().splitlines()
+    return shortened(said[-1] if said else "it cannot be opened")

@@ -1,0 +1,163 @@
+"""Files of weights are opened where they do no harm first."""
+
+import signal
+import struct
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from helpers import bert
+
+from kdkit import hdf5
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.files import digest
+from kdkit.hdf5 import hdf5_problem
+from kdkit.models.trust import check_archive
+from kdkit.models.trust import check_directory
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.stage_state import STATE
+from kdkit.training.stage_state import Position
+from kdkit.training.stage_state import StageState
+from kdkit.training.stage_state import write_state
+
+DRIVER = 0x30  # in HDF5's superblock, where the address of a block stands
+SAYS = 0xC0000000  # bytes that the block says it has
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "model.weights.h5"
+    with h5py.File(path, "w") as file:
+        file["layers/dense/vars/0"] = np.ones((3, 2))
+        file["layers/dense"].attrs["name"] = "dense"
+    return path
+
+
+def swollen(path):
+    """Lets a file say of a block of it that it has 3 GB."""
+    content = bytearray(path.read_bytes())
+    place = len(content)
+    content += struct.pack("<BxxxI", 0, SAYS) + bytes(100)
+    struct.pack_into("<Q", content, 0x28, len(content))
+    struct.pack_into("<Q", content, DRIVER, place)
+    path.write_bytes(content)
+
+
+def test_whole_files_have_no_problem(weights, tmp_path):
+    other = tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file.create_group("empty")
+    assert hdf5_problem(weights, other) is None
+    assert hdf5_problem() is None
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="memory is limited on Linux"
+)
+def test_a_file_that_says_it_needs_gigabytes_is_refused_in_little_memory(
+    weights,
+):
+    swollen(weights)
+    code = (
+        "import resource, sys, pathlib\n"
+        "from kdkit.hdf5 import hdf5_problem\n"
+        "print(hdf5_problem(pathlib.Path(sys.argv[1])))\n"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+        "sys.exit(used > 500_000)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, weights],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "after H5MM_realloc" in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["cut off", "empty", "no HDF5"])
+def test_damaged_files_are_told_in_a_line(damage, weights):
+    content = weights.read_bytes()
+    weights.write_bytes(
+        {"cut off": content[:900], "empty": b"", "no HDF5": b"words\n"}[damage]
+    )
+    problem = hdf5_problem(weights)
+    assert "Unable to" in problem
+    assert "\n" not in problem
+
+
+def test_groups_within_each_other_come_to_an_end(weights):
+    with h5py.File(weights, "r+") as file:
+        file["layers/again"] = file["layers"]
+        file["layers/gone"] = h5py.SoftLink("/nowhere")
+        file["layers/elsewhere"] = h5py.ExternalLink("other.h5", "/")
+    assert hdf5_problem(weights) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        (
+            f"import os; os.kill(os.getpid(), {signal.SIGSEGV})",
+            "ends the process",
+        ),
+        ("import time; time.sleep(60)", "takes more than"),
+        ("raise SystemExit(3)", "cannot be opened"),
+    ],
+)
+def test_what_ends_a_process_or_stops_it_is_a_problem_of_the_file(
+    code, problem, weights, tmp_path, monkeypatch
+):
+    script = tmp_path / "walk.py"
+    script.write_text(code)
+    monkeypatch.setattr(hdf5, "SCRIPT", script)
+    monkeypatch.setattr(hdf5, "SECONDS", 1.0)
+    assert problem in hdf5_problem(weights)
+
+
+def test_nothing_is_run_where_there_is_no_interpreter(weights, monkeypatch):
+    """As in programs that were packed into one file, which would run anew."""
+    weights.write_bytes(b"")
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert hdf5_problem(weights) is None
+
+
+def test_a_preset_whose_weights_say_they_need_gigabytes_is_refused(tmp_path):
+    bert().backbone.save_to_preset(str(tmp_path))
+    check_directory(tmp_path)
+    swollen(tmp_path / "model.weights.h5")
+    check_directory(tmp_path, is_built=False)
+    with pytest.raises(UsageError, match="its weights are damaged"):
+        check_directory(tmp_path)
+
+
+def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
+    tmp_path,
+):
+    path = tmp_path / "model.keras"
+    bert().save(path)
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    weights = tmp_path / "weights.h5"
+    weights.write_bytes(parts["model.weights.h5"])
+    swollen(weights)
+    parts["model.weights.h5"] = weights.read_bytes()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(UsageError, match="its weights are damaged"):
+        check_archive(path)
+
+
+def test_a_checkpoint_that_says_it_needs_gigabytes_is_refused(weights):
+    swollen(weights)
+    file = weights.rename(weights.with_name("epoch-1.weights.h5"))
+    state = StageState((Position(1),), {"epoch-1": digest(file)})
+    write_state(file.with_name(STATE), state)
+    with pytest.raises(RunError, match="it cannot be opened"):
+        StageCheckpoints(file.parent).begin()
