@@ -23,13 +23,14 @@ def hdf5_problem(
     """Returns what is wrong with files of weights, `None` if nothing is.
 
     Opens all that is in them, but does not read the numbers: in 256 MB of
-    memory on Linux, and a tenth of a second.
+    memory on Linux, and a tenth of a second. Where Python runs within another
+    program, which would be started anew, nothing is looked at.
 
     Args:
         files: paths; or path and name of a member, of an archive.
     """
-    if not files or not sys.executable or getattr(sys, "frozen", False):
-        return None  # or no interpreter that could be run
+    if not files or not _is_interpreter(sys.executable):
+        return None
     places = [
         [str(part) for part in file]
         if isinstance(file, tuple)
@@ -54,9 +55,16 @@ def hdf5_problem(
         )
     except subprocess.TimeoutExpired:
         return f"opening it takes more than {SECONDS:.0f} s"
-    if done.returncode == 0:
+    begun, *said = done.stdout.splitlines() or [""]
+    if done.returncode == 0 or not begun:  # the latter: it cannot be run here
         return None
-    if done.returncode < 0:
+    if not said:
         return "it ends the process that opens it"
-    said = (done.stdout or done.stderr).strip().splitlines()
-    return shortened(said[-1] if said else "it cannot be opened")
+    return shortened(json.loads(said[0]))
+
+
+def _is_interpreter(program):
+    """Whether a program is Python: not one that was packed, nor a server."""
+    name = pathlib.Path(program or "").name.lower()
+    is_packed = getattr(sys, "frozen", False)
+    return name.startswith(("python", "pypy")) and not is_packed

@@ -3,8 +3,9 @@
     python hdf5_walk.py '[["model.weights.h5", null]]'
 
 Its argument is a list of pairs, in JSON: a path and `null`, or the path of an
-archive and the name of its member. Prints what is wrong with the first file
-that cannot be walked through.
+archive and the name of its member. Prints a first line when it begins, and a
+second one, in JSON, of what is wrong with the first file that cannot be walked
+through.
 """
 
 import json
@@ -23,8 +24,9 @@ MEMORY = 1 << 28  # bytes for what files say of themselves
 
 
 def main(files):
-    """Returns the exit status: 1 where something was printed."""
+    """Returns the exit status: 1 where something is wrong."""
     limit_memory()
+    print("begun", flush=True)
     for path, member in files:
         try:
             if member is None:
@@ -38,7 +40,7 @@ def main(files):
                 ):
                     walk(file)
         except Exception as error:  # h5py raises many kinds
-            print(str(error) or type(error).__name__)
+            print(json.dumps(str(error) or type(error).__name__))
             return 1
     return 0
 
@@ -47,6 +49,9 @@ def limit_memory():
     """Lets the process take no more than `MEMORY`, where there is Linux."""
     if sys.platform.startswith("linux"):
         most = psutil.Process().memory_info().vms + MEMORY
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if allowed != resource.RLIM_INFINITY:
+            most = min(most, allowed)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
