@@ -23,6 +23,7 @@ from kdkit.tasks import get_task
 from kdkit.training import DataSettings
 from kdkit.training import DistillSettings
 from kdkit.training import ModelSettings
+from kdkit.training import diagnosis
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
 
@@ -93,3 +94,30 @@ def config(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def load_once():
+    """Loading a teacher, and tracing its tokenizer, take seconds."""
+    load = diagnosis.load_teacher
+    known = {}
+
+    def load_teacher(place, task):
+        if place not in known:
+            known[place] = load(place, task)
+        return known[place]
+
+    return load_teacher
+
+
+@pytest.fixture
+def quickly(request, monkeypatch, load_once):
+    """The same teacher is loaded once; a step of each stage is not timed."""
+    monkeypatch.setattr(diagnosis, "load_teacher", load_once)
+    if "timed" not in request.fixturenames:
+        monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
+
+
+@pytest.fixture
+def timed():
+    """For the tests in which it is."""

@@ -1,5 +1,7 @@
 """Tiny models and rows for the doctor's tests."""
 
+import shutil
+
 import keras_hub
 import numpy as np
 from kinds import VOCABULARY
@@ -49,3 +51,24 @@ def write_rows(folder, split, rows, labels):
         ]
         header = "sentence\tlabel"
     (folder / f"{split}.tsv").write_text("\n".join([header, *lines]) + "\n")
+
+
+def checks(findings, outcome):
+    return {one.check for one in findings if one.outcome == outcome}
+
+
+def found(findings, check):
+    (finding,) = (one for one in findings if one.check == check)
+    return finding
+
+
+def rows_of(root, split):
+    lines = (root / "SST-2" / f"{split}.tsv").read_text().splitlines()[1:]
+    cells = [line.split("\t") for line in lines]
+    return [cell[0] for cell in cells], [int(cell[1]) for cell in cells]
+
+
+def copied(made, tmp_path):
+    """A copy of the data that a test may change."""
+    shutil.copytree(made / "SST-2", tmp_path / "SST-2")
+    return tmp_path

@@ -3,14 +3,17 @@
 import dataclasses
 import json
 import shutil
-import types
 
 import keras
 import pytest
 from kinds import VOCABULARY
 from patients import HEAD
 from patients import ROWS
+from patients import checks
+from patients import copied
 from patients import encoder
+from patients import found
+from patients import rows_of
 from patients import tokenizer
 from patients import write_rows
 
@@ -22,65 +25,13 @@ from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.models.tokens import save_tokenizer
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
 from kdkit.settings import override
-from kdkit.training import AugmentedSettings
-from kdkit.training import CacheSettings
 from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
-from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
-from kdkit.training.examined_needs import disk_of_cache
 
-
-@pytest.fixture(scope="module")
-def load_once():
-    """Loading a teacher, and tracing its tokenizer, take seconds."""
-    load = diagnosis.load_teacher
-    known = {}
-
-    def load_teacher(place, task):
-        if place not in known:
-            known[place] = load(place, task)
-        return known[place]
-
-    return load_teacher
-
-
-@pytest.fixture(autouse=True)
-def quickly(request, monkeypatch, load_once):
-    """The same teacher is loaded once; a step of each stage is not timed."""
-    monkeypatch.setattr(diagnosis, "load_teacher", load_once)
-    if "timed" not in request.fixturenames:
-        monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
-
-
-@pytest.fixture
-def timed():
-    """For the tests in which it is."""
-
-
-def checks(findings, outcome):
-    return {one.check for one in findings if one.outcome == outcome}
-
-
-def found(findings, check):
-    (finding,) = (one for one in findings if one.check == check)
-    return finding
-
-
-def rows_of(root, split):
-    lines = (root / "SST-2" / f"{split}.tsv").read_text().splitlines()[1:]
-    cells = [line.split("\t") for line in lines]
-    return [cell[0] for cell in cells], [int(cell[1]) for cell in cells]
-
-
-def copied(made, tmp_path):
-    """A copy of the data that a test may change."""
-    shutil.copytree(made / "SST-2", tmp_path / "SST-2")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def test_what_is_right_is_said_in_numbers(settings, tmp_path):
@@ -284,58 +235,6 @@ def test_several_mistakes_are_in_one_table(settings, tmp_path):
     assert checks(findings, RUINS) == {"layers", "longest row"}
 
 
-def test_rows_of_dev_among_those_to_train_on(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    rows, labels = rows_of(root, "train")
-    more, more_labels = rows_of(root, "dev")
-    more = [f"{row} ." for row in more[:30]]
-    write_rows(root / "SST-2", "train", rows + more, labels + more_labels[:30])
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"rows kept apart"}
-    assert "30 of 120 in dev" in found(findings, "rows kept apart").found
-
-
-def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join(rows_of(made, "dev")[0]))
-    general = dataclasses.replace(
-        smoke.PRETRAINING, corpus=CorpusSettings((str(file),)), tokenizer=None
-    )
-    findings = diagnose(
-        dataclasses.replace(
-            settings,
-            student=ModelSettings(checkpoint=str(tmp_path / "general")),
-            general=general,
-            corpus=CorpusSettings((str(file),), held_out=(str(file),)),
-        ),
-        tmp_path / "run",
-    )
-    both = {"rows in the corpus", "rows in the general text"}
-    assert checks(findings, WARNING) >= both
-    assert "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test" in (
-        found(findings, "rows in the corpus").found
-    )
-
-
-def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
-    few, many = (
-        found(
-            diagnose(
-                override(
-                    settings,
-                    [f"keep_checkpoints={keep}", "stages.0.epochs=20"],
-                ),
-                tmp_path / "run",
-            ),
-            "disk",
-        ).found
-        for keep in (1, 20)
-    )
-    assert few != many
-
-
 def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
     made, settings, tmp_path
 ):
@@ -356,118 +255,6 @@ def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
     )
     alike = {"teacher accuracy", "label order"}
     assert checks(findings, NOTE) == alike
-
-
-def test_unlabelled_rows_of_dev(made, settings, tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join([*rows_of(made, "dev")[0][:4], "ab cd ef"]))
-    unlabeled = UnlabeledSettings((str(file),))
-    findings = diagnose(
-        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
-    )
-    assert checks(findings, WARNING) == {"unlabelled rows"}
-    assert "4 of 5" in found(findings, "unlabelled rows").found
-
-
-def write_copies(path, copies):
-    lines = [f"{source}\t{text}" for source, text in copies]
-    path.write_text("\n".join(["source_row\tsentence", *lines]) + "\n")
-    return AugmentedSettings(str(path))
-
-
-def test_augmented_copies_of_other_data(made, settings, tmp_path):
-    rows, _ = rows_of(made, "train")
-    right = [(number, f"{row} wx") for number, row in enumerate(rows)]
-    other = [(number, "une autre phrase") for number in range(len(rows))]
-    for copies, ruined in ((right, set()), (other, {"augmented copies"})):
-        augmented = write_copies(tmp_path / "copies.tsv", copies)
-        findings = diagnose(
-            dataclasses.replace(settings, augmented=augmented),
-            tmp_path / "run",
-        )
-        assert checks(findings, RUINS) == ruined
-
-
-def with_latin_copies(settings, made, tmp_path):
-    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab")])
-    with open(augmented.file, "ab") as more:
-        more.write(b"1\tcaf\xe9\n")
-    return dataclasses.replace(settings, augmented=augmented)
-
-
-def with_dev_alone(settings, made, tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join(rows_of(made, "dev")[0]))
-    return dataclasses.replace(
-        settings, unlabeled=UnlabeledSettings((str(file),))
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "check", "said"),
-    [
-        (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
-        (with_dev_alone, "unlabelled rows", "No unlabelled row is left of"),
-    ],
-)
-def test_what_several_checks_cannot_read_is_one_row(
-    change, check, said, timed, made, settings, tmp_path, monkeypatch
-):
-    """Rows are also counted for the size of a cache and for the time."""
-    monkeypatch.setattr(step_time, "_seconds_per_update", lambda *_: (0.1, 1.0))
-    changed = dataclasses.replace(
-        change(settings, made, tmp_path),
-        cache=CacheSettings(str(tmp_path / "cache")),
-    )
-    findings = diagnose(changed, tmp_path / "run")
-    assert checks(findings, RUINS) == {check}
-    assert said in findings.ruinous[0].found
-    assert "disk" in checks(findings, OK)
-
-
-def test_rows_that_are_cut(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    rows, labels = rows_of(root, "train")
-    rows = [f"{row} {row}" for row in rows]
-    write_rows(root / "SST-2", "train", rows, labels)
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    lengths = found(findings, "lengths")
-    assert lengths.outcome == WARNING
-    assert "40 of 40 rows of train (100.0 %)" in lengths.found
-    assert "data.sequence_length=24" in lengths.advice
-
-
-def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    (root / "SST-2" / "test.tsv").write_text("index\tsentence\n0\ta\tb\n")
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == set()
-    assert found(findings, "data").outcome == NOTE
-
-
-def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
-    place = tmp_path / "cache"
-    cache = CacheSettings(str(place))
-    findings = diagnose(
-        dataclasses.replace(settings, cache=cache), tmp_path / "run"
-    )
-    assert found(findings, "disk of the cache").outcome == OK
-    assert not place.exists()
-
-
-def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda place: types.SimpleNamespace(free=10**9)
-    )
-    cache = CacheSettings(str(tmp_path / "cache"))
-    finding = disk_of_cache(2 * 10**9, cache)
-    assert (finding.check, finding.outcome) == ("disk of the cache", RUINS)
-    assert "About 2.0 GB will be written" in finding.found
-    assert "--cache-precision bf16 takes half" in finding.advice
 
 
 def test_a_second_teacher_is_checked_too(
