@@ -3,8 +3,8 @@
 To know which attributes an optimizer has of its class, Keras makes another one
 for each file. It would keep what it found, but looks it up under another name
 than it keeps it under. TensorFlow never forgets the variables of such an
-optimizer: 70 kB for each file. `saving_lib` is private to Keras;
-tests/runs/test_checkpoints.py pins it.
+optimizer, so that memory grows with each file. `saving_lib` is private to
+Keras; tests/runs/test_checkpoints.py pins it.
 """
 
 from keras.src.backend.common import global_state
