@@ -63,7 +63,8 @@ def reserve(folder: pathlib.Path, num_bytes: int) -> None:
     """Asks for room on a disk, and gives it back for what is written next.
 
     HDF5 does not survive a disk that is full when a file is closed: it ends the
-    process. So weights are written where they have room.
+    process. So weights are written where they have room. Not on systems that
+    cannot tell, such as macOS.
 
     Args:
         folder: `pathlib.Path`.
@@ -72,7 +73,7 @@ def reserve(folder: pathlib.Path, num_bytes: int) -> None:
     Raises:
         OSError: where there is less.
     """
-    if num_bytes:
+    if num_bytes and hasattr(os, "posix_fallocate"):
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
 

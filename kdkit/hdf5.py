@@ -14,6 +14,7 @@ import sys
 from kdkit.errors import shortened
 
 SCRIPT = pathlib.Path(__file__).with_name("hdf5_walk.py")
+OWN = "kdkit "  # before what the script says
 SECONDS = 300.0  # thousands of layers on a slow disk take some
 
 
@@ -23,8 +24,8 @@ def hdf5_problem(
     """Returns what is wrong with files of weights, `None` if nothing is.
 
     Opens all that is in them, but does not read the numbers: in 256 MB of
-    memory on Linux, and a tenth of a second. Where Python runs within another
-    program, which would be started anew, nothing is looked at.
+    memory on Linux, and a tenth of a second. Where no process can be started,
+    or Python runs within another program, nothing is looked at.
 
     Args:
         files: paths; or path and name of a member, of an archive.
@@ -55,8 +56,14 @@ def hdf5_problem(
         )
     except subprocess.TimeoutExpired:
         return f"opening it takes more than {SECONDS:.0f} s"
-    begun, *said = done.stdout.splitlines() or [""]
-    if done.returncode == 0 or not begun:  # the latter: it cannot be run here
+    except OSError:  # there is no room for a process, or Python was replaced
+        return None
+    begun, *said = [
+        line.removeprefix(OWN)
+        for line in done.stdout.splitlines()
+        if line.startswith(OWN)
+    ] or [None]
+    if done.returncode == 0 or begun is None:  # it could not look
         return None
     if not said:
         return "it ends the process that opens it"

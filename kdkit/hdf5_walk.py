@@ -3,9 +3,9 @@
     python hdf5_walk.py '[["model.weights.h5", null]]'
 
 Its argument is a list of pairs, in JSON: a path and `null`, or the path of an
-archive and the name of its member. Prints a first line when it begins, and a
-second one, in JSON, of what is wrong with the first file that cannot be walked
-through.
+archive and the name of its member. Prints a line when it begins, and another
+one, in JSON, of what is wrong with the first file that cannot be walked through.
+Both begin with `kdkit`: what a site runs when Python starts may print, too.
 """
 
 import json
@@ -26,7 +26,7 @@ MEMORY = 1 << 28  # bytes for what files say of themselves
 def main(files):
     """Returns the exit status: 1 where something is wrong."""
     limit_memory()
-    print("begun", flush=True)
+    print("kdkit begun", flush=True)
     for path, member in files:
         try:
             if member is None:
@@ -40,7 +40,7 @@ def main(files):
                 ):
                     walk(file)
         except Exception as error:  # h5py raises many kinds
-            print(json.dumps(str(error) or type(error).__name__))
+            print("kdkit", json.dumps(str(error) or type(error).__name__))
             return 1
     return 0
 
@@ -71,8 +71,14 @@ def walk(file):
             seen.add(place)
             if isinstance(found, h5py.Group):
                 groups.append(found)
-            else:
-                dict(found.attrs)
+                continue
+            dict(found.attrs)
+            if getattr(found, "chunks", None) is not None:
+                # Each may need any memory, whatever the shape of all is.
+                raise ValueError(
+                    f"{found.name} is stored in chunks, which Keras does not "
+                    "write"
+                )
 
 
 if __name__ == "__main__":

@@ -99,6 +99,24 @@ def test_damaged_files_are_told_in_a_line(damage, weights):
     assert "\n" not in problem
 
 
+def test_numbers_in_chunks_are_refused(weights):
+    """Of a chunk nobody knows what it needs before it is read."""
+    with h5py.File(weights, "r+") as file:
+        file.create_dataset("packed", data=np.ones(8), chunks=(8,))
+    problem = hdf5_problem(weights)
+    assert "/packed is stored in chunks" in problem
+
+
+def test_what_a_site_prints_is_not_taken_for_an_answer(
+    weights, tmp_path, monkeypatch
+):
+    (tmp_path / "sitecustomize.py").write_text("print('{}')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert hdf5_problem(weights) is None
+    weights.write_bytes(b"")
+    assert "Unable to" in hdf5_problem(weights)
+
+
 def test_groups_within_each_other_come_to_an_end(weights):
     with h5py.File(weights, "r+") as file:
         file["layers/again"] = file["layers"]
@@ -118,13 +136,15 @@ def test_what_ends_a_process_or_stops_it_is_a_problem_of_the_file(
     code, problem, weights, tmp_path, monkeypatch
 ):
     script = tmp_path / "walk.py"
-    script.write_text(f"print('begun', flush=True)\n{code}")
+    script.write_text(f"print('kdkit begun', flush=True)\n{code}")
     monkeypatch.setattr(hdf5, "SCRIPT", script)
     monkeypatch.setattr(hdf5, "SECONDS", 1.0)
     assert hdf5_problem(weights) == problem
 
 
-@pytest.mark.parametrize("where", ["packed", "in a server", "without h5py"])
+@pytest.mark.parametrize(
+    "where", ["packed", "in a server", "gone", "without h5py"]
+)
 def test_what_cannot_be_looked_at_is_no_problem(
     where, weights, tmp_path, monkeypatch
 ):
@@ -133,9 +153,11 @@ def test_what_cannot_be_looked_at_is_no_problem(
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     elif where == "in a server":
         monkeypatch.setattr(sys, "executable", "/usr/sbin/httpd")
+    elif where == "gone":
+        monkeypatch.setattr(sys, "executable", "/nowhere/bin/python3")
     else:
         script = tmp_path / "walk.py"
-        script.write_text("import no_such_module")
+        script.write_text("print('a site')\nimport no_such_module")
         monkeypatch.setattr(hdf5, "SCRIPT", script)
     assert hdf5_problem(weights) is None
 

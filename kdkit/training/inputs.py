@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
+from collections.abc import Callable
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,6 +15,7 @@ from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import CHECKPOINTS
 from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_log import says_finished
 from kdkit.training.stage_state import STATE
 
 
@@ -107,8 +109,9 @@ def check_inputs(
             f"{' and another '.join(different)}. Put back what it was begun "
             "with, or choose another --run-dir."
         )
-    listed = ", ".join(f"{name} {value}" for name, value in present.items())
-    print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
+    if present:
+        listed = ", ".join(f"{name} {value}" for name, value in present.items())
+        print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
 
 
 def _check_not_trained(run):
@@ -121,6 +124,33 @@ def _check_not_trained(run):
             "is gone. Restore the file from a copy, or choose another "
             "--run-dir."
         )
+
+
+def is_finished_with(
+    run: RunDirectory,
+    find_inputs: Callable[[], dict[str, str | None]],
+    distribution: Distribution,
+) -> bool:
+    """Whether a run is finished; says so if it is.
+
+    Args:
+        run: `RunDirectory`.
+        find_inputs: callable without arguments. What the run is made from, as
+            for `check_inputs`. What cannot be read any more is not compared: a
+            finished run does not need it.
+        distribution: `Distribution` of the run.
+
+    Raises:
+        UsageError: (a `ValueError`) if it was made from something else.
+    """
+    if not run.is_finished:
+        return False
+    try:
+        inputs = find_inputs()
+    except UsageError:
+        inputs = {}
+    check_inputs(run, inputs, distribution)
+    return says_finished(run)
 
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:

@@ -1,6 +1,7 @@
 """Runs from settings to a finished run directory."""
 
 import dataclasses
+import functools
 
 import keras
 
@@ -21,6 +22,7 @@ from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import stages_with_teachers
 from kdkit.training.inputs import check_inputs
+from kdkit.training.inputs import is_finished_with
 from kdkit.training.inputs import log_inputs
 from kdkit.training.inputs import model_digest
 from kdkit.training.keeping import keep_model
@@ -43,7 +45,6 @@ from kdkit.training.run_directory import open_run
 from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_findings
 from kdkit.training.run_log import log_model
-from kdkit.training.run_log import says_finished
 from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
@@ -77,7 +78,10 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             run_dir, to_dict(settings), TeacherSettings, distribution
         ) as run,
     ):
-        if says_finished(run):
+        find_inputs = functools.partial(
+            _teacher_inputs, settings, task, pretrained
+        )
+        if is_finished_with(run, find_inputs, distribution):
             return
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
@@ -86,18 +90,11 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             with check():
                 check_label_smoothing(settings.stages, task)
             with check():
-                start = settings.model
-                if start.checkpoint == PRETRAINED:
-                    start = dataclasses.replace(
-                        start, checkpoint=str(pretrained)
-                    )
+                start = _start_of(settings, pretrained)
                 with distribution.scope(), own_names():
                     model, tokenizer = make_model(start, task)
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
-        inputs = data_inputs(task, settings.data)
-        place = start.checkpoint or start.copy_from
-        if place is not None:
-            inputs["model"] = model_digest(place)
+        inputs = find_inputs()
         check_inputs(run, inputs, distribution)
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
@@ -125,6 +122,24 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
             evaluate_other(run, arm, best, Evaluator(task, rows, split))
         _keep(run, arm, tokenizer, settings.data, task)
         finish(run, {"teacher": best})
+
+
+def _start_of(settings, pretrained):
+    """`ModelSettings` of a teacher, with the place of its encoder."""
+    start = settings.model
+    if start.checkpoint == PRETRAINED:
+        return dataclasses.replace(start, checkpoint=str(pretrained))
+    return start
+
+
+def _teacher_inputs(settings, task, pretrained):
+    """What a teacher is made from, by content."""
+    inputs = data_inputs(task, settings.data)
+    start = _start_of(settings, pretrained)
+    place = start.checkpoint or start.copy_from
+    if place is not None:
+        inputs["model"] = model_digest(place)
+    return inputs
 
 
 def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
@@ -156,7 +171,8 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
             run_dir, to_dict(settings), DistillSettings, distribution
         ) as run,
     ):
-        if says_finished(run):
+        find_inputs = functools.partial(inputs_of, settings, task)
+        if is_finished_with(run, find_inputs, distribution):
             return
         check_label_smoothing((*settings.stages, *settings.control), task)
         examine_room_first(run, settings, force)
@@ -194,7 +210,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         )
         del student
         prepare_transfer(settings, task, distribution)
-        inputs = inputs_of(settings, task)
+        inputs = find_inputs()
         check_inputs(run, inputs, distribution)
         # Before the rows, so that what they leave is a run's.
         run.write_config(to_dict(settings), provenance())

@@ -1,6 +1,7 @@
 """What a run leaves, how it goes on, and what it refuses."""
 
 import dataclasses
+import functools
 import json
 import shutil
 
@@ -18,6 +19,7 @@ from kdkit.models import load_classifier
 from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
+from kdkit.tasks import Task
 from kdkit.training import DistillSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
@@ -144,6 +146,35 @@ def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, capsys):
     distill(smoke_settings, finished_run)
     assert "is finished: nothing to do" in capsys.readouterr().out
     assert (finished_run / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("part", [".", "teacher_run"])
+def test_a_finished_run_of_other_rows_is_not_taken(
+    part, finished_run, smoke_settings, tmp_path
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    (inputs,) = read_events(run / part, "inputs")
+    log = run / part / "metrics.jsonl"
+    digest = inputs["digests"]["train"]
+    log.write_text(log.read_text().replace(digest, "0" * len(digest)))
+    if part == ".":
+        again = functools.partial(distill, smoke_settings)
+    else:
+        again = functools.partial(train_teacher, smoke_settings.teacher)
+    with pytest.raises(UsageError, match=r"begun with another train \("):
+        again(run / part)
+
+
+def test_a_finished_run_needs_no_data(
+    finished_run, smoke_settings, monkeypatch, capsys
+):
+    def load(self, split, data_dir):
+        raise UsageError("There is no such file.")
+
+    monkeypatch.setattr(Task, "load", load)
+    distill(smoke_settings, finished_run)
+    assert "is finished: nothing to do" in capsys.readouterr().out
 
 
 def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(
