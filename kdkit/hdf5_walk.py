@@ -4,8 +4,8 @@
 
 Its argument is a list of pairs, in JSON: a path and `null`, or the path of an
 archive and the name of its member. Prints a line when it begins, and another
-one, in JSON, of what is wrong with the first file that cannot be walked through.
-Both begin with `kdkit`: what a site runs when Python starts may print, too.
+one, in JSON, of what is wrong with the first file that cannot be walked
+through. Both begin with `kdkit`: what a site runs when Python starts may print.
 """
 
 import json

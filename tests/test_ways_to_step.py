@@ -4,6 +4,7 @@ Of every kind of model that recipes train, with the objectives of its recipes.
 """
 
 import dataclasses
+import gc
 
 import keras
 import numpy as np
@@ -192,3 +193,22 @@ def test_batches_of_all_lengths_share_one_trace(monkeypatch):
             verbose=0,
         )
     assert traces == {"train_step": 1, "test_step": 1}
+
+
+def steps_kept():
+    """The graphs of steps that something still holds."""
+    gc.collect()
+    return [
+        graph.name
+        for graph in gc.get_objects()
+        if isinstance(graph, tf.Graph)
+        and "one_step" in getattr(graph, "name", "")
+    ]
+
+
+@pytest.mark.parametrize("parts", [1, PARTS])
+def test_a_step_is_forgotten_with_its_models(parts):
+    """And their weights, which sweeps of many runs have no room for."""
+    before = steps_kept()
+    train("classifiers", parts=parts)
+    assert steps_kept() == before

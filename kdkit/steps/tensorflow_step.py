@@ -45,5 +45,22 @@ class Step(EvaluationStep):
             if gradient is not None
         ]
         check_trained(trained, len(variables))
-        self.optimizer.apply_gradients(trained)
+        self._apply(trained)
         return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def _apply(self, trained):
+        """Updates weights by their gradients.
+
+        Within a replica Keras sums gradients over all replicas, also of one, by
+        an operation whose gradient TensorFlow keeps for ever, with the step
+        around it and the weights in that. One alone is updated outside, but in
+        float16: Keras scales losses within replicas alone.
+        """
+        context = tf.distribute.get_replica_context()
+        scales = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
+        if context is None or scales or self.num_replicas > 1:
+            self.optimizer.apply_gradients(trained)
+        else:
+            context.merge_call(
+                lambda strategy: self.optimizer.apply_gradients(trained)
+            )
