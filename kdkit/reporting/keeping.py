@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.files import is_left_over
+from kdkit.files import remove_left_over
 from kdkit.files import write_text
 from kdkit.reporting.comparison import run_label
 from kdkit.reporting.provenance import portable_command
@@ -67,13 +68,18 @@ def keep_records(
             if not own:
                 config["teacher"] = place
         _add(kept, folder / name, run, config)
+    kept = {
+        place: (run, _portable(_with_names(config)))
+        for place, (run, config) in kept.items()
+    }
     directories = {run.run_dir for run, _ in kept.values()}
-    for place, (run, _) in kept.items():
+    for place, (run, config) in kept.items():
         _check_no_run(place, directories)
         _check_only_records(place)
-        _check_same_run(place, run)
+        _check_same_run(place, run, config)
     for place, (run, config) in kept.items():
-        text = json.dumps(_portable(_with_names(config)), indent=2)
+        remove_left_over(place)
+        text = json.dumps(config, indent=2)
         write_text(place / CONFIG_FILE, text + "\n")
         lines = (json.dumps(_portable(event)) for event in run.events)
         write_text(place / EVENTS_FILE, "\n".join(lines) + "\n")
@@ -119,10 +125,13 @@ def _check_only_records(place):
         )
 
 
-def _check_same_run(place, run):
+def _check_same_run(place, run, config):
     if (place / CONFIG_FILE).is_file():
         other = read_run(place)
-        if _began(other) != _began(run):
+        same = _began(other) == _began(run)
+        if not other.events:  # keeping may have been stopped before them
+            same = other.config == config
+        if not same:
             raise _taken(place, other, run)
 
 
