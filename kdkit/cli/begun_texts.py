@@ -2,12 +2,14 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 
 from kdkit.errors import UsageError
 from kdkit.files import write_text
+from kdkit.reading import has_text
 from kdkit.reading import read_json
 
 KEPT, WRITTEN = "kept_input", "written"
@@ -22,6 +24,7 @@ class BegunTexts:
     """
 
     def __init__(self, output: pathlib.Path, made_from: dict):
+        self.output = output
         self.partial = output.with_name(f"{output.name}.partial")
         self.note = output.with_name(f"{output.name}.partial.json")
         self._made_from = made_from
@@ -42,6 +45,10 @@ class BegunTexts:
                 f"{self.partial} was begun with another model, text or "
                 "setting. Remove it, or name another --output."
             )
+        return self._lines(written)
+
+    def _lines(self, written):
+        """The whole lines that are what was noted as written."""
         texts = self.partial.read_bytes()
         if written is not None:  # versions before noted nothing of it
             texts = texts[: written["bytes"]]
@@ -99,10 +106,46 @@ class BegunTexts:
         noted = {**self._made_from, WRITTEN: written, **more}
         write_text(self.note, json.dumps(noted))
 
+    def are_done(self, sources: list[str], input_digest: str | None) -> bool:
+        """Whether a stopped call had written all that its end writes.
+
+        So that what is beside it is of no use any more. Files of the same names
+        with anything else in them are no end.
+
+        Args:
+            sources: list of strings. The lines of the input.
+            input_digest: string. The digest of the input.
+        """
+        if not self.partial.exists():  # no text is lost with the note
+            return True
+        if not self.note.exists():
+            return False
+        try:
+            made_from, kept, written = _noted(self.note)
+            texts = self._lines(written)
+        except UsageError:  # damaged, so what was to be written is not known
+            return False
+        is_whole = len(texts) == len(sources)
+        if made_from.get("input") != input_digest or not is_whole:
+            return False
+        ends = {self.output: texts}
+        if kept is not None:
+            has_texts = list(map(has_text, texts))
+            ends = {
+                self.output: itertools.compress(texts, has_texts),
+                pathlib.Path(kept): itertools.compress(sources, has_texts),
+            }
+        return all(_is_file_of(path, lines) for path, lines in ends.items())
+
     def forget(self) -> None:
         """Removes both, of texts that have their name."""
         for path in (self.partial, self.note):
             path.unlink(missing_ok=True)
+
+    @property
+    def are_there(self) -> bool:
+        """Whether an earlier call left something."""
+        return self.partial.exists() or self.note.exists()
 
     @property
     def kept_input(self) -> str | None:
@@ -113,6 +156,16 @@ class BegunTexts:
 def text_of(lines) -> str:
     """Returns the text of a file with these lines."""
     return "".join(f"{line}\n" for line in lines)
+
+
+def _is_file_of(path, lines):
+    """Whether a file has these lines and nothing else."""
+    content = text_of(lines).encode()
+    return (
+        path.is_file()
+        and path.stat().st_size == len(content)
+        and path.read_bytes() == content
+    )
 
 
 def _noted(note):

@@ -16,6 +16,7 @@ from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.inputs import rows_digest
 
 
 def measure_and_note(options) -> dict:
@@ -88,4 +89,10 @@ def _open_on_task(options):
         "split": split,
         "examples": len(encoded),
     }
-    return Measurable(about, measure, opened.model, place.run, place.arm)
+    content = {
+        "data_digest": rows_digest(encoded),
+        "sequence_length": opened.sequence_length,
+    }
+    return Measurable(
+        about, content, measure, opened.model, place.run, place.arm
+    )

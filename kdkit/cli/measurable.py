@@ -10,6 +10,9 @@ class Measurable:
 
     Args:
         about: dict. What it is measured on, as JSON data.
+        content: dict. What tells that from other data of the same name, as JSON
+            data: `data_digest`, of what is in it, and `sequence_length`, unless
+            that is in `about`.
         measure: callable without arguments. Returns the metrics of the weights
             that the model has then, the main one first.
         model: `keras.Model`, or `None` for a LiteRT file.
@@ -22,6 +25,7 @@ class Measurable:
     """
 
     about: dict
+    content: dict
     measure: Callable[[], dict]
     model: object
     run: object = None

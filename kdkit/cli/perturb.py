@@ -4,7 +4,8 @@ MODEL is as for kdkit evaluate, but no LiteRT file. Every weight matrix gets
 Gaussian noise of standard deviation σ times its mean, as LightPAFF's section
 6.2 writes it, or with --scale mean_magnitude times the mean size of its
 entries; each σ with several seeds. Points of a run are noted in it and not
-measured again. The last line is a JSON object with all of them.
+measured again on the same data, as its content tells. The last line is a JSON
+object with all of them.
 
 example:
   kdkit perturb runs/lightpaff runs/fine_tuning --scale mean_magnitude \\

@@ -113,6 +113,7 @@ def _points(opened, options, sigmas):
             point = {"sigma": sigma, "seed": seed}
             fields = {
                 **opened.about,
+                **opened.content,
                 "arm": opened.arm,
                 "scale": options.scale,
                 **point,
@@ -126,7 +127,7 @@ def _points(opened, options, sigmas):
 
 
 def _known(events, fields):
-    """The metrics of a point that its run has noted."""
+    """The metrics of a point that its run has noted, of the same data."""
     for event in events:
         if fields.items() <= event.items():
             return event["metrics"]

@@ -65,6 +65,9 @@ def run(options):
     from kdkit.reporting import write_report
 
     all_records = [read_run(path) for path in options.runs]
+    if options.keep:  # first, so that what it refuses stays as it is
+        for place in keep_records(all_records, options.keep):
+            print(f"Written: {place}")
     for path, records in zip(options.runs, all_records, strict=True):
         print_report(records)
         page = pathlib.Path(path) / "report.html"
@@ -90,6 +93,3 @@ def run(options):
             plot_trade_off(group_by_seed(all_records)),
         )
         print(f"Written: {options.trade_off}")
-    if options.keep:
-        for place in keep_records(all_records, options.keep):
-            print(f"Written: {place}")

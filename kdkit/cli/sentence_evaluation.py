@@ -16,6 +16,7 @@ from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
 from kdkit.training.evaluation import make_forward
+from kdkit.training.inputs import rows_digest
 from kdkit.training.making import check_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
@@ -124,7 +125,8 @@ def open_on_sentences(options) -> Measurable:
         return measured
 
     model = None if opened.is_file else opened.model
-    return Measurable(about, measure, model, place.run, place.arm)
+    content = {"data_digest": rows_digest(list(text.texts(held_out=True)))}
+    return Measurable(about, content, measure, model, place.run, place.arm)
 
 
 def _reading(forward, held_out, perplexity):

@@ -14,6 +14,7 @@ from kdkit.data import open_packed
 from kdkit.data import pack
 from kdkit.data import pack_stream
 from kdkit.errors import UsageError
+from kdkit.files import digest
 from kdkit.settings import from_dict
 from kdkit.training.causal_material import batches_of_all_tokens
 from kdkit.training.causal_material import next_token_metrics
@@ -89,10 +90,12 @@ def open_on_text(options):
             flush=True,
         )
     with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder)
         if text is not None:
             rows = _pack(text, loaded, length, folder, options.stride)
         else:
-            rows = open_packed(pathlib.Path(options.model, "corpus/held_out"))
+            directory = pathlib.Path(options.model, "corpus/held_out")
+            rows = open_packed(directory)
             if rows is None:
                 raise UsageError(
                     f"The text that {options.model} held out is not there any "
@@ -121,7 +124,10 @@ def open_on_text(options):
         }
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
         held_out = _held_out_text(settings) if text is None else None
-        yield Measurable(about, measure, loaded.model, run, held_out=held_out)
+        content = {"data_digest": digest(directory)}
+        yield Measurable(
+            about, content, measure, loaded.model, run, held_out=held_out
+        )
 
 
 def _in_words(how_read):

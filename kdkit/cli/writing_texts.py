@@ -1,5 +1,6 @@
 """What an encoder-decoder writes of a text, or of each line of a file."""
 
+import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -117,17 +118,24 @@ def _write(writer, lines, outputs, made_from):
     What was written before a stop is kept, where it was made from the same.
     """
     output, *kept_input = outputs
+    for path in outputs:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone_with(output):
+        _check_is_new(output)  # another may just have finished it
+        _write_locked(writer, lines, output, kept_input, made_from)
+
+
+@contextlib.contextmanager
+def _alone_with(output):
+    """Refuses where another process writes the same file."""
     busy = (
         f"Another process writes {output}. Wait for it, or name another "
         "--output."
     )
     lock = output.with_name(f".{output.name}.lock")
-    for path in outputs:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock, busy):
-        _check_is_new(output)  # another may just have finished it
-        _write_locked(writer, lines, output, kept_input, made_from)
+        yield
         lock.unlink()
 
 
@@ -185,19 +193,25 @@ def _read(options):
         )
     output, *kept_input = _outputs(options)
     begun = BegunTexts(output, {})
-    if output.exists():
-        begun.forget()  # of a call that was stopped when all was written
+    path = pathlib.Path(options.input)
+    if output.exists() and begun.are_there:
+        with _alone_with(output):
+            if begun.are_done(_lines(path), files_digest([path])):
+                begun.forget()
     _check_is_new(output)
-    for path in kept_input:
-        others = [pathlib.Path(options.input), output]
-        if path.resolve() in [other.resolve() for other in others]:
+    for kept in kept_input:
+        if kept.resolve() in [other.resolve() for other in (path, output)]:
             raise UsageError(
-                f"--kept-input is a file of its own. Received: {path}, which "
+                f"--kept-input is a file of its own. Received: {kept}, which "
                 "is --input or --output."
             )
-        if begun.kept_input != str(path):
-            _check_is_new(path, "--kept-input")
-    path = pathlib.Path(options.input)
+        if begun.kept_input != str(kept):
+            _check_is_new(kept, "--kept-input")
+    return _lines(path)
+
+
+def _lines(path):
+    """The lines of a file, each of which has a text."""
     lines = []
     for number, line in numbered_lines(path):
         if not has_text(line):

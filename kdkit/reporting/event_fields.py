@@ -30,6 +30,7 @@ FIELDS = {
     "metrics": (dict, OPTIONAL),
     "agreement": (dict, OPTIONAL),
     "digests": (dict,),
+    "data_digest": (str,),
     "file": (str,),
     "format": (str,),
     "precision": (str,),

@@ -6,6 +6,9 @@ import pathlib
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.files import is_left_over
+from kdkit.files import remove_left_over
 from kdkit.files import write_text
 from kdkit.reporting.comparison import run_label
 from kdkit.reporting.provenance import portable_command
@@ -16,6 +19,9 @@ from kdkit.reporting.records import OWN_TEACHER
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
+
+# What is in a directory of records; the page is of `kdkit report` on them.
+OF_RECORDS = (CONFIG_FILE, EVENTS_FILE, OWN_TEACHER, "report.html")
 
 
 def keep_records(
@@ -39,9 +45,10 @@ def keep_records(
         The list of directories, one for each run.
 
     Raises:
-        UsageError: (a `ValueError`) if another run is kept under a name, or
-            `folder` is a file.
-            Nothing was written then.
+        UsageError: (a `ValueError`) if another run is kept under a name,
+            `folder` is a file, or records would be written into one of the
+            runs or beside files that are not of records. Nothing was written
+            then.
     """
     folder = pathlib.Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -61,10 +68,18 @@ def keep_records(
             if not own:
                 config["teacher"] = place
         _add(kept, folder / name, run, config)
-    for place, (run, _) in kept.items():
-        _check_same_run(place, run)
+    kept = {
+        place: (run, _portable(_with_names(config)))
+        for place, (run, config) in kept.items()
+    }
+    directories = {run.run_dir for run, _ in kept.values()}
     for place, (run, config) in kept.items():
-        text = json.dumps(_portable(_with_names(config)), indent=2)
+        _check_no_run(place, directories)
+        _check_only_records(place)
+        _check_same_run(place, run, config)
+    for place, (run, config) in kept.items():
+        remove_left_over(place)
+        text = json.dumps(config, indent=2)
         write_text(place / CONFIG_FILE, text + "\n")
         lines = (json.dumps(_portable(event)) for event in run.events)
         write_text(place / EVENTS_FILE, "\n".join(lines) + "\n")
@@ -77,10 +92,46 @@ def _add(kept, place, run, config):
         raise _taken(place, other, run)
 
 
-def _check_same_run(place, run):
+def _check_no_run(place, directories):
+    """Refuses a place that is a run itself or lies within one."""
+    place = place.resolve()
+    there = [path for path in (place, *place.parents) if path.exists()]
+    for directory in directories:
+        if any(path.samefile(directory) for path in there):
+            raise UsageError(
+                f"Records would be kept as {str(place)!r}. Expected a place "
+                f"outside of the runs. Received: {str(directory)!r}, a run "
+                "itself, or a place within it. Name another folder."
+            )
+
+
+def _check_only_records(place):
+    """Refuses a place with files that keeping does not write."""
+    found = ["a file"]
+    if place.is_dir():
+        expected = set(OF_RECORDS)
+        if not (place / CONFIG_FILE).exists():
+            expected.remove(EVENTS_FILE)  # it would be of an unknown run
+        found = [
+            item.name
+            for item in sorted(place.iterdir())
+            if item.name not in expected and not is_left_over(item)
+        ]
+    if found and os.path.lexists(place):
+        raise UsageError(
+            f"Records would be kept as {str(place)!r}. Expected nothing there, "
+            f"or records that were kept before. Received: "
+            f"{shortened(', '.join(found))}. Name another folder."
+        )
+
+
+def _check_same_run(place, run, config):
     if (place / CONFIG_FILE).is_file():
         other = read_run(place)
-        if _began(other) != _began(run):
+        same = _began(other) == _began(run)
+        if not other.events:  # keeping may have been stopped before them
+            same = other.config == config
+        if not same:
             raise _taken(place, other, run)
 
 

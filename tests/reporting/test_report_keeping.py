@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.reporting import keep_records
+from kdkit.reporting import keeping
 from kdkit.reporting import markdown_results
 from kdkit.reporting import read_run
 from kdkit.reporting.results import group_by_seed
@@ -130,3 +132,88 @@ def test_a_file_in_the_place_of_the_folder_is_refused(
     with pytest.raises(UsageError, match="a file. Name another place"):
         keep_records(records_of(distillation_run), file)
     assert file.read_text() == "mine"
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("where", [".", "link", "pkd", "teacher/kept"])
+def test_a_run_is_not_overwritten_by_its_own_records(
+    where, make_run, tmp_path, capsys
+):
+    runs = tmp_path / "runs"
+    teacher = make_run("runs/teacher", {"verb": "train-teacher"})
+    run = make_run("runs/pkd", {"teacher": str(teacher.run_dir)})
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "pkd").symlink_to(run.run_dir)
+    folder = tmp_path / "place" if where == "link" else runs / where
+    before = contents(tmp_path)
+    assert main(["report", str(run.run_dir), "--keep", str(folder)]) == 2
+    assert "a run itself, or a place within it" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "names", [("config.json", "metrics.jsonl", "student"), ("metrics.jsonl",)]
+)
+def test_records_are_not_kept_beside_other_files(names, make_run, tmp_path):
+    run = make_run("here/pkd", {})
+    place = tmp_path / "kept" / "pkd"
+    place.mkdir(parents=True)
+    for name in names:
+        (place / name).write_text("{}")
+    before = contents(place)
+    with pytest.raises(UsageError, match=f"Received: '{names[-1]}'"):
+        keep_records(records_of(run), tmp_path / "kept")
+    assert contents(place) == before
+
+
+def test_records_that_were_reported_on_are_replaced(make_run, tmp_path):
+    run = make_run("here/pkd", {})
+    run.model("student")
+    (place,) = keep_records(records_of(run), tmp_path / "kept")
+    assert main(["report", str(place)]) == 0
+    assert keep_records(records_of(run), tmp_path / "kept") == [place]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_records_whose_keeping_was_stopped_are_kept_by_the_same_call(
+    count, make_run, make_teacher, tmp_path, monkeypatch
+):
+    run = make_run("here/pkd", {"teacher": {"verb": "train-teacher"}})
+    run.model("student")
+    make_teacher("here/pkd/teacher_run")
+    keep_records(records_of(run), tmp_path / "whole")
+    written = []
+
+    def stop_after_count(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if len(written) == count:  # as where the process is killed
+            (path.parent / f".{path.name}.kdkit-abcd1234").mkdir()
+            raise KeyboardInterrupt
+        path.write_text(text)
+        written.append(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "write_text", stop_after_count)
+        with pytest.raises(KeyboardInterrupt):
+            keep_records(records_of(run), tmp_path / "kept")
+    keep_records(records_of(run), tmp_path / "kept")
+    assert contents(tmp_path / "kept") == contents(tmp_path / "whole")
+    assert not list((tmp_path / "kept").rglob(".*"))
+
+
+def test_another_run_does_not_replace_what_was_stopped(make_run, tmp_path):
+    first = make_run("here/pkd", {"seed": 0})
+    second = make_run("there/pkd", {"seed": 1})
+    (place,) = keep_records(records_of(first), tmp_path / "kept")
+    (place / "metrics.jsonl").unlink()
+    before = contents(place)
+    with pytest.raises(UsageError, match="Rename one of them"):
+        keep_records(records_of(second), tmp_path / "kept")
+    assert contents(place) == before

@@ -179,6 +179,29 @@ def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     assert main(words) == 2
 
 
+def test_noise_on_a_text_that_changed_is_measured_anew(
+    pretrained, text, tmp_path, capsys
+):
+    file = tmp_path / "text.txt"
+    lines = (text / "valid.txt").read_text().splitlines(keepends=True)
+    words = ["perturb", str(pretrained), "--corpus", str(file)]
+
+    def point():
+        assert main([*words, "--one-document", "--sigmas", "0"]) == 0
+        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+        noted = len(read_events(pretrained, "perturbation"))
+        return answer["examples"], answer["points"][0]["metrics"], noted
+
+    file.write_text("".join(lines))
+    examples, metrics, count = point()
+    file.write_text("".join(reversed(lines)))
+    other = point()
+    assert (other[0], other[2]) == (examples, count + 1)
+    assert other[1] != metrics
+    file.write_text("".join(lines))
+    assert point() == (examples, metrics, count + 1)
+
+
 def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
     """In chunks of the positions of 32 rows."""
     words = [

@@ -60,6 +60,48 @@ def test_noise_is_measured_once_for_each_model_seed_and_sigma(
     assert len(RunDirectory(run_dir).events("perturbation")) == len(noted) + 1
 
 
+def test_points_of_other_data_of_the_same_name_are_measured_anew(
+    run_dir, tmp_path, capsys
+):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    words = [
+        *(run_dir, "--task", "sst2", "--data-dir", tmp_path),
+        *("--sigmas", 0, "--sequence-length"),
+    ]
+
+    def accuracy(labels, length):
+        rows = [f"the plot is superb\t{label}" for label in labels]
+        for split in ("train", "dev"):
+            (folder / f"{split}.tsv").write_text(
+                "\n".join(["sentence\tlabel", *rows, ""])
+            )
+        answer, _ = perturb(capsys, *words, length)
+        noted = RunDirectory(run_dir).events("perturbation")
+        return answer["points"][0]["metrics"]["accuracy"], len(noted)
+
+    first, count = accuracy("110", 32)
+    assert accuracy("001", 32) == (pytest.approx(1 - first), count + 1)
+    assert accuracy("110", 8)[1] == count + 2
+    assert accuracy("110", 32) == (first, count + 2)
+
+
+def test_points_that_do_not_say_of_what_content_are_not_known(
+    run_dir, tmp_path, capsys
+):
+    copy = tmp_path / "old"
+    shutil.copytree(run_dir, copy)
+    words = (copy, "--sigmas", 0)
+    answer, _ = perturb(capsys, *words)
+    log = copy / "metrics.jsonl"
+    *others, last = log.read_text().splitlines()
+    event = json.loads(last)
+    del event["data_digest"], event["sequence_length"]
+    event["metrics"] = {"accuracy": 2.0}
+    log.write_text("\n".join([*others, json.dumps(event), ""]))
+    assert perturb(capsys, *words)[0] == answer
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -65,6 +65,24 @@ def test_what_an_arm_writes_is_measured_once(text, translator, tmp_path):
     assert len(read_events(run, "measurement")) == before + 1
 
 
+def test_noise_on_pairs_that_changed_is_measured_anew(
+    translator, tmp_path, capsys
+):
+    files = [tmp_path / "some.en", tmp_path / "some.de"]
+    words = ["perturb", str(translator), "--pairs", *map(str, files)]
+    noted = []
+    for german in (GERMAN, GERMAN[::-1], GERMAN):
+        for file, lines in zip(files, (ENGLISH, german), strict=True):
+            file.write_text("".join(f"{line}\n" for line in lines))
+        assert main([*words, "--num-beams", "1", "--sigmas", "0"]) == 0
+        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+        count = len(read_events(translator, "perturbation"))
+        noted.append((answer["points"][0]["metrics"], count))
+    first, second, third = noted
+    assert second[0] != first[0]
+    assert third == (first[0], second[1])
+
+
 def test_targets_with_the_sources_of_others_stay_in_their_batch():
     inputs = {
         "encoder_token_ids": np.arange(6).reshape(3, 2),

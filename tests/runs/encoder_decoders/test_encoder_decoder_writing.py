@@ -10,6 +10,7 @@ from helpers import read_events
 from parallel import flags
 
 from kdkit.cli import writing_texts
+from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.main import main
 from kdkit.decoding import TextWriter
 from kdkit.locks import locked
@@ -100,6 +101,67 @@ def test_a_stop_while_pairs_get_their_names_loses_nothing(
     # 2: all was there but for what is removed.
     assert main(written_pairs) == {"en": 0, "de": 2}[last]
     check_written_pairs(tmp_path)
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.glob("[!.]*")}
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_file_that_appears_costs_nothing_of_what_was_begun(
+    same, written_pairs, tmp_path, monkeypatch, capsys
+):
+    calls = []
+
+    def stop_in_the_second(self, texts):
+        calls.append(texts)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return ["ein"] * len(texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing_texts, "LINES_AT_ONCE", 1)
+        patch.setattr(TextWriter, "__call__", stop_in_the_second)
+        assert main(written_pairs) == 130
+    begun = contents(tmp_path)
+    assert begun["de.partial"] == "ein\n"
+    other = begun["de.partial"] if same else "mine\n"
+    (tmp_path / "de").write_text(other)
+    assert main(written_pairs) == 2
+    assert "de is there already" in capsys.readouterr().err
+    assert contents(tmp_path) == {**begun, "de": other}
+    (tmp_path / "de").unlink()
+    assert main(written_pairs) == 0
+    assert "Going on after 1 texts." in capsys.readouterr().out
+    check_written_pairs(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["en", "de", ".de.lock"])
+def test_whole_texts_are_forgotten_where_their_files_are_as_written(
+    name, written_pairs, tmp_path, monkeypatch, capsys
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(BegunTexts, "forget", stop)
+        assert main(written_pairs) == 130
+    whole = contents(tmp_path)
+    assert {"de.partial", "de.partial.json", "de", "en"} == whole.keys()
+    if name == ".de.lock":
+        with locked(tmp_path / name):
+            assert main(written_pairs) == 2
+        assert contents(tmp_path) == whole
+    else:
+        (tmp_path / name).write_text("mine\n")
+        assert main(written_pairs) == 2
+        assert contents(tmp_path) == {**whole, name: "mine\n"}
+        (tmp_path / name).write_text(whole[name])
+    capsys.readouterr()
+    assert main(written_pairs) == 2
+    assert "de is there already" in capsys.readouterr().err
+    check_written_pairs(tmp_path)
+
+
+def stop(*_):
+    raise KeyboardInterrupt
 
 
 def test_no_file_is_written_over_by_pairs(
