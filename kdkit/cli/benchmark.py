@@ -10,12 +10,15 @@ example:
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
 """
 
+from kdkit.cli import options as shared
+
 
 def add_arguments(parser):
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument(
         "--sequence-length",
-        type=int,
+        type=shared.a_length,
+        metavar="N",
         help="for files that take any length, 128 unless set; of a sentence "
         "of an encoder-decoder, 25 unless set",
     )

@@ -41,7 +41,7 @@ def add_arguments(parser):
         "--dynamic-length",
         action="store_true",
         help="let the file take any length; otherwise it takes the one of "
-        "--sequence-length, or of the run or task",
+        "--sequence-length, or of the run, preset or task",
     )
     parser.add_argument(
         "--output",

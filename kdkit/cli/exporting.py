@@ -71,7 +71,9 @@ def _export_decoder(place, options):
     """Writes the step of a decoder, compared on what its run held out."""
     targets = _targets(place, options)
     model = models.load_language_model(place.path).model
-    length = options.sequence_length or model.backbone.max_sequence_length
+    length = options.sequence_length
+    if length is None:
+        length = model.backbone.max_sequence_length
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)

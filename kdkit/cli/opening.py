@@ -11,6 +11,7 @@ from kdkit import tasks
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
 from kdkit.training.evaluation import make_forward
+from kdkit.training.making import check_positions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,8 @@ def open_model(place, options) -> Opened:
             `tokenizer`.
 
     Raises:
-        UsageError: if no task is known, or the model does not fit it.
+        UsageError: if no task is known, or the model does not fit it or reads
+            less than `sequence_length`.
     """
     task_name = place.data_setting("task", options.task)
     if task_name is None:
@@ -70,27 +72,46 @@ def open_model(place, options) -> Opened:
     if data_dir is None and same_task:
         data_dir = place.config["data"]["data_dir"]
     task = task.for_data(data_dir)
-    length = place.data_setting("sequence_length", options.sequence_length)
     if place.path.suffix == ".tflite":
         file = export.LiteRTModel(place.path)
+        length = _length(place, options, task, most=file.sequence_length)
         return Opened(
-            task, file, None, tokenizer_for(place, options), data_dir,
-            length or task.sequence_length,
-        )  # fmt: skip
+            task, file, None, tokenizer_for(place, options), data_dir, length
+        )
     loaded = models.load_classifier(place.path, task.head)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head, so it cannot "
             f"do task {task.name!r}. Fine-tune it with kdkit train-teacher."
         )
+    length = _length(
+        place,
+        options,
+        task,
+        most=models.num_positions(loaded.model),
+        own=loaded.sequence_length,
+    )
     return Opened(
         task,
         make_forward(loaded.model),
         loaded.model,
         loaded.tokenizer or tokenizer_for(place, options),
         data_dir,
-        length or task.sequence_length,
+        length,
     )
+
+
+def _length(place, options, task, most, own=None):
+    """The longest row: what is given, or else what the model was made with.
+
+    `most` is what it reads at most, or `None`; `own` is what its files tell.
+    """
+    if options.sequence_length is not None:
+        check_positions(options.sequence_length, most, "--sequence-length ")
+        return options.sequence_length
+    of_run = place.data_setting("sequence_length", None)
+    length = of_run or own or task.sequence_length
+    return length if most is None else min(length, most)
 
 
 def file_tokenizer(place, options):

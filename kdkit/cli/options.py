@@ -4,8 +4,11 @@ import argparse
 import pathlib
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.training.seeds import LARGEST_SEED
 from kdkit.training.seeds import check_seed
+
+LONGEST = 65536  # tokens of a row; models of the known families read far fewer
 
 
 def a_seed(text: str) -> int:
@@ -18,6 +21,20 @@ def a_seed(text: str) -> int:
             f"expected a seed from 0 to {LARGEST_SEED}, received {text!r}"
         ) from error
     return seed
+
+
+def a_length(text: str) -> int:
+    """The type of options that are lengths in tokens."""
+    try:
+        length = int(text)
+    except ValueError:
+        length = 0
+    if not 1 <= length <= LONGEST:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of tokens from 1 to {LONGEST}, received "
+            f"{shortened(text)}"
+        )
+    return length
 
 
 def add_task(parser, required=False):
@@ -317,8 +334,10 @@ def add_model_choice(parser):
     )
     parser.add_argument(
         "--sequence-length",
-        type=int,
-        help="longest sequence in tokens; that of the run or task unless set",
+        type=a_length,
+        metavar="N",
+        help="longest sequence in tokens; that of the run, of the preset or of "
+        "the task unless set",
     )
 
 

@@ -60,7 +60,9 @@ def open_on_text(options):
     if _verb(options.model) == "pretrain":
         settings = read_config(options.model)["corpus"]
     masking = from_dict(Masking, settings.get("masking", {}))
-    length = options.sequence_length or settings.get("sequence_length", 128)
+    length = options.sequence_length
+    if length is None:
+        length = settings.get("sequence_length", 128)
     text = None
     if options.corpus is not None:
         # All of it is measured on: what is held out of what is no matter.

@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 
 NO_LABEL = -1  # of words that are not asked for, and of further word pieces
 UNKNOWN = -2  # of words whose label the model has no class for: never right
+CUT_OFF = -5  # less a label: the same label, of a word that was cut off
 NUM_SPECIAL = 2  # [CLS] and [SEP]
 
 
@@ -65,16 +66,27 @@ class EncodedTokens(EncodedExamples):
 
     `labels` is an `int32` array of the shape of `token_ids`: the class number
     of a word at its first piece, `UNKNOWN` or `NO_LABEL`.
+
+    Args:
+        word_labels: list of `int32` arrays, one per row: the labels of its
+            words in their order, words without one left out. `CUT_OFF` less
+            the label for words that were cut off.
     """
 
+    word_labels: list[np.ndarray] = dataclasses.field(kw_only=True)
     has_label_per_token: ClassVar[bool] = True
 
     @property
     def targets(self) -> list[np.ndarray]:
-        """The labels of each row, those of positions without one left out."""
-        return [row[row != NO_LABEL] for row in self._rows]
+        """The labels of each row's words, also of those that were cut off.
+
+        Models that read rows of different lengths are so measured on the same
+        labels.
+        """
+        return self.word_labels
 
     def answers(self, outputs, rows):
+        """As of other rows; words that were cut off have no answer."""
         of_rows = self._rows
         return [
             output[np.flatnonzero(of_rows[row] != NO_LABEL)]
@@ -84,6 +96,30 @@ class EncodedTokens(EncodedExamples):
     @property
     def _rows(self):
         return np.split(self.labels, np.cumsum(self.lengths)[:-1])
+
+
+def was_read(labels: np.ndarray) -> np.ndarray:
+    """Returns which labels are of words that were not cut off.
+
+    Args:
+        labels: int array, as in `EncodedTokens.targets`.
+
+    >>> was_read(np.array([2, CUT_OFF - 2, UNKNOWN])).tolist()
+    [True, False, True]
+    """
+    return labels >= UNKNOWN
+
+
+def as_given(labels: np.ndarray) -> np.ndarray:
+    """Returns the labels, whether their words were cut off or not.
+
+    Args:
+        labels: int array, as in `EncodedTokens.targets`.
+
+    >>> as_given(np.array([2, CUT_OFF - 2, CUT_OFF - UNKNOWN])).tolist()
+    [2, 2, -2]
+    """
+    return np.where(was_read(labels), labels, CUT_OFF - labels)
 
 
 def encode_tokens(
@@ -102,7 +138,8 @@ def encode_tokens(
         sequence_length: int. Tokens of a row at most, special ones included.
 
     Returns:
-        `EncodedTokens`. Labels of words that were cut off are lost.
+        `EncodedTokens`. Words that were cut off count in metrics alone, where
+        what is said of them is never right but for the tag `O`.
 
     Raises:
         UsageError: if there is no room for text.
@@ -117,6 +154,7 @@ def encode_tokens(
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
     token_ids, labels, lengths, num_truncated = [], [], [], 0
+    targets = []
     for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
             pieces[word] if len(pieces[word]) else _unknown(word, tokenizer)
@@ -126,12 +164,16 @@ def encode_tokens(
         starts = np.cumsum([0, *map(len, of_words[:-1])])
         row_labels = np.full(len(row), NO_LABEL, "int32")
         row_labels[starts] = word_labels
+        begin = 0
         if len(row) > room:
             num_truncated += 1
             first = np.append(np.flatnonzero(row_labels != NO_LABEL), 0)[0]
             begin = np.clip(first - room // 2, 0, len(row) - room)
             row = row[begin : begin + room]
             row_labels = row_labels[begin : begin + room]
+        kept = (begin <= starts) & (starts < begin + room)
+        given = np.where(kept, word_labels, CUT_OFF - np.array(word_labels))
+        targets.append(given[np.array(word_labels) != NO_LABEL])
         token_ids += [[tokenizer.start_token_id], row, [tokenizer.end_token_id]]
         labels += [[NO_LABEL], row_labels, [NO_LABEL]]
         lengths.append(len(row) + NUM_SPECIAL)
@@ -144,6 +186,7 @@ def encode_tokens(
         sequence_length=sequence_length,
         num_truncated=num_truncated,
         pad_token_id=tokenizer.pad_token_id,
+        word_labels=targets,
     )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kdkit.data.tokens import as_given
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
@@ -166,7 +167,7 @@ def are_alike(task: Task, labels) -> bool:
         labels: labels as `Task.compute_metrics` takes them.
     """
     if task.kind.has_label_per_token:
-        labels = np.concatenate(labels)
+        labels = as_given(np.concatenate(labels))
     labels = np.asarray(labels)
     return bool((labels == labels[:1]).all())
 

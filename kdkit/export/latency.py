@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+import psutil
 
 from kdkit.errors import UsageError
 from kdkit.export import metadata
@@ -13,10 +14,12 @@ from kdkit.export.inputs import random_batch
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_model import LiteRTModel
+from kdkit.quantities import byte_size
 
 SEQUENCE_LENGTH = 128  # tokens, where a file takes any
 SENTENCE = 25  # tokens of a sentence that is read and written
 TURN = 5  # timed runs of one file before the next file has its turn
+BYTES = 16  # that a token takes at least while a batch of them is made
 FEWEST_TOKENS = 2  # ids 0 and 1, for files that do not tell their vocabulary
 
 
@@ -94,7 +97,7 @@ def measure_latency(
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing or cannot be run,
-            or an argument does not fit it.
+            or an argument does not fit it, or the batch not into memory.
     """
     reports = measure_latencies(
         [path], sequence_length, batch_size, threads, warmup, runs, seed
@@ -135,6 +138,8 @@ def measure_latencies(
     _check_counts(paths, sequence_length, batch_size, warmup=warmup, runs=runs)
     models = [_open(path, threads) for path in paths]
     lengths = _lengths(models, sequence_length, batch_size)
+    for model, length in zip(models, lengths, strict=True):
+        _check_room(model, batch_size, length)
     calls = [
         _call(model, batch_size, length, seed)
         for model, length in zip(models, lengths, strict=True)
@@ -218,9 +223,8 @@ def _time_in_turns(calls, runs):
 def _full_rows(model, batch_size, sequence_length, seed):
     """A batch without padding."""
     known = model.metadata and model.metadata.vocabulary_size
-    rows_per_output = model.metadata.rows_per_output if model.metadata else 1
     batch = random_batch(
-        batch_size * rows_per_output,
+        batch_size * _rows_per_output(model),
         sequence_length,
         model.input_names,
         vocabulary_size=known or FEWEST_TOKENS,
@@ -249,6 +253,23 @@ def _lengths(models, sequence_length, batch_size):
     if problems:
         raise UsageError(f"Cannot measure: {'; '.join(problems)}.")
     return [sequence_length or _length(model) for model in models]
+
+
+def _check_room(model, batch_size, sequence_length):
+    """Refuses a batch whose tokens alone this machine cannot hold."""
+    size = BYTES * batch_size * _rows_per_output(model) * sequence_length
+    total = psutil.virtual_memory().total
+    if size > total:
+        raise UsageError(
+            f"Cannot measure {model.path}: the tokens of a batch take "
+            f"{byte_size(size)} at least, and this machine has "
+            f"{byte_size(total)} of memory. Received: batch_size={batch_size}, "
+            f"sequence_length={sequence_length}. Choose a smaller batch_size."
+        )
+
+
+def _rows_per_output(model):
+    return model.metadata.rows_per_output if model.metadata else 1
 
 
 def _takes(model, sequence_length):

@@ -15,6 +15,7 @@ from kdkit.export.inputs import to_int32
 
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
 SUFFIX = ".tflite"
+MOST_THREADS = 2**31 - 1  # the largest number that the interpreter takes
 ANY = -1  # a dynamic dimension in a shape signature
 
 
@@ -171,10 +172,10 @@ def check_path(path, threads):
     Raises:
         UsageError: (a `ValueError`) if there is no such file, or no thread.
     """
-    if threads < 1:
+    if not 1 <= threads <= MOST_THREADS:
         raise UsageError(
-            "Invalid value for argument `threads`. Expected an integer above "
-            f"0. Received: threads={threads}."
+            "Invalid value for argument `threads`. Expected an integer from 1 "
+            f"to {MOST_THREADS}. Received: threads={threads}."
         )
     problem = None
     if path.suffix != SUFFIX:

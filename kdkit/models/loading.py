@@ -27,6 +27,7 @@ from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 from kdkit.models.trust import first_sentence
+from kdkit.models.trust import length_of
 from kdkit.models.trust import loading
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.reading import read_json
@@ -55,8 +56,8 @@ class LoadedModel:
             weights. `False` for a pretrained encoder, whose head is random.
         languages: tuple of two strings or `None`s. Of an encoder-decoder, what
             it was trained to read and to write, where that is known.
-        sequence_length: int or `None`. Of an encoder-decoder, how many tokens
-            it was trained to read and to write at most, where that is known.
+        sequence_length: int or `None`. How many tokens it was saved to read at
+            most, and an encoder-decoder to write, where that is known.
     """
 
     model: object
@@ -244,12 +245,12 @@ def _load_keras_file(path):
         model = keras.models.load_model(path, compile=False, safe_mode=True)
         check_activation(model)
     preprocessor = getattr(model, "preprocessor", None)
-    tokenizer = checked_tokenizer(
-        getattr(preprocessor, "tokenizer", None), path
-    )
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    tokenizer = checked_tokenizer(tokenizer, path)
     if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
         tokenizer = load_tokenizer(path.parent)
-    return LoadedModel(model, tokenizer, True)
+    length = length_of(preprocessor)
+    return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
 def _load_directory(path, head):
@@ -303,12 +304,13 @@ def _load_task(source):
     with loading(source):
         model = keras_hub.models.TextClassifier.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
+        length = length_of(model.preprocessor)
         model.preprocessor = None
         model = without_plain_encoder(model)
         check_activation(model)
     _check_family(model.backbone, source)
     checked_tokenizer(tokenizer, source)
-    return LoadedModel(model, tokenizer, has_trained_head=True)
+    return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
 def _put_head_on(source, head):

@@ -9,12 +9,17 @@ import numpy as np
 
 from kdkit.data.tokens import NO_LABEL
 from kdkit.data.tokens import TokenExamples
+from kdkit.data.tokens import as_given
 from kdkit.data.tokens import encode_tokens
+from kdkit.data.tokens import was_read
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.tasks import metrics
 from kdkit.tasks.baseline import of_classes
 from kdkit.tasks.kinds import Kind
+
+NO_ANSWER = -1  # to words that were cut off: the label of none
+OUTSIDE = "O"  # the tag of words outside of spans
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,22 +39,36 @@ class Tagging(Kind):
         return encode_tokens(examples, tokenizer, sequence_length)
 
     def compute_metrics(self, names, labels, logits):
-        lengths = [len(row) for row in labels]
-        logits = metrics.check_logits(logits, sum(lengths), self.num_classes)
-        rows = np.split(self.predict(logits), np.cumsum(lengths)[:-1])
+        num_read = sum(int(was_read(row).sum()) for row in labels)
+        logits = metrics.check_logits(logits, num_read, self.num_classes)
+        ends = np.cumsum([len(row) for row in labels])[:-1]
         labels, predictions = (
-            self._as_metrics_take_them(side) for side in (labels, rows)
+            self._as_metrics_take_them(np.split(side, ends))
+            for side in self._labels_and_answers(labels, logits)
         )
         return {
             name: metrics.METRICS[name](labels, predictions) for name in names
         }
 
+    def _labels_and_answers(self, targets, logits):
+        """Labels of all words, and what is said of them; both in one array."""
+        targets = np.concatenate(targets)
+        answers = np.full(len(targets), NO_ANSWER)
+        answers[was_read(targets)] = self.predict(logits)
+        return as_given(targets), answers
+
     def _as_metrics_take_them(self, rows):
         """Tags by their names, one list per sentence."""
-        return [[self.class_names[number] for number in row] for row in rows]
+        return [
+            [
+                OUTSIDE if number == NO_ANSWER else self.class_names[number]
+                for number in row
+            ]
+            for row in rows
+        ]
 
     def baseline(self, targets, logits):
-        return of_classes(np.concatenate(targets), self.predict(logits))
+        return of_classes(*self._labels_and_answers(targets, logits))
 
 
 @dataclasses.dataclass(frozen=True)

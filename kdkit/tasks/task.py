@@ -187,8 +187,10 @@ class Task:
         Args:
             labels: int or float array of shape `(num_rows,)`; `(num_rows,
                 num_classes)` for multi-label tasks; for tasks with a label per
-                token a list of int arrays, one per row.
-            logits: float array of shape `(num_labels, num_classes)`.
+                token a list of int arrays, one per row, as
+                `kdkit.data.EncodedTokens.targets` gives them.
+            logits: float array of shape `(num_labels, num_classes)`; words
+                that were cut off have none.
         """
         return self.kind.compute_metrics(self.metrics, labels, logits)
 

@@ -20,6 +20,8 @@ from kdkit.data import encode_tokens
 from kdkit.data import evaluation_batches
 from kdkit.data.tokens import NO_LABEL
 from kdkit.data.tokens import UNKNOWN
+from kdkit.data.tokens import as_given
+from kdkit.data.tokens import was_read
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 from kdkit.tasks import majority_accuracy
@@ -100,9 +102,25 @@ def test_long_sentences_keep_the_part_around_their_first_label(pieces):
     assert encoded.num_truncated == 2
     assert tokens(encoded, pieces, 0)[1:-1] == ["ij", "kl", "mn", "op"]
     assert tokens(encoded, pieces, 1)[1:-1] == ["ab", "cd", "ef", "gh"]
-    assert [row.tolist() for row in encoded.targets] == [[1], [0, 1, 2, 3]]
+    assert [row[was_read(row)].tolist() for row in encoded.targets] == [
+        [1], [0, 1, 2, 3],
+    ]  # fmt: skip
     with pytest.raises(UsageError, match="sequence_length=2"):
         encode_tokens(rows, pieces, 2)
+
+
+def test_words_that_were_cut_off_keep_their_labels_for_metrics(pieces):
+    labels = [[NO_LABEL, 0, 2, 1, UNKNOWN]]
+    rows = examples(["ab abab cd ef gh"], labels)
+    for length in (16, 5):
+        encoded = encode_tokens(rows, pieces, length)
+        (targets,) = encoded.targets
+        assert as_given(targets).tolist() == [0, 2, 1, UNKNOWN]
+        outputs = np.zeros((1, length, 3))
+        (answers,) = encoded.answers(outputs, np.array([0]))
+        assert len(answers) == was_read(targets).sum()
+    assert was_read(targets).tolist() == [True, False, False, False]
+    assert (encoded.labels != NO_LABEL).sum() == 1  # what losses are of
 
 
 def test_examples_need_a_label_for_each_word():

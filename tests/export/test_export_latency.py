@@ -83,6 +83,18 @@ def test_measure_latencies_names_all_wrong_counts():
         assert problem in str(error.value)
 
 
+@pytest.mark.parametrize("batch_size", [10**12, 10**20])
+def test_batches_larger_than_the_memory_are_refused(exported, batch_size):
+    with pytest.raises(UsageError, match="Choose a smaller batch_size"):
+        export.measure_latency(exported["fp32"].file, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("threads", [0, 2**31])
+def test_threads_that_no_interpreter_takes_are_refused(exported, threads):
+    with pytest.raises(UsageError, match="integer from 1 to 2147483647"):
+        export.measure_latency(exported["fp32"].file, threads=threads)
+
+
 @pytest.mark.parametrize("name", ["missing.tflite", "model.keras"])
 def test_measure_latency_refuses_what_is_no_file(tmp_path, name):
     with pytest.raises(UsageError, match="Cannot open the exported model"):

@@ -1,8 +1,14 @@
 """Metrics of tags and of polyphones."""
 
+import keras_hub
 import numpy as np
 import pytest
+from kinds import VOCABULARY
 
+from kdkit.data import TokenExamples
+from kdkit.data import encode_tokens
+from kdkit.data.tokens import NO_LABEL
+from kdkit.data.tokens import was_read
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.tasks import Polyphones
@@ -10,6 +16,12 @@ from kdkit.tasks import Tagging
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SPANS = ("span_f1", "span_precision", "span_recall")
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    """A tokenizer of which each word is one piece."""
+    return keras_hub.tokenizers.BertTokenizer(VOCABULARY, lowercase=False)
 
 
 def spans_of(tags):
@@ -56,6 +68,32 @@ def test_span_metrics_without_any_span_are_zero():
     labels = [np.array([0, 0])]
     metrics = Tagging(TAGS).compute_metrics(SPANS, labels, logits_of([[0, 0]]))
     assert set(metrics.values()) == {0.0}
+
+
+def test_spans_that_were_cut_off_are_missed(pieces):
+    rows = TokenExamples(
+        [("ab", "cd", "ef", "gh", "ij")], [np.array([1, 2, 0, 3, 4], "int32")]
+    )
+    recalls = []
+    for length in (16, 6, 5, 3):
+        encoded = encode_tokens(rows, pieces, length)
+        right = np.eye(len(TAGS))[encoded.labels[encoded.labels != NO_LABEL]]
+        measured = Tagging(TAGS).compute_metrics(SPANS, encoded.targets, right)
+        recalls.append(measured["span_recall"])
+    assert recalls == [1.0, 0.5, 0.5, 0.0]  # at 6 and 3 a span loses its end
+
+
+def test_other_labels_that_were_cut_off_count_as_wrong(pieces):
+    labels = [np.array([0, 1, 0, 0], "int32")]
+    rows = TokenExamples([("ab", "cd", "ef", "gh")], labels)
+    readings = Polyphones(("le5", "liao3"))
+    for length, accuracy in ((16, 0.75), (4, 0.25)):
+        targets = encode_tokens(rows, pieces, length).targets
+        logits = np.array([[1.0, 0.0]] * was_read(targets[0]).sum())
+        measured = readings.compute_metrics(("accuracy",), targets, logits)
+        assert measured == {"accuracy": accuracy}
+        baseline = readings.baseline(targets, logits)
+        assert (baseline.model, baseline.constant) == (accuracy, 0.75)
 
 
 def test_tags_refuse_logits_of_other_rows_or_not_finite():

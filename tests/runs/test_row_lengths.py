@@ -1,0 +1,89 @@
+"""How long rows are that verbs read: what is given, the model's, the task's."""
+
+import argparse
+
+import keras_hub
+import pytest
+
+from kdkit import data
+from kdkit import models
+from kdkit.cli.locating import locate
+from kdkit.cli.main import main
+from kdkit.cli.opening import open_model
+
+POSITIONS, OWN = 12, 8
+TASK = ["--task", "sentiment"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A classifier as `preset`, saved to read less than it has positions for.
+
+    As `model.keras` beside it, and exported, to read six tokens.
+    """
+    path = tmp_path_factory.mktemp("lengths")
+    vocabulary = data.sentiment_vocabulary()
+    classifier = models.student(
+        {
+            "num_layers": 1,
+            "hidden_dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": 16,
+            "vocabulary_size": len(vocabulary),
+            "max_sequence_length": POSITIONS,
+        },
+        num_classes=2,
+    )
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    models.save_preset(classifier, tokenizer, path / "preset", OWN)
+    classifier.save(path / "model.keras")
+    arguments = ["export", str(path / "preset"), *TASK, "--output", str(path)]
+    arguments += ["--precision", "fp32", "--sequence-length", "6"]
+    assert main(arguments) == 0
+    return path
+
+
+def opened_length(place, tokenizer):
+    options = argparse.Namespace(
+        task="sentiment", data_dir=None, sequence_length=None
+    )
+    options.tokenizer = str(tokenizer)
+    return open_model(locate(str(place)), options).sequence_length
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [("preset", OWN), ("model.keras", POSITIONS), ("preset-fp32.tflite", 6)],
+)
+def test_models_outside_of_a_run_are_read_at_their_own_length(
+    folder, name, length
+):
+    assert opened_length(folder / name, folder / "preset") == length
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "perturb", "export"])
+def test_rows_beyond_the_positions_of_a_model_are_refused(verb, folder, capsys):
+    arguments = [verb, str(folder / "preset"), *TASK]
+    assert main([*arguments, "--sequence-length", "13"]) == 2
+    said = capsys.readouterr().err
+    assert "rows of 13 tokens, a model with 12 positions" in said
+    assert "Use --sequence-length 12." in said
+
+
+def test_rows_beyond_the_length_of_a_file_are_refused(folder, capsys):
+    arguments = ["evaluate", str(folder / "preset-fp32.tflite"), *TASK]
+    arguments += ["--tokenizer", str(folder / "preset")]
+    assert main([*arguments, "--sequence-length", "7"]) == 2
+    assert "Use --sequence-length 6." in capsys.readouterr().err
+    assert main([*arguments, "--sequence-length", "5"]) == 0
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "perturb", "export", "benchmark"])
+@pytest.mark.parametrize("length", ["0", "-1", "65537", f"{10**20}", "long"])
+def test_lengths_of_options_are_in_their_range(verb, length, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([verb, "model", "--sequence-length", length])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "expected a number of tokens from 1 to 65536" in said
+    assert repr(length) in said
