@@ -5,6 +5,7 @@ knows where these come from. `kdkit.training.examination` gathers them.
 """
 
 from kdkit.doctor.accuracy import teacher_accuracy
+from kdkit.doctor.copied_rows import copies_of_rows
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import OUTCOMES
@@ -14,7 +15,6 @@ from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
 from kdkit.doctor.finiteness import finite_weights
 from kdkit.doctor.label_order import label_order
-from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
 from kdkit.doctor.leakage import row_texts
 from kdkit.doctor.leakage import rows_in_text

@@ -20,7 +20,6 @@ CHECK = "rows kept apart"
 NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
 LEAST_WORDS = 5
 LEAST_WITHIN = 8  # words of a text that is looked for inside of longer ones
-LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 
 
@@ -235,54 +234,3 @@ def left_out(what: str, inside: int, count: int, check: str) -> Finding:
         f"{inside} of {count} {what} ({share(inside, count)}) also stand in "
         "dev or test. The run leaves them out.",
     )
-
-
-def copies_of_rows(
-    copies: Iterable[tuple[int, tuple]],
-    train: list[tuple],
-    known: set[tuple],
-    check: str = "augmented copies",
-) -> list[Finding]:
-    """Looks whether copies are of the rows that they name, and of no other.
-
-    Args:
-        copies: iterable of the number of a row and the texts of its copy.
-        train: list of tuples of strings, the rows, as `row_texts` has them.
-        known: set of tuples of strings. The rows of dev and test.
-        check: string, as in `Finding`. Defaults to `"augmented copies"`.
-
-    Returns:
-        List of `Finding`: of dev and test, and of the rows they were made of.
-    """
-    count = inside = 0
-    common = 0.0
-    sources = set()
-    for source, texts in copies:
-        row = normalized(texts)
-        count += 1
-        inside += row in known
-        sources.add(source)
-        words = set(" ".join(train[source]).split())
-        common += len(words & set(" ".join(row).split())) / max(len(words), 1)
-    if not count:
-        return [
-            Finding(check, RUINS, "The file has no copies.", "Make it anew.")
-        ]
-    findings = [left_out("copies", inside, count, check)]
-    mean = common / count
-    alike = (
-        f"{count} copies of {len(sources)} of {len(train)} rows have "
-        f"{share(mean, 1)} of the words of the rows that they name."
-    )
-    if mean < LEAST_COMMON:
-        findings.append(
-            Finding(
-                check,
-                RUINS,
-                f"{alike} They are of other rows, and get these rows' labels.",
-                "Make the file anew from this training data: kdkit augment.",
-            )
-        )
-    else:
-        findings.append(Finding(check, OK, alike))
-    return findings

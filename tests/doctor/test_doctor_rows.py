@@ -74,33 +74,6 @@ def test_rows_are_told_by_all_their_texts_without_capitals():
     assert doctor.row_texts(tokens) == [("no", "rain")]
 
 
-def test_copies_of_their_rows_are_fine():
-    copies = [(number, ("row count",)) for number in range(100)]
-    first, second = doctor.copies_of_rows(copies, TRAIN, set())
-    assert (first.outcome, second.outcome) == (OK, OK)
-
-
-def test_copies_of_other_rows_ruin_the_run():
-    """Of a file that was made from other training data."""
-    copies = [(number, DEV[number]) for number in range(50)]
-    train = [(f"une phrase {number + 1000}",) for number in range(50)]
-    _, finding = doctor.copies_of_rows(copies, train, set())
-    assert finding.outcome == RUINS
-    assert "0 % of the words" in finding.found
-
-
-def test_copies_that_stand_in_dev_are_counted():
-    copies = [(0, TRAIN[0]), (0, DEV[0]), (1, TRAIN[1])]
-    finding, _ = doctor.copies_of_rows(copies, TRAIN, set(DEV))
-    assert finding.outcome == WARNING
-    assert "1 of 3 copies (33.3 %)" in finding.found
-
-
-def test_a_file_without_copies_ruins_the_run():
-    (finding,) = doctor.copies_of_rows([], TRAIN, set())
-    assert finding.outcome == RUINS
-
-
 def apart(train, held_out, **settings):
     return doctor.texts_kept_apart(
         [(text,) for text in train],
