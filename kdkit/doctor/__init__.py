@@ -5,6 +5,7 @@ knows where these come from. `kdkit.training.examination` gathers them.
 """
 
 from kdkit.doctor.accuracy import teacher_accuracy
+from kdkit.doctor.copied_rows import copies_of_rows
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import OUTCOMES
@@ -14,9 +15,7 @@ from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
 from kdkit.doctor.finiteness import finite_weights
 from kdkit.doctor.label_order import label_order
-from kdkit.doctor.leakage import copies_of_rows
 from kdkit.doctor.leakage import left_out
-from kdkit.doctor.leakage import row_texts
 from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
 from kdkit.doctor.leakage import texts_kept_apart
@@ -28,6 +27,8 @@ from kdkit.doctor.needs import numbers_of
 from kdkit.doctor.needs import room_to_train
 from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
+from kdkit.doctor.row_texts import row_labels
+from kdkit.doctor.row_texts import row_texts
 from kdkit.doctor.rows import balance_of_dev
 from kdkit.doctor.rows import class_balance
 from kdkit.doctor.rows import lengths_cut
@@ -65,6 +66,7 @@ __all__ = [
     "numbers_of",
     "print_findings",
     "room_to_train",
+    "row_labels",
     "row_texts",
     "rows_in_text",
     "rows_kept_apart",

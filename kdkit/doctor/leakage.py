@@ -4,8 +4,6 @@ import collections
 import itertools
 from collections.abc import Iterable
 
-from kdkit.data import Examples
-from kdkit.data import Questions
 from kdkit.data import normalized
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
@@ -15,65 +13,70 @@ from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import mildest
 from kdkit.doctor.findings import share
 from kdkit.doctor.findings import worst
+from kdkit.doctor.row_texts import as_they_are
+from kdkit.doctor.row_texts import whole_texts
+from kdkit.doctor.row_texts import without_punctuation
 
 CHECK = "rows kept apart"
 NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
 LEAST_WORDS = 5
 LEAST_WITHIN = 8  # words of a text that is looked for inside of longer ones
-LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
-PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-
-
-def row_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every row, capitals and blanks made alike.
-
-    Args:
-        examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
-    """
-    if isinstance(examples, Examples):
-        rows = zip(*examples.texts, strict=True)
-    elif isinstance(examples, Questions):
-        rows = (
-            (passage, question, *options)
-            for passage, question, options in zip(
-                examples.passages,
-                examples.questions,
-                examples.options,
-                strict=True,
-            )
-        )
-    else:
-        rows = examples.words
-    return [normalized(row) for row in rows]
 
 
 def rows_kept_apart(
-    train: Iterable[tuple], others: dict[str, list[tuple]], check: str = CHECK
+    train: Iterable[tuple],
+    others: dict[str, list[tuple]],
+    train_labels: Iterable | None = None,
+    labels: dict[str, list] | None = None,
+    check: str = CHECK,
 ) -> Finding:
     """Counts the rows of dev and test that are trained on.
 
     Punctuation around words makes no difference, nor does it which text of a
-    pair stands first.
+    pair stands first. Rows that differ in punctuation and have different
+    labels are two rows: `fine :)` and `fine :(`. Where one of them has no
+    label, that cannot be told: they are counted, and are a warning at most.
 
     Args:
         train: iterable of tuples of strings, as `row_texts` returns them.
         others: dict from the name of a split to its rows.
+        train_labels: iterable of the labels of `train`, as `row_labels` returns
+            them. Defaults to `None`, without labels.
+        labels: dict from the name of a split to its labels. Defaults to `None`,
+            without labels.
         check: string, as in `Finding`. Defaults to `"rows kept apart"`.
     """
-    bare = {split: list(map(_bare, rows)) for split, rows in others.items()}
-    wanted = set().union(*bare.values())
-    known = wanted.intersection(map(_bare, train))
+    bare = {
+        split: list(map(without_punctuation, rows))
+        for split, rows in others.items()
+    }
+    known = {key: set() for key in set().union(*bare.values())}
+    same = set()
+    if train_labels is None:
+        train_labels = itertools.repeat(None)
+    for row, label in zip(train, train_labels, strict=False):
+        if (key := without_punctuation(row)) in known:
+            known[key].add(label)
+            same.add(as_they_are(row))
     outcome, parts, first = OK, [], None
     for split, rows in others.items():
-        inside = [
-            row
-            for row, key in zip(rows, bare[split], strict=True)
-            if key in known
-        ]
+        own = (labels or {}).get(split) or [None] * len(rows)
+        unsure, inside = 0, []
+        for row, key, label in zip(rows, bare[split], own, strict=True):
+            theirs = known[key] - {None}
+            is_same = as_they_are(row) in same or label in theirs
+            has_no_label = known[key] and (label is None or not theirs)
+            unsure += bool(has_no_label and not is_same)
+            if is_same or has_no_label:
+                inside.append(row)
         parts.append(f"{len(inside)} of {len(rows)} in {split}")
+        if unsure:
+            parts[-1] += f" ({unsure} in other punctuation, without a label)"
         first = first or next(iter(inside), None)
         if inside:
-            outcome = worst(outcome, _gravity(len(inside) / len(rows)))
+            of_all = mildest(WARNING, _gravity(len(inside) / len(rows)))
+            of_sure = _gravity((len(inside) - unsure) / len(rows))
+            outcome = worst(outcome, of_all, of_sure)
     found = f"Also in the rows to train on: {', '.join(parts)}."
     if not parts:
         found = "There is no other split to compare the rows to train on with."
@@ -86,17 +89,6 @@ def rows_kept_apart(
         "Take these rows out of the training data, or what is measured on them "
         "is memory too.",
     )
-
-
-def _bare(row):
-    """The texts of a row without punctuation, those of a pair in any order."""
-    if not any(" " in text for text in row):
-        row = (" ".join(row),)  # the words of one text
-    texts = []
-    for text in row:
-        words = (word.strip(PUNCTUATION) for word in text.split())
-        texts.append(" ".join(filter(None, words)) or text)
-    return tuple(sorted(texts) if len(texts) == 2 else texts)
 
 
 def rows_in_text(
@@ -154,9 +146,7 @@ def rows_in_text(
 
 def _long_texts(row):
     """The texts of a row that are not found by chance, each as its words."""
-    if not any(" " in text for text in row):
-        row = (" ".join(row),)  # the words of one text
-    texts = (tuple(text.split()) for text in row)
+    texts = (tuple(text.split()) for text in whole_texts(row))
     return [words for words in texts if len(words) >= LEAST_WORDS]
 
 
@@ -235,54 +225,3 @@ def left_out(what: str, inside: int, count: int, check: str) -> Finding:
         f"{inside} of {count} {what} ({share(inside, count)}) also stand in "
         "dev or test. The run leaves them out.",
     )
-
-
-def copies_of_rows(
-    copies: Iterable[tuple[int, tuple]],
-    train: list[tuple],
-    known: set[tuple],
-    check: str = "augmented copies",
-) -> list[Finding]:
-    """Looks whether copies are of the rows that they name, and of no other.
-
-    Args:
-        copies: iterable of the number of a row and the texts of its copy.
-        train: list of tuples of strings, the rows, as `row_texts` has them.
-        known: set of tuples of strings. The rows of dev and test.
-        check: string, as in `Finding`. Defaults to `"augmented copies"`.
-
-    Returns:
-        List of `Finding`: of dev and test, and of the rows they were made of.
-    """
-    count = inside = 0
-    common = 0.0
-    sources = set()
-    for source, texts in copies:
-        row = normalized(texts)
-        count += 1
-        inside += row in known
-        sources.add(source)
-        words = set(" ".join(train[source]).split())
-        common += len(words & set(" ".join(row).split())) / max(len(words), 1)
-    if not count:
-        return [
-            Finding(check, RUINS, "The file has no copies.", "Make it anew.")
-        ]
-    findings = [left_out("copies", inside, count, check)]
-    mean = common / count
-    alike = (
-        f"{count} copies of {len(sources)} of {len(train)} rows have "
-        f"{share(mean, 1)} of the words of the rows that they name."
-    )
-    if mean < LEAST_COMMON:
-        findings.append(
-            Finding(
-                check,
-                RUINS,
-                f"{alike} They are of other rows, and get these rows' labels.",
-                "Make the file anew from this training data: kdkit augment.",
-            )
-        )
-    else:
-        findings.append(Finding(check, OK, alike))
-    return findings

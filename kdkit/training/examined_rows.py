@@ -17,6 +17,7 @@ from kdkit.doctor import class_balance
 from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
 from kdkit.doctor import lengths_cut
+from kdkit.doctor import row_labels
 from kdkit.doctor import row_texts
 from kdkit.doctor import rows_in_text
 from kdkit.doctor import rows_kept_apart
@@ -117,7 +118,8 @@ def examine_rows(
     """
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
-    findings.add(rows_kept_apart(train, others))
+    labels = {name: row_labels(some) for name, some in rows.others.items()}
+    findings.add(rows_kept_apart(train, others, row_labels(rows.train), labels))
     corpora = {"the corpus": settings.corpus}
     if settings.general is not None:
         corpora["the general text"] = settings.general.corpus

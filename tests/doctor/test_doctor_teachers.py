@@ -197,6 +197,41 @@ def test_the_right_order_and_a_bad_teacher_are_not_taken_for_another():
         assert doctor.label_order(MNLI, labels, classes).outcome == OK
 
 
+def mostly_right(labels, num_classes, accuracy):
+    """Classes that are wrong without any order."""
+    generator = rng()
+    is_right = generator.random(len(labels)) < accuracy
+    steps = generator.integers(1, num_classes, len(labels))
+    return np.where(is_right, labels, (labels + steps) % num_classes)
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "num_classes", "accuracy"),
+    [(1000, 500, 0.3), (256, 500, 0.3), (64, 150, 0.2)],
+)
+def test_the_best_order_of_many_classes_is_counted_on_other_rows(
+    num_rows, num_classes, accuracy
+):
+    """The best of all orders fits the rows that it was found in."""
+    labels = np.random.default_rng(1).integers(num_classes, size=num_rows)
+    classes = mostly_right(labels, num_classes, accuracy)
+    names = tuple(map(str, range(num_classes)))
+    assert doctor.label_order(names, labels, classes).outcome == OK
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "num_classes"), [(64, 2), (64, 5), (128, 50), (1000, 150)]
+)
+def test_another_order_of_many_classes_is_found_too(num_rows, num_classes):
+    """Also of rows whose classes come round in turn."""
+    labels = np.arange(num_rows) % num_classes
+    theirs = mostly_right(labels, num_classes, 0.9) + 1
+    names = tuple(map(str, range(num_classes)))
+    finding = doctor.label_order(names, labels, theirs % num_classes)
+    assert finding.outcome == RUINS
+    assert "the teacher's class 1 is this data's '0'" in finding.found
+
+
 def test_an_order_is_not_told_by_a_few_rows():
     finding = doctor.label_order(("a", "b"), np.arange(4) % 2, np.ones(4, int))
     assert finding.outcome == doctor.NOTE
