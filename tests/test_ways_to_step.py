@@ -206,9 +206,12 @@ def steps_kept():
     ]
 
 
-@pytest.mark.parametrize("parts", [1, PARTS])
-def test_a_step_is_forgotten_with_its_models(parts):
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [("classifiers", 1), ("classifiers", PARTS), ("decoders", 1)],
+)
+def test_a_step_is_forgotten_with_its_models(kind, parts):
     """And their weights, which sweeps of many runs have no room for."""
     before = steps_kept()
-    train("classifiers", parts=parts)
+    train(kind, parts=parts)
     assert steps_kept() == before

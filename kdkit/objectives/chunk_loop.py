@@ -63,41 +63,44 @@ def loop_over_chunks(
         return loop(add_sums, nothing, nothing)
     (bottoms,) = loop(add_bottoms, nothing)
     factors = tf.stop_gradient(coefficients(bottoms))
+    # So that nothing of the turns is kept for a gradient of them.
+    fixed_states, fixed = map(tf.stop_gradient, (states, embeddings))
 
-    @tf.custom_gradient
-    def total(states, embeddings):
-        def add(number, tops, to_states, to_embeddings):
-            chunk = states[number]
-            with tf.GradientTape() as tape:
-                tape.watch((chunk, embeddings))
-                top, _ = sums_of_number(number, chunk, embeddings)
-            to_chunk, more = tape.gradient(
-                top, (chunk, embeddings), output_gradients=factors
-            )
-            return (
-                tops + top,
-                to_states.write(number, to_chunk),
-                to_embeddings + tf.cast(more, "float32"),
-            )
-
-        gathered = tf.TensorArray(
-            states.dtype, num_chunks, element_shape=states.shape[1:]
+    def add(number, tops, to_states, to_embeddings):
+        chunk = fixed_states[number]
+        with tf.GradientTape() as tape:
+            tape.watch((chunk, fixed))
+            top, _ = sums_of_number(number, chunk, fixed)
+        to_chunk, more = tape.gradient(
+            top, (chunk, fixed), output_gradients=factors
         )
-        tops, to_states, to_embeddings = loop(
-            add, nothing, gathered, tf.zeros(tf.shape(embeddings))
+        return (
+            tops + top,
+            to_states.write(number, to_chunk),
+            to_embeddings + tf.cast(more, "float32"),
         )
-        to_states = to_states.stack()
 
-        def gradient(of_tops):
-            multiple = tf.math.divide_no_nan(
-                tf.reduce_sum(of_tops * factors),
-                tf.reduce_sum(tf.square(factors)),
-            )
-            return (
-                to_states * tf.cast(multiple, to_states.dtype),
-                tf.cast(to_embeddings * multiple, embeddings.dtype),
-            )
+    gathered = tf.TensorArray(
+        states.dtype, num_chunks, element_shape=states.shape[1:]
+    )
+    tops, to_states, to_embeddings = loop(
+        add, nothing, gathered, tf.zeros(tf.shape(embeddings))
+    )
+    slope = _nothing_with_gradient(states, to_states.stack())
+    slope += _nothing_with_gradient(embeddings, to_embeddings)
+    # Of a loss that is a multiple of Σ factor × top, the slope is the same one.
+    along = tf.math.divide_no_nan(factors, tf.reduce_sum(tf.square(factors)))
+    return tf.stop_gradient(tops) + slope * along, bottoms
 
-        return tops, gradient
 
-    return total(states, embeddings), bottoms
+def _nothing_with_gradient(values, gradient):
+    """Returns 0, whose gradient in the values is what is given.
+
+    `tf.custom_gradient` would do, but TensorFlow keeps what it is given, with
+    the step around it and all weights in that, until the process ends.
+    """
+    values, gradient = (
+        tf.reshape(tf.cast(one, "float32"), (-1,)) for one in (values, gradient)
+    )
+    product = tf.tensordot(values, tf.stop_gradient(gradient), 1)
+    return product - tf.stop_gradient(product)
