@@ -53,14 +53,13 @@ class Step(EvaluationStep):
 
         Within a replica Keras sums gradients over all replicas, also of one, by
         an operation whose gradient TensorFlow keeps for ever, with the step
-        around it and the weights in that. One alone is updated outside, but in
-        float16: Keras scales losses within replicas alone.
+        around it and the weights in that. So without a strategy weights are
+        updated outside, but in float16: Keras scales losses within replicas.
         """
-        context = tf.distribute.get_replica_context()
         scales = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        if context is None or scales or self.num_replicas > 1:
+        if tf.distribute.has_strategy() or scales:
             self.optimizer.apply_gradients(trained)
         else:
-            context.merge_call(
+            tf.distribute.get_replica_context().merge_call(
                 lambda strategy: self.optimizer.apply_gradients(trained)
             )
