@@ -65,12 +65,10 @@ class EncodedTokens(EncodedExamples):
     """Token ids with a label for some of the positions.
 
     `labels` is an `int32` array of the shape of `token_ids`: the class number
-    of a word at its first piece, `UNKNOWN` or `NO_LABEL`.
-
-    Args:
-        word_labels: list of `int32` arrays, one per row: the labels of its
-            words in their order, words without one left out. `CUT_OFF` less
-            the label for words that were cut off.
+    of a word at its first piece, `UNKNOWN` or `NO_LABEL`. `word_labels` is a
+    list of `int32` arrays, one per row: the labels of its words in their order,
+    words without one left out; `CUT_OFF` less the label for words that were cut
+    off.
     """
 
     word_labels: list[np.ndarray] = dataclasses.field(kw_only=True)
