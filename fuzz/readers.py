@@ -7,14 +7,21 @@ Whatever the bytes are, a reader gives a value or raises `UsageError` or
 
 import json
 import pathlib
-import zipfile
 import zlib
 
 import keras
 import numpy as np
-import pyarrow as pa
 import readers_of_runs
 from changes import changed
+from given import ENTRY
+from given import OBJECT
+from given import PASSAGE
+from given import PIECES
+from given import RUN
+from given import archive_of
+from given import arrow_file
+from given import events_of_a_run
+from given import index_of_a_cache
 from readers_of_runs import PART
 from readers_of_runs import parts
 from readers_of_runs import to_json
@@ -55,7 +62,6 @@ from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.teacher_cache.index import Index
-from kdkit.teacher_cache.shards import KEY
 from kdkit.teacher_cache.shards import Shard
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import read_config
@@ -174,7 +180,7 @@ def run(content, folder):
 
 def events(content, folder):
     """A whole run with other fields; some inputs draw it, which is slow."""
-    log = [json.loads(line) for line in _events().splitlines()]
+    log = [json.loads(line) for line in events_of_a_run().splitlines()]
     config, *log = changed([RUN, *log], content)
     write(folder, "config.json", to_json(config))
     write(folder, "metrics.jsonl", b"\n".join(map(to_json, log)))
@@ -226,111 +232,6 @@ def archive(content, folder):
     trust.check_archive(write(folder, "model.keras", content))
 
 
-def _arrow():
-    table = pa.table(
-        {
-            KEY: pa.array([b"0" * 16, b"1" * 16], pa.binary(16)),
-            "logits": pa.array([b"1234", b"5678"], pa.large_binary()),
-        }
-    )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _zip(members):
-    path = pathlib.Path("/tmp", f"seed-{id(members)}.zip")
-    with zipfile.ZipFile(path, "w") as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    content = path.read_bytes()
-    path.unlink()
-    return content
-
-
-def _events():
-    where = {"arm": "student", "stage": "prediction_layer", "epoch": 1}
-    events = [
-        {"event": "model", "arm": "student", "parameters": 10, "name": "s"},
-        {"event": "epoch", **where, "step": 1, "seconds": 1.0,
-         "logs": {"loss": 0.5, "val_accuracy": 0.5, "learning_rate": 0.1}},
-        {"event": "evaluation", **where, "split": "dev", "examples": 2,
-         "metrics": {"accuracy": 0.5}, "agreement": {"same_top_class": 1.0}},
-        {"event": "evaluation", "arm": "teacher", "stage": None, "epoch": None,
-         "split": "dev", "metrics": {"accuracy": 0.75}},
-        {"event": "stage_finished", "arm": "student", "seconds": 1.0,
-         "stage": "prediction_layer"},
-        {"event": "export", "arm": "student", "file": "exports/s.tflite",
-         "format": "litert", "precision": "fp32", "size_bytes": 10,
-         "max_abs_difference": 1e-7, "same_top_class": 1.0,
-         "metrics": {"accuracy": 0.5}, "examples": 2, "sequence_length": 8},
-        {"event": "latency", "file": "exports/s.tflite", "threads": 1,
-         "batch_size": 1, "sequence_length": 8, "median_ms": 1.0,
-         "p95_ms": 1.5, "runs": 10},
-        {"event": "unlabeled", "rows": 2, "dropped": 1, "per_labeled": 1.0,
-         "compared_with": ["dev"]},
-        {"event": "augmented", "rows": 2, "rows_of_epoch": 4, "copies": 2,
-         "left_out": 0},
-        {"event": "measurement", "arm": "student", "corpus": ["t.txt"],
-         "sequence_length": 8, "stride": 4, "metrics": {"perplexity": 9.0}},
-        {"event": "run_finished", "seconds": 1.0, "best": {"student": {
-            "stage": "prediction_layer", "epoch": 1, "split": "dev",
-            "metrics": {"accuracy": 0.5}, "averaged_epochs": []}}},
-    ]  # fmt: skip
-    lines = [
-        json.dumps({"time": 1e9 + number, **event})
-        for number, event in enumerate(events)
-    ]
-    return "\n".join(lines).encode()
-
-
-def _index():
-    sums = {"largest_error": 0.0, "squared_errors": 0.0, "squares": 1.0}
-    shard = {
-        "file": f"{'0' * 32}.arrow",
-        "sequence_length": 8,
-        "rows": 2,
-        "entries": ["logits"],
-        "bytes": 8,
-        "sha256": "0" * 16,
-    }
-    return {
-        "fingerprint": {"format": 2, "teacher": "a"},
-        "entries": {"logits": {"shape": ["length", 2], **sums}},
-        "shards": [shard],
-    }
-
-
-OBJECT = {
-    "module": "keras_hub.src.models.bert.bert_tokenizer",
-    "class_name": "BertTokenizer",
-    "config": {"name": "t", "vocabulary": None, "hidden_dim": 8},
-    "registered_name": "keras_hub>BertTokenizer",
-}
-ENTRY = {
-    "precision": "fp32",
-    "parameters": 10,
-    "vocabulary_size": None,
-    "kdkit_version": "0",
-}
-PASSAGE = {
-    "article": "A text.",
-    "questions": ["Which?"],
-    "options": [["a", "b", "c", "d"]],
-    "answers": ["A"],
-    "id": "1",
-}
-PIECES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
-RUN = {
-    "verb": "distill",
-    "recipe": "pkd",
-    "data": {"task": "sst2"},
-    "teacher": {"seed": 1},
-    "seed": 0,
-    "provenance": {"command": "kdkit", "versions": {"keras": "3"}},
-}
-
 # By reader what it reads where all is well.
 SEEDS = {
     table: [
@@ -360,21 +261,23 @@ SEEDS = {
         PART + b"stages.0.epochs=2" + PART + b"seed=7",
         to_json(to_dict(SMOKE)),
     ],
-    run: [to_json(RUN) + PART + _events()],
+    run: [to_json(RUN) + PART + events_of_a_run()],
     events: [b"", b"\x00\x08\x01\x00\x09\x02"],
-    cache_index: [to_json(_index())],
-    cache_file: [_arrow()],
+    cache_index: [to_json(index_of_a_cache())],
+    cache_file: [arrow_file()],
     packed: [
         to_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
         + PART
         + np.arange(2, dtype="int32").tobytes()
     ],
-    file_entry: [b"TFL3" + _zip({metadata.ENTRY: json.dumps(ENTRY)})],
+    file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),
     ],
-    archive: [_zip({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})],
+    archive: [
+        archive_of({"config.json": json.dumps(OBJECT), "metadata.json": "{}"})
+    ],
 }
 SEEDS |= readers_of_runs.SEEDS
 READERS = {reader.__name__: reader for reader in SEEDS}

@@ -24,8 +24,8 @@ def hdf5_problem(
     """Returns what is wrong with files of weights, `None` if nothing is.
 
     Opens all that is in them, but does not read the numbers: in 256 MB of
-    memory on Linux, and a tenth of a second. Where no process can be started,
-    or Python runs within another program, nothing is looked at.
+    memory on Linux. Where no process can be started, or Python runs within
+    another program, nothing is looked at.
 
     Args:
         files: paths; or path and name of a member, of an archive.
@@ -38,13 +38,15 @@ def hdf5_problem(
         else [str(file), None]
         for file in files
     ]
+    # Python passes over entries that are no strings.
+    found = [entry for entry in sys.path if entry and isinstance(entry, str)]
     try:
         done = subprocess.run(
             # Not what stands beside the script, whose names are as others'.
             [sys.executable, "-P", SCRIPT, json.dumps(places)],
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "PYTHONPATH": os.pathsep.join(found),
                 "OPENBLAS_NUM_THREADS": "1",
             },
             stdin=subprocess.DEVNULL,

@@ -9,16 +9,12 @@ through. Both begin with `kdkit`: what a site runs when Python starts may print.
 """
 
 import json
+import resource
 import sys
 import zipfile
 
 import h5py
 import psutil
-
-try:
-    import resource
-except ImportError:  # of Windows
-    resource = None
 
 MEMORY = 1 << 28  # bytes for what files say of themselves
 

@@ -46,6 +46,29 @@ def locked(
 
 
 @contextlib.contextmanager
+def alone_with(output: pathlib.Path, other: str):
+    """Refuses where another process writes the same file.
+
+    Args:
+        output: `pathlib.Path`, in a folder that is there. The lock beside it is
+            gone after a block that ends well.
+        other: string. What may be named instead, such as `"file"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if another process writes it.
+        RunError: where there can be no lock.
+    """
+    lock = output.with_name(f".{output.name}.lock")
+    busy = (
+        f"Another process writes {output}. Wait for it, or name another "
+        f"{other}."
+    )
+    with locked(lock, busy):
+        yield
+        lock.unlink()
+
+
+@contextlib.contextmanager
 def in_use(folder: pathlib.Path):
     """Marks a folder as one that a process works in, for `is_in_use`.
 

@@ -20,7 +20,7 @@ def readers():
         import readers
 
         yield readers
-        for name in ("readers", "readers_of_runs", "changes"):
+        for name in ("readers", "readers_of_runs", "changes", "given"):
             del sys.modules[name]
 
 

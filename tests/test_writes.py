@@ -1,12 +1,7 @@
 """Writes that cannot half-happen, on disks that fail and that fill up."""
 
 import contextlib
-import errno
 import json
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import faults
 import numpy as np
@@ -24,7 +19,6 @@ from kdkit.errors import UsageError
 from kdkit.files import staged
 from kdkit.files import write_text
 from kdkit.locks import append_line
-from kdkit.locks import locked
 from kdkit.models import Head
 from kdkit.models import stored_size
 from kdkit.models.saving import save_labels
@@ -285,43 +279,6 @@ def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
     assert BegunTexts(output, made_from).lines()[1] == "twn"
 
 
-def test_a_lock_dies_with_its_process(tmp_path):
-    lock = tmp_path / ".lock"
-    code = (
-        "import pathlib, time\n"
-        "from kdkit.locks import locked\n"
-        f"with locked(pathlib.Path({str(lock)!r}), 'busy'):\n"
-        "    print('held', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match="busy"), locked(lock, "busy"):
-            pass
-        holder.kill()
-    with locked(lock, "busy"):
-        pass
-
-
-def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
-    lock = tmp_path / ".lock"
-    with ThreadPoolExecutor() as pool:
-        with locked(lock, waiting="not said"):
-
-            def wait():
-                with locked(lock, waiting="Waiting."):
-                    return True
-
-            waiting, said = pool.submit(wait), ""
-            while "\n" not in said:
-                said += capsys.readouterr().out
-            assert not waiting.done()
-        assert waiting.result()
-    assert said == "Waiting.\n"
-
-
 def test_a_directory_is_not_replaced_by_a_file(tmp_path):
     folder = prepared(tmp_path / "all") / "folder"
     with pytest.raises(RunError, match="Is a directory.*choose another"):
@@ -335,18 +292,6 @@ def test_a_file_is_not_replaced_by_a_directory(tmp_path):
     with pytest.raises(RunError, match="Not a directory.*choose another"):
         replace_folder(tmp_path)
     assert (tmp_path / "folder").read_text() == OLD
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
-def test_a_file_system_without_locks_is_told(number, tmp_path, monkeypatch):
-    def refuse(file, how):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr("kdkit.locks.fcntl.flock", refuse)
-    with pytest.raises(RunError, match="Its file system has no locks"):
-        append_line(tmp_path / "log", "line")
-    with pytest.raises(RunError, match="has no locks"), locked(tmp_path / "a"):
-        pass
 
 
 @pytest.fixture(scope="module")

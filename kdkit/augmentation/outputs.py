@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 
 from kdkit.errors import UsageError
-from kdkit.locks import locked
+from kdkit.locks import alone_with
 
 
 def check_output(output) -> None:
@@ -32,12 +32,6 @@ def written_alone(output: pathlib.Path):
     """
     check_output(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    lock = output.with_name(f".{output.name}.lock")
-    busy = (
-        f"Another process is writing {output}. Wait for it, or name another "
-        "file."
-    )
-    with locked(lock, busy):
+    with alone_with(output, "file"):
         check_output(output)  # another may just have finished it
         yield
-        lock.unlink()

@@ -1,6 +1,5 @@
 """What an encoder-decoder writes of a text, or of each line of a file."""
 
-import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -20,7 +19,7 @@ from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.files import write_text
-from kdkit.locks import locked
+from kdkit.locks import alone_with
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
 from kdkit.training.inputs import files_digest
@@ -121,22 +120,9 @@ def _write(writer, lines, outputs, made_from):
     for path in outputs:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone_with(output):
+    with alone_with(output, "--output"):
         _check_is_new(output)  # another may just have finished it
         _write_locked(writer, lines, output, kept_input, made_from)
-
-
-@contextlib.contextmanager
-def _alone_with(output):
-    """Refuses where another process writes the same file."""
-    busy = (
-        f"Another process writes {output}. Wait for it, or name another "
-        "--output."
-    )
-    lock = output.with_name(f".{output.name}.lock")
-    with locked(lock, busy):
-        yield
-        lock.unlink()
 
 
 def _write_locked(writer, lines, output, kept_input, made_from):
@@ -195,7 +181,7 @@ def _read(options):
     begun = BegunTexts(output, {})
     path = pathlib.Path(options.input)
     if output.exists() and begun.are_there:
-        with _alone_with(output):
+        with alone_with(output, "--output"):
             if begun.are_done(_lines(path), files_digest([path])):
                 begun.forget()
     _check_is_new(output)

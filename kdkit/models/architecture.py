@@ -68,6 +68,16 @@ def num_positions(model) -> int | None:
     return backbone.max_sequence_length
 
 
+def length_of(preprocessor) -> int | None:
+    """Returns how many tokens a preprocessor cuts to, if it tells.
+
+    Args:
+        preprocessor: what a model was saved with, or `None`.
+    """
+    length = getattr(preprocessor, "sequence_length", None)
+    return length if type(length) is int and length > 0 else None
+
+
 def token_embeddings(model):
     """Returns the table of a model's token embeddings as a NumPy array.
 

@@ -10,6 +10,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
+from kdkit.models.architecture import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
@@ -27,7 +28,6 @@ from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 from kdkit.models.trust import first_sentence
-from kdkit.models.trust import length_of
 from kdkit.models.trust import loading
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.reading import read_json

@@ -66,16 +66,6 @@ DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
 GROUPS = ("num_groups", "num_hidden_groups")  # of layers that share weights
 
 
-def length_of(preprocessor) -> int | None:
-    """Returns how many tokens a preprocessor cuts to, if it tells.
-
-    Args:
-        preprocessor: what a model was saved with, or `None`.
-    """
-    length = getattr(preprocessor, "sequence_length", None)
-    return length if type(length) is int and length > 0 else None
-
-
 def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     """Checks the files of a preset or of a Hugging Face checkpoint.
 

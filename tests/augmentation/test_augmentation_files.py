@@ -252,7 +252,7 @@ def test_parts_are_joined_by_one_process(tmp_path):
     path = tmp_path / "joined.tsv"
     for which in range(2):
         write(path, part=(which, 2))
-    told = pytest.raises(UsageError, match="Another process is writing")
+    told = pytest.raises(UsageError, match="Another process writes")
     with locked(tmp_path / ".joined.tsv.lock"), told:
         join_parts(PAIRS, path, {"seed": 0})
     assert join_parts(PAIRS, path, {"seed": 0}).rows == len(PAIRS)

@@ -1,0 +1,125 @@
+"""What readers of what others wrote are given to begin with."""
+
+import io
+import json
+import zipfile
+
+import pyarrow as pa
+
+from kdkit.teacher_cache.shards import KEY
+
+
+def arrow_file():
+    """Two rows of a cache, as Arrow has them."""
+    table = pa.table(
+        {
+            KEY: pa.array([b"0" * 16, b"1" * 16], pa.binary(16)),
+            "logits": pa.array([b"1234", b"5678"], pa.large_binary()),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def archive_of(members):
+    """A ZIP file of some parts, by their names."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name, part in members.items():
+            file.writestr(name, part)
+    return content.getvalue()
+
+
+def events_of_a_run():
+    """The log of a finished run."""
+    where = {"arm": "student", "stage": "prediction_layer", "epoch": 1}
+    events = [
+        {"event": "model", "arm": "student", "parameters": 10, "name": "s"},
+        {"event": "epoch", **where, "step": 1, "seconds": 1.0,
+         "logs": {"loss": 0.5, "val_accuracy": 0.5, "learning_rate": 0.1}},
+        {"event": "evaluation", **where, "split": "dev", "examples": 2,
+         "metrics": {"accuracy": 0.5}, "agreement": {"same_top_class": 1.0}},
+        {"event": "evaluation", "arm": "teacher", "stage": None, "epoch": None,
+         "split": "dev", "metrics": {"accuracy": 0.75}},
+        {"event": "stage_finished", "arm": "student", "seconds": 1.0,
+         "stage": "prediction_layer"},
+        {"event": "export", "arm": "student", "file": "exports/s.tflite",
+         "format": "litert", "precision": "fp32", "size_bytes": 10,
+         "max_abs_difference": 1e-7, "same_top_class": 1.0,
+         "metrics": {"accuracy": 0.5}, "examples": 2, "sequence_length": 8},
+        {"event": "latency", "file": "exports/s.tflite", "threads": 1,
+         "batch_size": 1, "sequence_length": 8, "median_ms": 1.0,
+         "p95_ms": 1.5, "runs": 10},
+        {"event": "unlabeled", "rows": 2, "dropped": 1, "per_labeled": 1.0,
+         "compared_with": ["dev"]},
+        {"event": "augmented", "rows": 2, "rows_of_epoch": 4, "copies": 2,
+         "left_out": 0},
+        {"event": "measurement", "arm": "student", "corpus": ["t.txt"],
+         "sequence_length": 8, "stride": 4, "metrics": {"perplexity": 9.0}},
+        {"event": "run_finished", "seconds": 1.0, "best": {"student": {
+            "stage": "prediction_layer", "epoch": 1, "split": "dev",
+            "metrics": {"accuracy": 0.5}, "averaged_epochs": []}}},
+    ]  # fmt: skip
+    lines = [
+        json.dumps({"time": 1e9 + number, **event})
+        for number, event in enumerate(events)
+    ]
+    return "\n".join(lines).encode()
+
+
+def index_of_a_cache():
+    """What a cache says of its files."""
+    sums = {"largest_error": 0.0, "squared_errors": 0.0, "squares": 1.0}
+    shard = {
+        "file": f"{'0' * 32}.arrow",
+        "sequence_length": 8,
+        "rows": 2,
+        "entries": ["logits"],
+        "bytes": 8,
+        "sha256": "0" * 16,
+    }
+    return {
+        "fingerprint": {"format": 2, "teacher": "a"},
+        "entries": {"logits": {"shape": ["length", 2], **sums}},
+        "shards": [shard],
+    }
+
+
+OBJECT = {
+    "module": "keras_hub.src.models.bert.bert_tokenizer",
+    "class_name": "BertTokenizer",
+    "config": {"name": "t", "vocabulary": None, "hidden_dim": 8},
+    "registered_name": "keras_hub>BertTokenizer",
+}
+
+
+ENTRY = {
+    "precision": "fp32",
+    "parameters": 10,
+    "vocabulary_size": None,
+    "kdkit_version": "0",
+}
+
+
+PASSAGE = {
+    "article": "A text.",
+    "questions": ["Which?"],
+    "options": [["a", "b", "c", "d"]],
+    "answers": ["A"],
+    "id": "1",
+}
+
+
+PIECES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
+
+
+RUN = {
+    "verb": "distill",
+    "recipe": "pkd",
+    "data": {"task": "sst2"},
+    "teacher": {"seed": 1},
+    "seed": 0,
+    "provenance": {"command": "kdkit", "versions": {"keras": "3"}},
+}

@@ -1,0 +1,63 @@
+"""Locks: one process at a time, and none of a process that died."""
+
+import errno
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.locks import append_line
+from kdkit.locks import locked
+
+
+def test_a_lock_dies_with_its_process(tmp_path):
+    lock = tmp_path / ".lock"
+    code = (
+        "import pathlib, time\n"
+        "from kdkit.locks import locked\n"
+        f"with locked(pathlib.Path({str(lock)!r}), 'busy'):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match="busy"), locked(lock, "busy"):
+            pass
+        holder.kill()
+    with locked(lock, "busy"):
+        pass
+
+
+def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
+    lock = tmp_path / ".lock"
+    with ThreadPoolExecutor() as pool:
+        with locked(lock, waiting="not said"):
+
+            def wait():
+                with locked(lock, waiting="Waiting."):
+                    return True
+
+            waiting, said = pool.submit(wait), ""
+            while "\n" not in said:
+                said += capsys.readouterr().out
+            assert not waiting.done()
+        assert waiting.result()
+    assert said == "Waiting.\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_told(number, tmp_path, monkeypatch):
+    def refuse(file, how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("kdkit.locks.fcntl.flock", refuse)
+    with pytest.raises(RunError, match="Its file system has no locks"):
+        append_line(tmp_path / "log", "line")
+    with pytest.raises(RunError, match="has no locks"), locked(tmp_path / "a"):
+        pass
