@@ -46,7 +46,7 @@ from kdkit.export import metadata
 from kdkit.models import trust
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.heads import Head
-from kdkit.models.loading import _check_class_names
+from kdkit.models.loading_checks import check_class_names
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
@@ -156,7 +156,7 @@ def byte_pairs(content, folder):
 
 def class_names(content, folder):
     path = write(folder, "labels.json", content)
-    _check_class_names(path, Head("sequence", 2, ("bad", "good")))
+    check_class_names(path, Head("sequence", 2, ("bad", "good")))
 
 
 def settings(content, folder):

@@ -24,8 +24,8 @@ from kdkit.data.examples import Examples
 from kdkit.files import digest
 from kdkit.models.file_digests import check_digests
 from kdkit.models.hugging_face_heads import read_sequence_head
-from kdkit.models.loading import _check_convertible
 from kdkit.models.loading import task_class
+from kdkit.models.loading_checks import check_convertible
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
@@ -160,7 +160,7 @@ def saved_config(content, folder):
     write(folder, "task.json", content)
     _saved_positions(str(folder))
     holds_plain_encoder(folder)
-    _check_convertible(folder)
+    check_convertible(folder)
     task_class(folder)
 
 

@@ -44,6 +44,7 @@ FLOORS = (
         "hdf5",
         "hdf5_walk",
         "locks",
+        "machine",
         "memory",
         "parameters",
         "policies",

@@ -12,6 +12,7 @@ from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.layer_maps import layer_map
+from kdkit.machine import lack_of_memory
 from kdkit.objectives import entry_of_teacher
 from kdkit.quantities import byte_size
 from kdkit.taps import ATTENTION_TAPS
@@ -154,16 +155,14 @@ def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
     Returns:
         A `Finding`, or `None` where it is not.
     """
-    size = (2 + SLOTS) * parameters * BYTES
-    total = psutil.virtual_memory().total
-    if size <= total:
+    lack = lack_of_memory((2 + SLOTS) * parameters * BYTES)
+    if not lack:
         return None
     return Finding(
         check,
         RUINS,
-        f"A student of {parameters / 1e6:,.0f} M parameters takes "
-        f"{byte_size(size)} at least: weights, gradients and Adam's moments. "
-        f"This machine has {byte_size(total)}.",
+        "Weights, gradients and Adam's moments of a student of "
+        f"{parameters / 1e6:,.0f} M parameters take {lack}.",
         "Choose fewer or narrower layers, or fewer positions: --student, or "
         "--set student.….",
     )

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import psutil
 
 from kdkit.errors import UsageError
 from kdkit.export import metadata
@@ -14,7 +13,7 @@ from kdkit.export.inputs import random_batch
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_model import LiteRTModel
-from kdkit.quantities import byte_size
+from kdkit.machine import lack_of_memory
 
 SEQUENCE_LENGTH = 128  # tokens, where a file takes any
 SENTENCE = 25  # tokens of a sentence that is read and written
@@ -258,12 +257,11 @@ def _lengths(models, sequence_length, batch_size):
 def _check_room(model, batch_size, sequence_length):
     """Refuses a batch whose tokens alone this machine cannot hold."""
     size = BYTES * batch_size * _rows_per_output(model) * sequence_length
-    total = psutil.virtual_memory().total
-    if size > total:
+    lack = lack_of_memory(size)
+    if lack:
         raise UsageError(
-            f"Cannot measure {model.path}: the tokens of a batch take "
-            f"{byte_size(size)} at least, and this machine has "
-            f"{byte_size(total)} of memory. Received: batch_size={batch_size}, "
+            f"Cannot measure {model.path}: the tokens of a batch take {lack}. "
+            f"Received: batch_size={batch_size}, "
             f"sequence_length={sequence_length}. Choose a smaller batch_size."
         )
 

@@ -7,17 +7,17 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
 from kdkit.models.architecture import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import check_activation
-from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import join
 from kdkit.models.hugging_face_heads import copy_sequence_head
+from kdkit.models.loading_checks import check_class_names
+from kdkit.models.loading_checks import check_convertible
+from kdkit.models.loading_checks import check_family
+from kdkit.models.loading_checks import check_head
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
@@ -99,10 +99,10 @@ def load_classifier(source, num_classes) -> LoadedModel:
         loaded = _load_directory(path, head)
     else:
         loaded = _load_named_preset(str(source), head)
-    _check_head(loaded.model, head, source)
+    check_head(loaded.model, head, source)
     if loaded.has_trained_head:
         folder = path.parent if path.suffix == ".keras" else path
-        _check_class_names(folder / LABELS_FILE, head)
+        check_class_names(folder / LABELS_FILE, head)
     return loaded
 
 
@@ -129,7 +129,7 @@ def load_encoder(source, load_weights=True):
         if holds_plain_encoder(directory):
             classifier = _load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
-        _check_convertible(directory)
+        check_convertible(directory)
         place = str(directory)
     try:
         backbone = keras_hub.models.Backbone.from_preset(
@@ -141,7 +141,7 @@ def load_encoder(source, load_weights=True):
             f"No encoder could be loaded from {source!r}: "
             f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
-    _check_family(backbone, source)
+    check_family(backbone, source)
     return backbone, checked_tokenizer(tokenizer, source)
 
 
@@ -170,7 +170,7 @@ def load_tokenizer(source):
     path = find_preset_directory(path)
     is_plain = holds_plain_encoder(path)
     check_directory(path, is_built=is_plain)
-    _check_convertible(path)
+    check_convertible(path)
     with loading(path):
         if is_plain:
             classifier = keras_hub.models.TextClassifier.from_preset(
@@ -258,7 +258,7 @@ def _load_directory(path, head):
     check_directory(path)
     if task_class(path).endswith("TextClassifier"):
         return _load_task(str(path))
-    _check_convertible(path)
+    check_convertible(path)
     if (path / HEAD_FILE).is_file():
         check_archive(path / HEAD_FILE)
         with loading(path):
@@ -308,7 +308,7 @@ def _load_task(source):
         model.preprocessor = None
         model = without_plain_encoder(model)
         check_activation(model)
-    _check_family(model.backbone, source)
+    check_family(model.backbone, source)
     checked_tokenizer(tokenizer, source)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
 
@@ -322,79 +322,6 @@ def _put_head_on(source, head):
 
 def _load_backbone(source):
     backbone = keras_hub.models.Backbone.from_preset(source)
-    _check_family(backbone, source)
+    check_family(backbone, source)
     tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
     return backbone, checked_tokenizer(tokenizer, source)
-
-
-def _check_family(backbone, source):
-    if family_of(backbone) is None:
-        raise UsageError(
-            f"The encoder in {source} is a {type(backbone).__name__}. "
-            "Expected one of "
-            f"{[family.backbone.__name__ for family in ALL_FAMILIES.values()]}."
-        )
-
-
-def _check_convertible(path):
-    """Refuses Hugging Face checkpoints that keras-hub cannot convert."""
-    config = read_json(path / "config.json", "the config of a model")
-    if "registered_name" in config or "model_type" not in config:
-        return
-    expected = {
-        family.hugging_face_type: family
-        for family in ALL_FAMILIES.values()
-        if family.hugging_face_type
-    }
-    if str(config["model_type"]) not in expected:
-        raise UsageError(
-            f"{path} holds a Hugging Face checkpoint of type "
-            f"{shortened(config['model_type'])}, which keras-hub does not "
-            "convert to an encoder of a known family. Expected one of "
-            f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
-            "one."
-        )
-
-
-def _check_head(model, head, source):
-    kind = head_kind_of(model)
-    if kind != head.kind:
-        raise UsageError(
-            f"The model in {source} has a head of kind {kind!r} and the task "
-            f"needs {head.kind!r}. Use a model that was fine-tuned on this "
-            "task, or an encoder without a head."
-        )
-    received = model.output_shape[-1]
-    if received != head.num_classes:
-        raise UsageError(
-            f"The model in {source} has {received} classes and the task has "
-            f"{head.num_classes}. Use a model that was fine-tuned on this task."
-        )
-
-
-def _names_are_texts(labels):
-    names = labels.get("classes")
-    if isinstance(names, list) and all(isinstance(one, str) for one in names):
-        return None
-    return "expected a list of names as 'classes'"
-
-
-def _check_class_names(file, head):
-    """Refuses a model whose logits stand for something else."""
-    if head.class_names is None or not file.is_file():
-        return
-    received = read_json(file, "the names of classes", _names_are_texts)
-    received = received["classes"]
-    if received != list(head.class_names):
-        different = [
-            f"{number}: {theirs!r}, here {ours!r}"
-            for number, (theirs, ours) in enumerate(
-                zip(received, head.class_names, strict=False)
-            )
-            if theirs != ours
-        ]
-        raise UsageError(
-            f"The classes in {file} are not the task's: "
-            f"{'; '.join(different[:5])}. Use the data that the model was "
-            "trained on, or a model of this task."
-        )

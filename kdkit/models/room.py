@@ -1,14 +1,12 @@
 """The memory that a model's weights take at least, before it is built."""
 
-import psutil
-
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import albert_blocks
+from kdkit.machine import lack_of_memory
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
-from kdkit.quantities import byte_size
 
 BYTES = 4  # of a number in float32
 
@@ -54,12 +52,9 @@ def check_room(config: BertConfig | BilstmConfig | MassConfig) -> None:
     Raises:
         UsageError: (a `ValueError`) if they are more than its memory.
     """
-    size = BYTES * least_parameters(config)
-    total = psutil.virtual_memory().total
-    if size > total:
+    lack = lack_of_memory(BYTES * least_parameters(config))
+    if lack:
         raise UsageError(
-            f"The student cannot be built: its weights take {byte_size(size)} "
-            f"at least, and this machine has {byte_size(total)} of memory. "
-            f"Received: {config}. Choose fewer or narrower layers, or fewer "
-            "positions."
+            f"The student cannot be built: its weights take {lack}. Received: "
+            f"{config}. Choose fewer or narrower layers, or fewer positions."
         )

@@ -117,7 +117,7 @@ def test_a_run_whose_student_no_machine_holds_builds_no_model(
     large = override(settings, ["student.hidden_dim=100000000"])
     with pytest.raises(RunError, match="memory.*--force"):
         distill(large, tmp_path / "run")
-    assert "This machine has" in " ".join(capsys.readouterr().out.split())
+    assert "this machine has" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "run").exists()
 
 

@@ -181,7 +181,7 @@ def test_a_student_that_no_machine_holds_is_not_built(
 ):
     findings = diagnose(override(settings, [change]), tmp_path / "run")
     assert checks(findings, RUINS) == {"memory"}
-    assert "This machine has" in found(findings, "memory").found
+    assert "this machine has" in found(findings, "memory").found
     assert {"label order", "class balance"} <= checks(findings, OK)
 
 

@@ -1,0 +1,83 @@
+"""What a model that was loaded must be, and be for, before it is used."""
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.families import ALL_FAMILIES
+from kdkit.families import family_of
+from kdkit.models.heads import head_kind_of
+from kdkit.reading import read_json
+
+
+def check_family(backbone, source):
+    """Refuses encoders of which kdkit knows no family."""
+    if family_of(backbone) is None:
+        raise UsageError(
+            f"The encoder in {source} is a {type(backbone).__name__}. "
+            "Expected one of "
+            f"{[family.backbone.__name__ for family in ALL_FAMILIES.values()]}."
+        )
+
+
+def check_convertible(path):
+    """Refuses Hugging Face checkpoints that keras-hub cannot convert."""
+    config = read_json(path / "config.json", "the config of a model")
+    if "registered_name" in config or "model_type" not in config:
+        return
+    expected = {
+        family.hugging_face_type: family
+        for family in ALL_FAMILIES.values()
+        if family.hugging_face_type
+    }
+    if str(config["model_type"]) not in expected:
+        raise UsageError(
+            f"{path} holds a Hugging Face checkpoint of type "
+            f"{shortened(config['model_type'])}, which keras-hub does not "
+            "convert to an encoder of a known family. Expected one of "
+            f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
+            "one."
+        )
+
+
+def check_head(model, head, source):
+    """Refuses a model whose logits are not what the task needs."""
+    kind = head_kind_of(model)
+    if kind != head.kind:
+        raise UsageError(
+            f"The model in {source} has a head of kind {kind!r} and the task "
+            f"needs {head.kind!r}. Use a model that was fine-tuned on this "
+            "task, or an encoder without a head."
+        )
+    received = model.output_shape[-1]
+    if received != head.num_classes:
+        raise UsageError(
+            f"The model in {source} has {received} classes and the task has "
+            f"{head.num_classes}. Use a model that was fine-tuned on this task."
+        )
+
+
+def _names_are_texts(labels):
+    names = labels.get("classes")
+    if isinstance(names, list) and all(isinstance(one, str) for one in names):
+        return None
+    return "expected a list of names as 'classes'"
+
+
+def check_class_names(file, head):
+    """Refuses a model whose logits stand for something else."""
+    if head.class_names is None or not file.is_file():
+        return
+    received = read_json(file, "the names of classes", _names_are_texts)
+    received = received["classes"]
+    if received != list(head.class_names):
+        different = [
+            f"{number}: {theirs!r}, here {ours!r}"
+            for number, (theirs, ours) in enumerate(
+                zip(received, head.class_names, strict=False)
+            )
+            if theirs != ours
+        ]
+        raise UsageError(
+            f"The classes in {file} are not the task's: "
+            f"{'; '.join(different[:5])}. Use the data that the model was "
+            "trained on, or a model of this task."
+        )
