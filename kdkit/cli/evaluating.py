@@ -77,7 +77,8 @@ def _open_on_task(options):
     place = locate(options.model, options.arm)
     opened = open_model(place, options)
     split = options.split or "dev"
-    encoded = opened.encode(split)
+    examples = opened.read(split)
+    encoded = opened.encode_rows(examples)
     require_labels(encoded, split)
 
     def measure():
@@ -93,6 +94,8 @@ def _open_on_task(options):
         "data_digest": rows_digest(encoded),
         "sequence_length": opened.sequence_length,
     }
+    # As they are read, whatever the model's tokenizer makes of them.
+    rows = {"rows": rows_digest(examples)}
     return Measurable(
-        about, content, measure, opened.model, place.run, place.arm
+        about, content, measure, opened.model, place.run, place.arm, rows
     )

@@ -19,9 +19,9 @@ class Measurable:
         run: `kdkit.training.run_directory.RunDirectory` that the model is of,
             or `None`.
         arm: string or `None`. Which model of the run it is.
-        held_out: dict or `None`. Where that is what the model's own run held
-            out, what text it is of, as JSON data: of another run it may be
-            another text.
+        origin: dict or `None`. What tells it from other data of the same
+            name whatever the model's tokenizer is, as JSON data: of a task its
+            rows; where it is what the model's own run held out, of what text.
     """
 
     about: dict
@@ -30,4 +30,4 @@ class Measurable:
     model: object
     run: object = None
     arm: str | None = None
-    held_out: dict | None = None
+    origin: dict | None = None

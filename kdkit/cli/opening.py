@@ -34,14 +34,21 @@ class Opened:
     data_dir: str | None
     sequence_length: int
 
+    def read(self, split):
+        """Returns a split of the task as it stands in its files."""
+        return self.task.load(split, self.data_dir)
+
     def encode(self, split, max_rows=None):
         """Returns a split of the task, or some rows of it, encoded."""
+        return self.encode_rows(self.read(split), max_rows)
+
+    def encode_rows(self, examples, max_rows=None):
+        """Returns rows that were read, or some of them, encoded."""
         if self.tokenizer is None:
             raise UsageError(
                 "This file brings no tokenizer. Pass --tokenizer MODEL, a run "
                 "or preset directory with the tokenizer it was trained with."
             )
-        examples = self.task.load(split, self.data_dir)
         if max_rows is not None:
             rows = np.random.default_rng(0).permutation(len(examples))
             examples = examples.take(rows[:max_rows])

@@ -81,7 +81,7 @@ def _check_same_data(models, opened):
     data = [
         {
             name: value
-            for name, value in (model.about | (model.held_out or {})).items()
+            for name, value in (model.about | (model.origin or {})).items()
             if name != "examples"
         }
         for model in opened
@@ -91,7 +91,8 @@ def _check_same_data(models, opened):
             raise UsageError(
                 "Models are compared on the same data. Received: "
                 f"{models[0]} on {data[0]}, {model} on {about}. Name the "
-                "text, --sequence-length or the split that is meant."
+                "text, --data-dir, --sequence-length or the split that is "
+                "meant."
             )
 
 

@@ -125,10 +125,10 @@ def open_on_text(options):
             "examples": len(rows),
         }
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
-        held_out = _held_out_text(settings) if text is None else None
+        origin = _held_out_text(settings) if text is None else None
         content = {"data_digest": digest(directory)}
         yield Measurable(
-            about, content, measure, loaded.model, run, held_out=held_out
+            about, content, measure, loaded.model, run, origin=origin
         )
 
 

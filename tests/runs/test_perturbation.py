@@ -120,3 +120,27 @@ def test_mistakes_are_told(run_dir, words, message, capsys):
         status = stop.code
     assert status == 2
     assert message in capsys.readouterr().err
+
+
+def test_noise_is_compared_on_the_same_rows_alone(run_dir, tmp_path, capsys):
+    """Two runs of a task may have read different files of one name."""
+    runs = [tmp_path / name for name in ("one", "other")]
+    for run in runs:
+        shutil.copytree(run_dir, run)
+        (run / "data" / "SST-2").mkdir(parents=True)
+        for split in ("train", "dev"):
+            (run / "data" / "SST-2" / f"{split}.tsv").write_text(
+                "sentence\tlabel\nthe plot is superb\t1\nit is dull\t0\n"
+            )
+        config = json.loads((run / "config.json").read_text())
+        config["data"] |= {"task": "sst2", "data_dir": str(run / "data")}
+        (run / "config.json").write_text(json.dumps(config))
+    words = ["perturb", *map(str, runs), "--sigmas", "0"]
+    assert main(words) == 0
+    (runs[1] / "data" / "SST-2" / "dev.tsv").write_text(
+        "sentence\tlabel\nthe plot is superb\t1\nit is drab\t0\n"
+    )
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "compared on the same data" in capsys.readouterr().err
+    assert main([*words, "--data-dir", str(runs[0] / "data")]) == 0
