@@ -8,15 +8,56 @@ one, in JSON, of what is wrong with the first file that cannot be walked
 through. Both begin with `kdkit`: what a site runs when Python starts may print.
 """
 
+import io
 import json
+import pathlib
 import resource
+import shutil
+import struct
 import sys
+import tempfile
 import zipfile
 
 import h5py
-import psutil
 
 MEMORY = 1 << 28  # bytes for what files say of themselves
+NAMES = struct.Struct("<26xHH")  # of a member's header: lengths of what follows
+
+
+class Stretch(io.RawIOBase):
+    """Part of a file that is open, read as a file of its own.
+
+    Args:
+        file: binary file.
+        start: int. Where the part begins.
+        size: int. Its bytes.
+    """
+
+    def __init__(self, file, start, size):
+        self._file, self._start, self._size = file, start, size
+        self._place = 0
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def tell(self):
+        return self._place
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        before = {io.SEEK_SET: 0, io.SEEK_CUR: self._place}
+        self._place = max(0, before.get(whence, self._size) + offset)
+        return self._place
+
+    def readinto(self, buffer):
+        self._file.seek(self._start + self._place)
+        left = max(0, self._size - self._place)
+        content = self._file.read(min(len(buffer), left))
+        buffer[: len(content)] = content
+        self._place += len(content)
+        return len(content)
 
 
 def main(files):
@@ -29,22 +70,43 @@ def main(files):
                 with h5py.File(path, "r") as file:
                     walk(file)
             else:
-                with (
-                    zipfile.ZipFile(path) as archive,
-                    archive.open(member) as part,
-                    h5py.File(part, "r") as file,
-                ):
-                    walk(file)
+                walk_member(path, member)
         except Exception as error:  # h5py raises many kinds
-            print("kdkit", json.dumps(str(error) or type(error).__name__))
+            name = member or pathlib.Path(path).name
+            problem = f"{name}: {error or type(error).__name__}"
+            print("kdkit", json.dumps(problem))
             return 1
     return 0
+
+
+def walk_member(path, member):
+    """Opens all that is in a member of an archive.
+
+    Where it is compressed it is written to a file first: each step back in it
+    would read it from its beginning.
+    """
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(member)
+        with archive.open(info) as part:  # its header is as it must be
+            if info.compress_type != zipfile.ZIP_STORED:
+                with tempfile.TemporaryFile() as copy:
+                    shutil.copyfileobj(part, copy)
+                    with h5py.File(copy, "r") as file:
+                        walk(file)
+                return
+    with open(path, "rb") as whole:
+        whole.seek(info.header_offset)
+        header = whole.read(NAMES.size)
+        start = info.header_offset + len(header) + sum(NAMES.unpack(header))
+        with h5py.File(Stretch(whole, start, info.file_size), "r") as file:
+            walk(file)
 
 
 def limit_memory():
     """Lets the process take no more than `MEMORY`, where there is Linux."""
     if sys.platform.startswith("linux"):
-        most = psutil.Process().memory_info().vms + MEMORY
+        pages = pathlib.Path("/proc/self/statm").read_text().split()[0]
+        most = int(pages) * resource.getpagesize() + MEMORY
         allowed = resource.getrlimit(resource.RLIMIT_AS)[1]
         if allowed != resource.RLIM_INFINITY:
             most = min(most, allowed)

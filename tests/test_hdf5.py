@@ -1,5 +1,6 @@
 """Files of weights are opened where they do no harm first."""
 
+import json
 import os
 import resource
 import struct
@@ -69,6 +70,43 @@ def test_whole_files_have_no_problem(weights, tmp_path):
         file.create_group("empty")
     assert hdf5_problem(weights, other) is None
     assert hdf5_problem() is None
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_members_of_archives_are_walked_through(how, weights, tmp_path):
+    whole, cut = tmp_path / "whole.keras", tmp_path / "cut.keras"
+    for path, content in (
+        (whole, weights.read_bytes()),
+        (cut, weights.read_bytes()[:900]),
+    ):
+        with zipfile.ZipFile(path, "w", how) as archive:
+            archive.writestr("config.json", "{}")
+            archive.writestr("model.weights.h5", content)
+    assert hdf5_problem((whole, "model.weights.h5")) is None
+    problem = hdf5_problem((cut, "model.weights.h5"))
+    assert "model.weights.h5: Unable to" in problem
+
+
+def test_a_stored_member_is_not_read_again_for_each_step_back(
+    weights, tmp_path, monkeypatch
+):
+    """Gigabytes of a large model's file would be, for each layer."""
+    with h5py.File(weights, "r+") as file:
+        for number in range(50):
+            file[f"layers/{number}/vars/0"] = np.ones(10_000)
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(weights, "model.weights.h5")
+    sizes = []
+    read = hdf5_walk.Stretch.readinto
+
+    def counted(self, buffer):
+        sizes.append(read(self, buffer))
+        return sizes[-1]
+
+    monkeypatch.setattr(hdf5_walk.Stretch, "readinto", counted)
+    hdf5_walk.walk_member(path, "model.weights.h5")
+    assert 0 < sum(sizes) < 0.1 * weights.stat().st_size
 
 
 @pytest.mark.skipif(
@@ -186,7 +224,33 @@ def test_a_preset_whose_weights_say_they_need_gigabytes_is_refused(tmp_path):
     check_directory(tmp_path)
     swollen(tmp_path / "model.weights.h5")
     check_directory(tmp_path, is_built=False)
-    with pytest.raises(UsageError, match="its weights are damaged"):
+    with pytest.raises(UsageError, match="its weights cannot be opened"):
+        check_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["._model.weights.h5", "features.h5", "old.weights.h5"]
+)
+def test_files_that_are_no_weights_of_a_preset_are_passed_over(name, tmp_path):
+    """macOS puts some into archives; people keep others there."""
+    bert().backbone.save_to_preset(str(tmp_path))
+    if name == "features.h5":
+        with h5py.File(tmp_path / name, "w") as file:
+            file.create_dataset("x", data=np.ones(8), compression="gzip")
+    else:
+        (tmp_path / name).write_bytes(b"Mac OS X")
+    check_directory(tmp_path)
+
+
+def test_a_shard_of_weights_is_opened_first(tmp_path):
+    bert().backbone.save_to_preset(str(tmp_path))
+    shard = tmp_path / "model_00000.weights.h5"
+    (tmp_path / "model.weights.h5").rename(shard)
+    index = {"weight_map": {"layers/dense": shard.name}}
+    (tmp_path / "model.weights.json").write_text(json.dumps(index))
+    check_directory(tmp_path)
+    swollen(shard)
+    with pytest.raises(UsageError, match=f"cannot be opened .+{shard.name}"):
         check_directory(tmp_path)
 
 
@@ -205,7 +269,7 @@ def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
-    with pytest.raises(UsageError, match="its weights are damaged"):
+    with pytest.raises(UsageError, match="its weights cannot be opened"):
         check_archive(path)
 
 

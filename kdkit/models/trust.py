@@ -38,6 +38,7 @@ CONFIGS = (
 OF_MODELS = ("config.json", "task.json")
 SHARDS = ("model.weights.json", "model.safetensors.index.json")
 HDF5 = ".h5"
+OF_WEIGHTS = ("model.weights.h5", "task.weights.h5")  # unless in shards
 WEIGHTS = (HDF5, ".safetensors")
 PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
 # Layers of Keras that hold code or files of other programs.
@@ -94,12 +95,18 @@ def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     }
     for name, config in configs.items():
         check_config(config, path / name, num_bytes)
+    loaded = set(OF_WEIGHTS)
     for name in SHARDS:
         if (path / name).is_file():
-            read_json(path / name, "a list of files of weights", _outside)
+            index = read_json(
+                path / name, "a list of files of weights", _outside
+            )
+            loaded |= set(_shards(index))
     check_digests(path)
     if is_built:
-        _check_weights(path, *sorted(path.glob(f"*{HDF5}")))
+        # What else lies there is nobody's weights, whatever it is called.
+        files = [path / name for name in loaded if name.endswith(HDF5)]
+        _check_weights(path, *sorted(filter(pathlib.Path.is_file, files)))
     for name, config in configs.items():
         if name in OF_MODELS and not is_built:
             count = None
@@ -187,8 +194,8 @@ def _check_weights(where, *files):
     problem = hdf5_problem(*files)
     if problem is not None:
         raise UsageError(
-            f"{where} cannot be loaded: its weights are damaged ({problem}). "
-            "Restore them from a copy, or make them again."
+            f"{where} cannot be loaded: its weights cannot be opened "
+            f"({problem}). Restore them from a copy, or make them again."
         )
 
 
@@ -252,14 +259,18 @@ def _check_links(path):
 
 def _outside(index):
     """What is wrong with a list of files of weights."""
-    shards = index.get("weight_map")
-    if not isinstance(shards, dict):
+    if not isinstance(index.get("weight_map"), dict):
         return "it has no 'weight_map'"
-    for entry in shards.values():
-        for name in entry if isinstance(entry, list) else [entry]:
-            if not isinstance(name, str) or not _is_plain(name):
-                return f"{shortened(name)} is no file of this directory"
+    for name in _shards(index):
+        if not isinstance(name, str) or not _is_plain(name):
+            return f"{shortened(name)} is no file of this directory"
     return None
+
+
+def _shards(index):
+    """The files that a list of files of weights names."""
+    for entry in index["weight_map"].values():
+        yield from entry if isinstance(entry, list) else [entry]
 
 
 def _is_plain(name):
