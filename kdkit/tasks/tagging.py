@@ -68,7 +68,11 @@ class Tagging(Kind):
         ]
 
     def baseline(self, targets, logits):
-        return of_classes(*self._labels_and_answers(targets, logits))
+        labels, answers = self._labels_and_answers(targets, logits)
+        read = answers != NO_ANSWER
+        if read.any():  # words that were cut off tell nothing of the model
+            labels, answers = labels[read], answers[read]
+        return of_classes(labels, answers)
 
 
 @dataclasses.dataclass(frozen=True)

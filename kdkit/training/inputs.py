@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
+import re
 from collections.abc import Callable
 from collections.abc import Iterable
 
@@ -17,6 +18,8 @@ from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import says_finished
 from kdkit.training.stage_state import STATE
+
+CONTENT = re.compile("[0-9a-f]{16}")  # what `digest` returns
 
 
 def model_digest(place: str) -> str | None:
@@ -97,7 +100,11 @@ def check_inputs(
         _check_not_trained(run)
         return
     before = noted[0]["digests"]
-    present = {name: value for name, value in inputs.items() if value}
+    present = {
+        name: value
+        for name, value in inputs.items()
+        if value and not _is_gone(before.get(name), value)
+    }
     different = [
         f"{name} (content {before[name]}, now {value})"
         for name, value in present.items()
@@ -112,6 +119,13 @@ def check_inputs(
     if present:
         listed = ", ".join(f"{name} {value}" for name, value in present.items())
         print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
+
+
+def _is_gone(before, now):
+    """Whether what had content is a bare name, as of a preset, by now."""
+    return bool(
+        before and CONTENT.fullmatch(before) and not CONTENT.fullmatch(now)
+    )
 
 
 def _check_not_trained(run):

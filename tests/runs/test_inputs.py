@@ -109,3 +109,23 @@ def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
         check_inputs(run, inputs, ONE_DEVICE)
     log_inputs(run, inputs)
     check_inputs(run, inputs, ONE_DEVICE)
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_model_that_is_gone_is_not_compared(
+    is_absolute, settings, run, tmp_path, monkeypatch
+):
+    """A finished run does not need it; of another one, loading tells."""
+    monkeypatch.chdir(tmp_path)
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    place = str(model) if is_absolute else "model"
+    taught = dataclasses.replace(settings, teacher=place)
+    log_inputs(run, inputs_of(taught, TASK))
+    model.rename(tmp_path / "elsewhere")
+    check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)
+    (tmp_path / "elsewhere" / "config.json").write_text("[]")
+    (tmp_path / "elsewhere").rename(model)
+    with pytest.raises(UsageError, match=r"begun with another teacher \("):
+        check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)

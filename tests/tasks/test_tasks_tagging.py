@@ -7,6 +7,7 @@ from kinds import VOCABULARY
 
 from kdkit.data import TokenExamples
 from kdkit.data import encode_tokens
+from kdkit.data.tokens import CUT_OFF
 from kdkit.data.tokens import NO_LABEL
 from kdkit.data.tokens import was_read
 from kdkit.errors import RunError
@@ -92,8 +93,24 @@ def test_other_labels_that_were_cut_off_count_as_wrong(pieces):
         logits = np.array([[1.0, 0.0]] * was_read(targets[0]).sum())
         measured = readings.compute_metrics(("accuracy",), targets, logits)
         assert measured == {"accuracy": accuracy}
-        baseline = readings.baseline(targets, logits)
-        assert (baseline.model, baseline.constant) == (accuracy, 0.75)
+
+
+@pytest.mark.parametrize("kind", [Tagging, Polyphones])
+def test_the_baseline_is_of_the_words_that_were_read(kind, pieces):
+    """Those that were cut off are not the model's mistakes."""
+    labels = [np.array([0, 1, 0, 0], "int32")]
+    rows = TokenExamples([("ab", "cd", "ef", "gh")], labels)
+    for length, num_read in ((16, 4), (5, 3), (4, 2)):
+        encoded = encode_tokens(rows, pieces, length)
+        right = np.eye(2)[encoded.labels[encoded.labels != NO_LABEL]]
+        baseline = kind(("O", "B-PER")).baseline(encoded.targets, right)
+        constant = np.mean(labels[0][:num_read] == 0)
+        assert (baseline.model, baseline.constant) == (1.0, constant)
+        assert baseline.num_answers == num_read
+    nothing = kind(("O", "B-PER")).baseline(
+        [CUT_OFF - labels[0]], np.zeros((0, 2))
+    )
+    assert nothing.model == 0.0
 
 
 def test_tags_refuse_logits_of_other_rows_or_not_finite():
