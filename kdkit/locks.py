@@ -34,14 +34,20 @@ def locked(
     """
     with contextlib.ExitStack() as stack:
         with writing(path):
-            file = stack.enter_context(open(path, "a", opener=_open_no_link))
-            held = _take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not held and busy is None:
-                if waiting is not None:
-                    print(waiting, flush=True)
-                held = _take(file, fcntl.LOCK_EX)
-        if not held:
-            raise UsageError(busy)
+            held = False
+            while not held:
+                file = stack.enter_context(
+                    open(path, "a", opener=_open_no_link)
+                )
+                held = _take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not held and busy is not None:
+                    raise UsageError(busy)
+                if not held:
+                    if waiting is not None:
+                        print(waiting, flush=True)
+                    _take(file, fcntl.LOCK_EX)
+                # Who had it may have removed the file meanwhile.
+                held = _is_at(path, file)
         yield
 
 

@@ -1,6 +1,7 @@
 """Locks: one process at a time, and none of a process that died."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -49,6 +50,26 @@ def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
             assert not waiting.done()
         assert waiting.result()
     assert said == "Waiting.\n"
+
+
+def test_a_lock_that_was_removed_before_it_was_taken_is_made_anew(
+    tmp_path, monkeypatch
+):
+    """As by another process that ends in `alone_with` at that moment."""
+    lock, flock, taken = tmp_path / ".lock", fcntl.flock, []
+
+    def remove_first(file, how):
+        if not taken:
+            lock.unlink()
+        taken.append(file)
+        flock(file, how)
+
+    monkeypatch.setattr("kdkit.locks.fcntl.flock", remove_first)
+    with locked(lock, "busy"):
+        assert lock.exists()
+        with pytest.raises(UsageError, match="busy"), locked(lock, "busy"):
+            pass
+    assert len(taken) == 3
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])

@@ -1,5 +1,7 @@
 """What a model is called and how large it is."""
 
+import inspect
+
 import keras
 
 from kdkit.families import family_of
@@ -68,14 +70,22 @@ def num_positions(model) -> int | None:
     return backbone.max_sequence_length
 
 
-def length_of(preprocessor) -> int | None:
+def length_of(preprocessor, is_chosen: bool = False) -> int | None:
     """Returns how many tokens a preprocessor cuts to, if it tells.
 
     Args:
         preprocessor: what a model was saved with, or `None`.
+        is_chosen: bool. Whether somebody chose it, even if it is what
+            keras-hub takes where nobody does. Defaults to `False`.
     """
     length = getattr(preprocessor, "sequence_length", None)
-    return length if type(length) is int and length > 0 else None
+    if type(length) is not int or length < 1:
+        return None
+    usual = inspect.signature(type(preprocessor)).parameters.get(
+        "sequence_length"
+    )
+    is_usual = usual is not None and length == usual.default
+    return length if is_chosen or not is_usual else None
 
 
 def token_embeddings(model):

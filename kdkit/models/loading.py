@@ -9,6 +9,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.models.architecture import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.file_digests import DIGESTS_FILE
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import check_activation
@@ -304,7 +305,8 @@ def _load_task(source):
     with loading(source):
         model = keras_hub.models.TextClassifier.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
-        length = length_of(model.preprocessor)
+        by_kdkit = (pathlib.Path(source) / DIGESTS_FILE).is_file()
+        length = length_of(model.preprocessor, is_chosen=by_kdkit)
         model.preprocessor = None
         model = without_plain_encoder(model)
         check_activation(model)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.files import is_left_over
 from kdkit.files import remove_left_over
 from kdkit.files import write_text
 from kdkit.reporting.comparison import run_label
@@ -115,7 +114,7 @@ def _check_only_records(place):
         found = [
             item.name
             for item in sorted(place.iterdir())
-            if item.name not in expected and not is_left_over(item)
+            if item.name not in expected and not item.name.startswith(".")
         ]
     if found and os.path.lexists(place):
         raise UsageError(

@@ -10,6 +10,7 @@ from kdkit import models
 from kdkit.cli.locating import locate
 from kdkit.cli.main import main
 from kdkit.cli.opening import open_model
+from kdkit.tasks import get_task
 
 POSITIONS, OWN = 12, 8
 TASK = ["--task", "sentiment"]
@@ -59,6 +60,28 @@ def test_models_outside_of_a_run_are_read_at_their_own_length(
     folder, name, length
 ):
     assert opened_length(folder / name, folder / "preset") == length
+
+
+@pytest.mark.parametrize("is_of_kdkit", [True, False])
+def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
+    """keras-hub's preprocessors say 512 where they are told nothing."""
+    vocabulary = data.sentiment_vocabulary()
+    config = {
+        "num_layers": 1,
+        "hidden_dim": 8,
+        "num_heads": 2,
+        "intermediate_dim": 16,
+        "vocabulary_size": len(vocabulary),
+    }
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
+    length = usual.sequence_length
+    classifier = models.student(config, num_classes=2)
+    models.save_preset(classifier, tokenizer, tmp_path, length)
+    if not is_of_kdkit:
+        (tmp_path / "digests.json").unlink()
+        length = get_task("sentiment").sequence_length
+    assert opened_length(tmp_path, tmp_path) == length
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "perturb", "export"])
