@@ -215,3 +215,26 @@ def test_a_step_is_forgotten_with_its_models(kind, parts):
     before = steps_kept()
     train(kind, parts=parts)
     assert steps_kept() == before
+
+
+class Summing(keras.optimizers.SGD):
+    """Sums gradients over replicas itself, as optimizers of others do."""
+
+    def apply_gradients(self, grads_and_vars):
+        gradients, variables = zip(*grads_and_vars, strict=True)
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        return super().apply_gradients(zip(gradients, variables, strict=True))
+
+
+def test_an_optimizer_of_others_may_ask_for_its_replica():
+    weights = []
+    for optimizer in (Summing(0.1), keras.optimizers.SGD(0.1)):
+        student, distiller, batch = make("classifiers")
+        distiller.compile(
+            optimizer, keras.losses.SparseCategoricalCrossentropy(True)
+        )
+        distiller.train_on_batch(*batch)
+        weights.append(student.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -7,6 +7,8 @@ from kdkit.gradients import whole
 from kdkit.steps.evaluation import EvaluationStep
 from kdkit.steps.untrained import check_trained
 
+OWN = ("keras", "kdkit")
+
 
 class Step(EvaluationStep):
     """What a `Distiller` or `LabelTrainer` does with a batch on TensorFlow."""
@@ -54,12 +56,22 @@ class Step(EvaluationStep):
         Within a replica Keras sums gradients over all replicas, also of one, by
         an operation whose gradient TensorFlow keeps for ever, with the step
         around it and the weights in that. So without a strategy weights are
-        updated outside, but in float16: Keras scales losses within replicas.
+        updated outside, but in float16: Keras scales losses within replicas;
+        and where an optimizer of others may sum gradients itself.
         """
         scales = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        if tf.distribute.has_strategy() or scales:
+        may_leave = _is_known(self.optimizer) and not scales
+        if tf.distribute.has_strategy() or not may_leave:
             self.optimizer.apply_gradients(trained)
         else:
             tf.distribute.get_replica_context().merge_call(
                 lambda strategy: self.optimizer.apply_gradients(trained)
             )
+
+
+def _is_known(optimizer):
+    """Whether it is Keras or kdkit that updates: neither asks for a replica."""
+    return all(
+        getattr(type(optimizer), name).__module__.partition(".")[0] in OWN
+        for name in ("apply", "apply_gradients")
+    )

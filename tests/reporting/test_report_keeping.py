@@ -178,6 +178,7 @@ def test_records_that_were_reported_on_are_replaced(make_run, tmp_path):
     run.model("student")
     (place,) = keep_records(records_of(run), tmp_path / "kept")
     assert main(["report", str(place)]) == 0
+    (place / ".DS_Store").write_bytes(b"of a file manager")
     assert keep_records(records_of(run), tmp_path / "kept") == [place]
 
 
