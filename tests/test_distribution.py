@@ -43,14 +43,14 @@ def dense_distiller(hard_label_weight=0.0):
     )
 
 
-def train(strategy, build, x, y, loss=None, **arguments):
+def train(strategy, build, x, y, loss=None, clipping=None, **arguments):
     """Trains for two epochs. Returns the model, the logs, the changes."""
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = build()
         model.compile(
             # Without momentum, the change of a weight is its gradient.
-            optimizer=keras.optimizers.SGD(0.01),
+            optimizer=keras.optimizers.SGD(0.01, **clipping or {}),
             loss=loss,
             metrics=["accuracy"],
             jit_compile=False,
@@ -81,6 +81,22 @@ def assert_same_logs(of_two, of_one):
     assert sorted(of_two) == sorted(of_one)
     for name, value in of_one.items():
         np.testing.assert_allclose(of_two[name], value, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("how", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_two_replicas_clip_what_one_device_clips(how, mirrored):
+    """Not each its share of the gradient."""
+    x, y = batch(8), labels(8)
+    plain = train(mirrored, bert_distiller, x, y, cross_entropy())
+    largest = max(np.abs(change).max() for change in plain[2])
+    clipping = {how: 0.3 * largest / 0.01}
+    one, two = (
+        train(strategy, bert_distiller, x, y, cross_entropy(), clipping)
+        for strategy in (tf.distribute.get_strategy(), mirrored)
+    )
+    for of_two, of_one in zip(two[2], one[2], strict=True):
+        np.testing.assert_allclose(of_two, of_one, atol=1e-6)
+    assert max(np.abs(change).max() for change in one[2]) < largest
 
 
 def test_two_replicas_give_one_devices_numbers(mirrored):

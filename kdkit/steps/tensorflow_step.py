@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from kdkit.gradients import whole
+from kdkit.steps.clipping import clipped
 from kdkit.steps.evaluation import EvaluationStep
 from kdkit.steps.untrained import check_trained
 
@@ -47,7 +48,7 @@ class Step(EvaluationStep):
             if gradient is not None
         ]
         check_trained(trained, len(variables))
-        self._apply(trained)
+        self._apply(clipped(trained, self.optimizer, self.num_replicas))
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def _apply(self, trained):
