@@ -214,7 +214,7 @@ class Distiller(Step, keras.Model):
         Args:
             x: the inputs of the models.
         """
-        return self._hidden.teachers(x)
+        return self._hidden.read_teachers(x)
 
     def run_student(self, x, y, sample_weight, teachers_taps, training):
         """Returns this replica's share of the loss and the student's logits.

@@ -54,6 +54,7 @@ class AttentionMSE(DistillationLoss):
         super().__init__(name=name)
         reject_parity(parity, "tinybert")
         self.parity = parity
+        self.counts_padding = parity is not None
 
     def call(self, teacher, student):
         return ops.square(teacher - student)

@@ -41,6 +41,8 @@ class DistillationLoss(keras.losses.Loss):
 
     # Of the teacher's classes so many stand for themselves; all if None.
     top_k = None
+    # Whether positions of padding count, of which a cache keeps nothing.
+    counts_padding = False
 
     def __init__(self, name, dtype="float32"):
         super().__init__(name=name, reduction=None, dtype=dtype)

@@ -57,6 +57,7 @@ class HiddenStateMSE(DistillationLoss):
         super().__init__(name=name)
         reject_parity(parity, "tinybert")
         self.parity = parity
+        self.counts_padding = parity is not None
 
     def call(self, teacher, student):
         return ops.mean(ops.square(teacher - student), axis=-1)

@@ -1,6 +1,8 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
+from kdkit.errors import UsageError
 from kdkit.objectives.labels import check_chunk_size
+from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import describe
 from kdkit.taps import tapped
 
@@ -51,6 +53,29 @@ class Comparison:
     def attach(self, teacher) -> None:
         """Sets the teachers' models, as `Teachers.attach`."""
         self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
+
+    def read_teachers(self, x) -> list[dict]:
+        """Returns the taps of each teacher, as `Teachers` does.
+
+        Args:
+            x: the inputs of the models.
+
+        Raises:
+            UsageError: if they are outputs that were kept, and an objective
+                reads what is not kept.
+        """
+        padded = [
+            objective.name
+            for objective in self.terms.objectives
+            if objective.loss.counts_padding
+        ]
+        if padded and isinstance(x, dict) and TEACHER_OUTPUTS in x:
+            raise UsageError(
+                f"{', '.join(padded)} compare padding too, of which a cache of "
+                "outputs keeps nothing. Leave parity out, or train beside the "
+                "teacher, without the cache."
+            )
+        return self.teachers(x)
 
     def sums(
         self, teachers_taps, student_taps, x, sample_weight, labels, scale

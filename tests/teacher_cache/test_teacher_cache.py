@@ -13,13 +13,17 @@ from helpers import bert
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kdkit
 from kdkit import data
+from kdkit import losses
 from kdkit import models
+from kdkit.errors import UsageError
 from kdkit.models.heads import EXCLUDED
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import Entry
 from kdkit.taps import describe
 from kdkit.taps import tapped
+from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache.precision import Error
 from kdkit.teacher_cache.precision import pack
 from kdkit.teacher_cache.precision import unpack
@@ -227,3 +231,32 @@ def test_logits_of_tokens_are_as_long_as_their_row(tmp_path):
         np.testing.assert_allclose(
             x["logits"], expected.numpy() * real, atol=1e-5
         )
+
+
+@pytest.mark.parametrize(
+    "make_objective",
+    [
+        lambda parity: kdkit.Objective(
+            losses.AttentionMSE(parity), tap="attention_logits"
+        ),
+        lambda parity: kdkit.Objective(
+            losses.HiddenStateMSE(parity), tap="hidden_states"
+        ),
+    ],
+)
+def test_what_compares_padding_is_not_learned_from_a_cache(
+    make_objective, tmp_path, teacher
+):
+    """Of padding nothing is kept, and zeros would be taken for it."""
+    encoded = rows(8)
+    for parity in (None, "tinybert"):
+        distiller = kdkit.Distiller(teacher, bert(2), [make_objective(parity)])
+        distiller.compile("sgd", jit_compile=False)
+        (entries,) = distiller.teacher_entries
+        outputs = make(tmp_path, teacher).outputs(encoded, entries)
+        batches = batches_with(encoded, OutputsOfTeachers([outputs]))
+        if parity is None:
+            distiller.fit(batches, shuffle=False, verbose=0)
+            continue
+        with pytest.raises(UsageError, match="padding too, of which a cache"):
+            distiller.fit(batches, shuffle=False, verbose=0)
