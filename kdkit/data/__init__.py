@@ -23,6 +23,7 @@ from kdkit.data.examples import Examples
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
 from kdkit.data.mixing import mixed_training_batches
+from kdkit.data.mixing import repeated_rows
 from kdkit.data.mixing import unlabeled_rows
 from kdkit.data.packed_batches import masked_evaluation_batches
 from kdkit.data.packed_batches import masked_training_batches
@@ -142,6 +143,7 @@ __all__ = [
     "store_augmented",
     "tokenize",
     "training_batches",
+    "repeated_rows",
     "unlabeled_rows",
     "without_texts_of",
     "word_vector_width",

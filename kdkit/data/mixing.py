@@ -98,6 +98,34 @@ def unlabeled_rows(
     return max(1, round(min(per_labeled * num_labeled, num_unlabeled)))
 
 
+def repeated_rows(num_rows: int, num_drawn: int, seed: int, rows_of_epoch=None):
+    """Returns a function from an epoch to rows, each as often as the others.
+
+    As far as it goes: of the last pass some are drawn, anew in each epoch.
+
+    Args:
+        num_rows: int. How many rows there are.
+        num_drawn: int. How many an epoch has.
+        seed: int. Seed of those that are drawn.
+        rows_of_epoch: callable or `None`, as in `training_batches`. Those of
+            the rows that an epoch has once.
+
+    >>> rows = repeated_rows(3, 7, seed=0)(0)
+    >>> sorted(np.bincount(rows).tolist())
+    [2, 2, 3]
+    """
+
+    def rows(epoch):
+        once = np.arange(num_rows)
+        if rows_of_epoch is not None:
+            once = rows_of_epoch(epoch)
+        passes, rest = divmod(num_drawn, len(once))
+        drawn = np.random.default_rng([seed, epoch, 2]).permutation(once)
+        return np.concatenate([np.tile(once, passes), np.sort(drawn[:rest])])
+
+    return rows
+
+
 def _joined(labeled, unlabeled):
     """All rows one after the other; those without label have weight 0.
 

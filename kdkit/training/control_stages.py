@@ -48,17 +48,3 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             keep_best=last.keep_best,
         ),
     )
-
-
-def with_more_epochs(
-    stages: tuple[Stage, ...], factor: float
-) -> tuple[Stage, ...]:
-    """The stages for so many times as many epochs.
-
-    A control without the unlabelled rows of the student has as many updates
-    with them.
-    """
-    return tuple(
-        dataclasses.replace(stage, epochs=round(factor * stage.epochs))
-        for stage in stages
-    )

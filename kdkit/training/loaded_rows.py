@@ -37,16 +37,6 @@ class LoadedRows:
         unlabeled = self.settings.unlabeled
         return 1.0 if unlabeled is None else unlabeled.per_labeled
 
-    @property
-    def times_as_many(self) -> float:
-        """Rows of an epoch, unlabelled ones included, over the others."""
-        if self.unlabeled is None:
-            return 1.0
-        share = unlabeled_rows(
-            self.train.num_rows, len(self.unlabeled), self._per_labeled
-        )
-        return 1 + share / self.train.num_rows
-
     def material(self, evaluator: Evaluator) -> TaskMaterial:
         """Returns what the stages train on."""
         return TaskMaterial(
@@ -56,6 +46,19 @@ class LoadedRows:
             self.unlabeled,
             self._per_labeled,
         )
+
+    def control_material(self, evaluator: Evaluator) -> TaskMaterial:
+        """Returns the labelled rows alone, as many in an epoch as `material`.
+
+        So a control without the unlabelled rows has as many updates.
+        """
+        material = self.material(evaluator)
+        if self.unlabeled is None:
+            return material
+        num_rows = self.train.num_rows + unlabeled_rows(
+            self.train.num_rows, len(self.unlabeled), self._per_labeled
+        )
+        return dataclasses.replace(material, unlabeled=None, num_rows=num_rows)
 
     def log(self, run: RunDirectory) -> None:
         """Notes once how many rows there are beside the labelled ones."""

@@ -80,6 +80,8 @@ class TaskMaterial:
         num_buckets: int. Number of different batch lengths.
         unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
         per_labeled: float. Unlabelled rows of an epoch for each labelled one.
+        num_rows: int or `None`. Where no row is unlabelled, how many rows an
+            epoch has, some of them several times; `None` for each once.
     """
 
     train: TrainingRows
@@ -87,6 +89,7 @@ class TaskMaterial:
     num_buckets: int
     unlabeled: object = None
     per_labeled: float = 1.0
+    num_rows: int | None = None
     larger_is_better = True
 
     @property
@@ -118,7 +121,7 @@ class TaskMaterial:
             "seed": seed,
             "first_epoch": first_epoch,
             "num_buckets": self.num_buckets,
-            "rows_of_epoch": self.train.rows_of_epoch(seed),
+            "rows_of_epoch": self.train.rows_of_epoch(seed, self.num_rows),
             "features": features,
             "shares": shares,
             "first_step": first_step,

@@ -10,7 +10,6 @@ from kdkit.errors import all_mistakes
 from kdkit.settings import to_dict
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.control_stages import with_more_epochs
 from kdkit.training.corpus_stages import prepare_corpus_stages
 from kdkit.training.distribution import training_on
 from kdkit.training.evaluation import Evaluator
@@ -223,7 +222,10 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         evaluator = evaluate_teachers(
             run, task, teachers, forwards, rows.dev, settings.data.dev_split
         )
-        material = rows.material(evaluator)
+        materials = {
+            "student": rows.material(evaluator),
+            "control": rows.control_material(evaluator),
+        }
         others = [
             evaluate_teachers(run, task, teachers, forwards, encoded, split)
             for split, encoded in load_other_dev_splits(
@@ -244,8 +246,6 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
             )
             if not stages:
                 continue
-            if name == "control":
-                stages = with_more_epochs(stages, rows.times_as_many)
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)
             with distribution.scope(), own_names():
@@ -259,7 +259,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 name=name,
                 model=model,
                 teacher=[teacher.model for teacher in teachers],
-                material=material,
+                material=materials[name],
                 seed=settings.seed,
                 jit_compile=settings.jit_compile,
                 teacher_weights=settings.teacher_weights or None,

@@ -67,13 +67,25 @@ class TrainingRows:
             "rows_of_epoch": self.num_rows,
         }
 
-    def rows_of_epoch(self, seed: int):
-        """Returns a function from an epoch to its rows; `None` for all."""
-        if self.augmented is None or self.copies_per_epoch is None:
-            return None
-        return lambda epoch: self.augmented.rows_of_epoch(
-            seed, epoch, self.copies_per_epoch
-        )
+    def rows_of_epoch(self, seed: int, num_rows: int | None = None):
+        """Returns a function from an epoch to its rows; `None` for all.
+
+        Args:
+            seed: int. Seed of what is drawn.
+            num_rows: int or `None`. How many rows an epoch has, some of them
+                several times; `None` for each of them once. Defaults to `None`.
+        """
+        some = None
+        if self.augmented is not None and self.copies_per_epoch is not None:
+
+            def some(epoch):
+                return self.augmented.rows_of_epoch(
+                    seed, epoch, self.copies_per_epoch
+                )
+
+        if num_rows is None:
+            return some
+        return data.repeated_rows(len(self.encoded), num_rows, seed, some)
 
 
 def load_data(

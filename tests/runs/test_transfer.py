@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import keras
 import numpy as np
@@ -26,7 +27,8 @@ from kdkit.training import ModelSettings
 from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
-from kdkit.training.control_stages import with_more_epochs
+from kdkit.training.loaded_rows import LoadedRows
+from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import load_unlabeled
 
 ROWS = 32
@@ -146,11 +148,43 @@ def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):
         distill(settings, tmp_path / "run")
 
 
-def test_control_has_as_many_updates_as_with_the_unlabelled_rows():
-    (stage,) = with_more_epochs(
-        (Stage("fine_tuning", 4, 1e-3, hard_label_weight=1.0),), 2.5
+def encoded_rows(count):
+    lengths = np.full(count, 3, "int32")
+    token_ids = np.ones(3 * count, "int32")
+    return data.EncodedExamples(
+        token_ids=token_ids,
+        segment_ids=np.zeros_like(token_ids),
+        lengths=lengths,
+        labels=np.arange(count, dtype="int32"),
+        sequence_length=3,
+        num_truncated=0,
+        pad_token_id=0,
     )
-    assert stage.epochs == 10
+
+
+@pytest.mark.parametrize("per_labeled", [0.15, 0.4, 1.0, 2.5])
+def test_control_has_as_many_updates_as_with_the_unlabelled_rows(
+    per_labeled, settings
+):
+    """Each of its rows as often as the others, or once more."""
+    labeled, text = encoded_rows(40), encoded_rows(200)
+    settings = dataclasses.replace(
+        settings,
+        unlabeled=UnlabeledSettings(("text.txt",), per_labeled=per_labeled),
+        data=dataclasses.replace(settings.data, num_buckets=1),
+    )
+    loaded = LoadedRows(TrainingRows(labeled), None, text, {}, settings)
+    stage = Stage("any", 2, 1e-3, hard_label_weight=1.0, batch_size=8)
+    student, control = (
+        material.training_batches(stage, 0, 0)
+        for material in (loaded.material(None), loaded.control_material(None))
+    )
+    assert control[1] == student[1] == math.ceil(5 * (1 + per_labeled))
+    seen = np.concatenate([y for _, y in control[0].take(control[1])])
+    assert len(seen) == 40 + 40 * per_labeled
+    counts = np.bincount(seen, minlength=40)
+    assert counts.min() == int(1 + per_labeled)
+    assert counts.max() - counts.min() <= 1
 
 
 def test_a_malformed_test_file_does_not_switch_off_the_check(tmp_path):
