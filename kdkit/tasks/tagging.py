@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from kdkit.data.tokens import NO_LABEL
+from kdkit.data.tokens import UNKNOWN
 from kdkit.data.tokens import TokenExamples
 from kdkit.data.tokens import as_given
 from kdkit.data.tokens import encode_tokens
@@ -18,6 +19,7 @@ from kdkit.tasks import metrics
 from kdkit.tasks.baseline import of_classes
 from kdkit.tasks.kinds import Kind
 
+UNKNOWN_TAG = "B-tag that is not known"  # which no answer is
 NO_ANSWER = -1  # to words that were cut off: the label of none
 OUTSIDE = "O"  # the tag of words outside of spans
 
@@ -59,13 +61,11 @@ class Tagging(Kind):
 
     def _as_metrics_take_them(self, rows):
         """Tags by their names, one list per sentence."""
-        return [
-            [
-                OUTSIDE if number == NO_ANSWER else self.class_names[number]
-                for number in row
-            ]
-            for row in rows
-        ]
+        names = dict(enumerate(self.class_names)) | {
+            NO_ANSWER: OUTSIDE,
+            UNKNOWN: UNKNOWN_TAG,
+        }
+        return [[names[number] for number in row] for row in rows]
 
     def baseline(self, targets, logits):
         labels, answers = self._labels_and_answers(targets, logits)

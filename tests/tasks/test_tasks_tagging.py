@@ -9,6 +9,7 @@ from kdkit.data import TokenExamples
 from kdkit.data import encode_tokens
 from kdkit.data.tokens import CUT_OFF
 from kdkit.data.tokens import NO_LABEL
+from kdkit.data.tokens import UNKNOWN
 from kdkit.data.tokens import was_read
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -121,6 +122,15 @@ def test_tags_refuse_logits_of_other_rows_or_not_finite():
         Tagging(TAGS).compute_metrics(
             SPANS, labels, logits_of([[0, 1]]) * [[1], [np.nan]]
         )
+
+
+def test_unknown_tags_are_missed_spans():
+    """Not the tag that stands so far from the end of their names."""
+    labels = [np.array([UNKNOWN, 0, 1])]
+    metrics = Tagging(TAGS).compute_metrics(
+        SPANS, labels, logits_of([[len(TAGS) + UNKNOWN, 0, 1]])
+    )
+    assert metrics["span_precision"] == metrics["span_recall"] == 0.5
 
 
 def test_unknown_readings_count_as_wrong():
