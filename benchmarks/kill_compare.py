@@ -3,6 +3,7 @@
 import json
 import zipfile
 
+from kdkit.own_digest import OWN_DIGEST
 from kdkit.training.curves import read_points
 
 TIMES = ("time", "seconds")
@@ -64,7 +65,7 @@ def content(file, run):
     values_of_lines = [json.loads(line) for line in lines]
     for value in values_of_lines:
         if isinstance(value, dict):
-            for name in (*TIMES, "date_saved"):
+            for name in (*TIMES, "date_saved", OWN_DIGEST):
                 value.pop(name, None)
             value.get("provenance", {}).pop("command", None)
             for finding in value.get("findings", ()):

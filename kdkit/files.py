@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import errno
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -18,7 +17,6 @@ from kdkit.locks import one_at_a_time
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
-OWN_DIGEST = "own_digest"  # of a JSON file, of all else that it says
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 
 
@@ -228,33 +226,3 @@ def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
 def digest_of_text(text: str) -> str:
     """Returns 16 hexadecimal digits that change when a text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def with_own_digest(fields: dict) -> dict:
-    """Returns what a JSON file is to say, with a digest of all of it.
-
-    Args:
-        fields: dict.
-    """
-    return {**fields, OWN_DIGEST: _digest_of_fields(fields)}
-
-
-def fits_own_digest(fields: dict) -> bool:
-    """Whether what a JSON file says is what was written.
-
-    What has no digest, as versions before wrote it, is taken for that.
-
-    Args:
-        fields: dict, as `with_own_digest` returned it.
-
-    >>> fits_own_digest(with_own_digest({"rows": 3}))
-    True
-    >>> fits_own_digest({**with_own_digest({"rows": 3}), "rows": 4})
-    False
-    """
-    return fields.get(OWN_DIGEST) in (None, _digest_of_fields(fields))
-
-
-def _digest_of_fields(fields):
-    rest = {name: fields[name] for name in fields if name != OWN_DIGEST}
-    return digest_of_text(json.dumps(rest, sort_keys=True))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.own_digest import fits_own_digest
+from kdkit.own_digest import without_digest
 
 MAX_LINE_BYTES = 1 << 24  # a document of many books; data in one line is none
 MAX_JSON_BYTES = 1 << 26
@@ -202,7 +204,8 @@ def json_lines(path) -> Iterator[tuple[int, dict | None]]:
 
     Yields:
         `None` in the place of an object for a line that is none, as a process
-        that dies while it writes leaves it. Empty lines are passed over.
+        that dies while it writes leaves it, or that its own digest does not
+        fit. Empty lines are passed over.
 
     Raises:
         UsageError: if the file cannot be read.
@@ -225,9 +228,10 @@ def json_lines(path) -> Iterator[tuple[int, dict | None]]:
 
 def _object(line):
     try:
-        return parse_json(line.decode())
+        found = parse_json(line.decode())
     except ValueError:  # UsageError and UnicodeDecodeError
         return None
+    return without_digest(found) if fits_own_digest(found) else None
 
 
 def read_json(

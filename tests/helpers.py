@@ -19,6 +19,7 @@ import kdkit
 from kdkit import data
 from kdkit import models
 from kdkit.data import sentiment
+from kdkit.own_digest import without_digest
 from kdkit.training.checkpoints import StageCheckpoints
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
@@ -282,7 +283,7 @@ def free_ports(number):
 def read_events(run, kind):
     """The events of a kind in the log of a run directory."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+    events = [without_digest(json.loads(line)) for line in lines]
     return [event for event in events if event["event"] == kind]
 
 

@@ -46,6 +46,7 @@ FLOORS = (
         "locks",
         "machine",
         "memory",
+        "own_digest",
         "parameters",
         "policies",
         "quantities",

@@ -16,10 +16,10 @@ from kdkit.data.examples import Examples
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import normalized_rows
 from kdkit.files import digest
-from kdkit.files import fits_own_digest
 from kdkit.files import staged
-from kdkit.files import with_own_digest
 from kdkit.files import write_text
+from kdkit.own_digest import fits_own_digest
+from kdkit.own_digest import with_own_digest
 from kdkit.reading import read_json
 
 INDEX = "index.json"

@@ -14,10 +14,10 @@ from kdkit.data.encoding import traced_tokenizer
 from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.files import digest
-from kdkit.files import fits_own_digest
 from kdkit.files import staged
-from kdkit.files import with_own_digest
 from kdkit.files import write_text
+from kdkit.own_digest import fits_own_digest
+from kdkit.own_digest import with_own_digest
 from kdkit.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenised together

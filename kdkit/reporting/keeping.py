@@ -9,6 +9,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.files import remove_left_over
 from kdkit.files import write_text
+from kdkit.own_digest import with_own_digest
 from kdkit.reporting.comparison import run_label
 from kdkit.reporting.provenance import portable_command
 from kdkit.reporting.provenance import portable_text
@@ -80,7 +81,10 @@ def keep_records(
         remove_left_over(place)
         text = json.dumps(config, indent=2)
         write_text(place / CONFIG_FILE, text + "\n")
-        lines = (json.dumps(_portable(event)) for event in run.events)
+        lines = (
+            json.dumps(with_own_digest(_portable(event)))
+            for event in run.events
+        )
         write_text(place / EVENTS_FILE, "\n".join(lines) + "\n")
     return [folder / run_label(run) for run in runs]
 

@@ -17,6 +17,7 @@ from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
 from kdkit.locks import locked
+from kdkit.own_digest import with_own_digest
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import check_links
 from kdkit.reading import json_lines
@@ -71,8 +72,8 @@ class RunDirectory:
         """Appends an event to `metrics.jsonl`, on the disk."""
         if self.is_read_only:
             return
-        line = json.dumps({"event": event, "time": time.time(), **fields})
-        append_line(self.path / EVENTS, line)
+        fields = {"event": event, "time": time.time(), **fields}
+        append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
 
     def events(self, event: str | None = None) -> list[dict]:
         """Returns the logged events, all or those of one kind."""

@@ -5,9 +5,9 @@ import pathlib
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import OWN_DIGEST
-from kdkit.files import fits_own_digest
-from kdkit.files import with_own_digest
+from kdkit.own_digest import fits_own_digest
+from kdkit.own_digest import with_own_digest
+from kdkit.own_digest import without_digest
 from kdkit.reading import read_json
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
@@ -124,7 +124,7 @@ def made_again(folder: pathlib.Path) -> str:
 
 
 def _state_alone(values):
-    return {name: values[name] for name in values if name != OWN_DIGEST}
+    return without_digest(values)
 
 
 def _of_state(values):

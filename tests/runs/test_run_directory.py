@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.files import remove_left_over
 from kdkit.files import staged
 from kdkit.locks import in_use
+from kdkit.own_digest import without_digest
 from kdkit.training import run_directory
 from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import RunDirectory
@@ -132,12 +133,32 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
 def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
     start(tmp_path / "run")
     log = tmp_path / "run" / "metrics.jsonl"
-    event = {**json.loads(log.read_text()), **damage}
+    event = without_digest(json.loads(log.read_text())) | damage
     event = {name: value for name, value in event.items() if value is not None}
     log.write_text(log.read_text() + json.dumps(event) + "\n")
     run = RunDirectory(tmp_path / "run")
     assert len(run.events()) == 1
     assert run.seconds == 2.0
+
+
+def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
+    """Or a report would show it, and a run go on with it."""
+    run = RunDirectory(tmp_path)
+    run.log("run_finished", seconds=1.25, best={"student": {3: (0.5, 1e-9)}})
+    (event,) = run.events()
+    assert event["best"] == {"student": {"3": [0.5, 1e-9]}}
+    log = tmp_path / "metrics.jsonl"
+    line = log.read_text()
+    places = [place for place, sign in enumerate(line) if sign.isdigit()]
+    assert len(places) > 20
+    for place in places:
+        other = str((int(line[place]) + 1) % 10)
+        log.write_text(line[:place] + other + line[place + 1 :])
+        assert run.events() in ([], [event])  # as the last one of a time
+    log.write_text(line.replace("0.5", "0.6"))
+    assert run.events() == []
+    with pytest.raises(UsageError, match="line 1: expected an event"):
+        run.check_events()
 
 
 @pytest.mark.parametrize(

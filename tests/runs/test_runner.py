@@ -16,6 +16,7 @@ from helpers import stopped_after_save
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
+from kdkit.own_digest import without_digest
 from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
@@ -32,7 +33,7 @@ from kdkit.training.run_directory import read_config
 
 def read_events(run, kind=None):
     lines = (run / "metrics.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+    events = [without_digest(json.loads(line)) for line in lines]
     return [event for event in events if kind in (None, event["event"])]
 
 
