@@ -4,9 +4,11 @@ MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
 last line is a JSON object with task, split, examples and metrics. With --corpus
 MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
 encoder at masked tokens, a decoder at every token, and by perplexity over
-words. With --pairs MODEL is a run with an encoder-decoder, measured by BLEU and
-chrF of what it writes (by sacrebleu, whose signatures are in the last line) and
-by the perplexity of the targets, from their own sources and from those of other
+words. A run's text is masked as it was in training, which is said; presets and
+what lies in a run, such as RUN/encoder, are measured with BERT's masks. With
+--pairs MODEL is a run with an encoder-decoder, measured by BLEU and chrF of
+what it writes (by sacrebleu, whose signatures are in the last line) and by the
+perplexity of the targets, from their own sources and from those of other
 targets, which a model that reads does not know them by; with --corpus by the
 perplexity of hidden spans.
 Without any of these such a run is measured on what it held out. What is
@@ -33,8 +35,12 @@ def run(options):
     import json
 
     from kdkit.cli.evaluating import measure_and_note
+    from kdkit.reporting.measurements import what_is_hidden
 
     result = measure_and_note(options)
+    hidden = what_is_hidden(result)
+    if hidden:
+        print(f"Measured with {hidden}.")
     signatures = result.get("signatures", {})
     for name, value in result["metrics"].items():
         how = f" ({signatures[name]})" if name in signatures else ""

@@ -92,7 +92,8 @@ def _check_same_data(models, opened):
                 "Models are compared on the same data. Received: "
                 f"{models[0]} on {data[0]}, {model} on {about}. Name the "
                 "text, --data-dir, --sequence-length or the split that is "
-                "meant."
+                "meant. Encoders of runs with other masks are compared as "
+                "RUN/encoder with --corpus, by BERT's."
             )
 
 

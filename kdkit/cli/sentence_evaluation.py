@@ -106,7 +106,11 @@ def open_on_sentences(options) -> Measurable:
             text.sequence_length,
         )
     else:
-        about |= {"corpus": files, "column": text.column}
+        about |= {
+            "corpus": files,
+            "column": text.column,
+            "spans": dataclasses.asdict(text.spans),
+        }
     forward = None if opened.is_file else make_forward(opened.model)
 
     def measure():

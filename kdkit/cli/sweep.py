@@ -8,7 +8,8 @@ object. Nothing is ever chosen on a test split.
 
 With --corpus or --pairs and without --task the runs are those of kdkit
 pretrain: a recipe's stages on running text, compared by the perplexity of what
-is held out.
+is held out. Settings that decide which tokens that is of, such as masks, the
+vocabulary or the length of rows, are refused.
 
 example:
   kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\

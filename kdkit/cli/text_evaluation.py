@@ -1,6 +1,7 @@
 """Language models that can be measured on running text."""
 
 import contextlib
+import dataclasses
 import pathlib
 import tempfile
 
@@ -48,8 +49,8 @@ def open_on_text(options):
             text is what the run of the model held out.
 
     Yields:
-        A `Measurable` about `corpus`, how it is read, and `examples` (rows of
-        text).
+        A `Measurable` about `corpus`, how it is read, `examples` (rows of
+        text) and, for an encoder, `masking`.
 
     Raises:
         UsageError: if a task is named too, the model has no trained head, or a
@@ -124,6 +125,8 @@ def open_on_text(options):
             "stride": options.stride,
             "examples": len(rows),
         }
+        if not models.is_causal(loaded.model):
+            about["masking"] = dataclasses.asdict(masking)
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
         origin = _held_out_text(settings) if text is None else None
         content = {"data_digest": digest(directory)}

@@ -3,11 +3,13 @@
 import dataclasses
 
 import numpy as np
+import sentencepiece
 
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 
-UNKNOWN = "[UNK]"
+# What stands for text that no piece spells, in the families' vocabularies.
+UNKNOWN = ("[UNK]", "<unk>")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Masker:
 
     Args:
         masking: `Masking`.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`.
+        tokenizer: of keras-hub, with a mask token, or
+            `kdkit.models.MassTokenizer`.
     """
 
     def __init__(self, masking: Masking, tokenizer):
@@ -66,24 +69,19 @@ class Masker:
                 f"whole_words=True with a {type(tokenizer).__name__}. Use "
                 "whole_words=False."
             )
-        pieces = tokenizer.get_vocabulary()
-        special = [
-            tokenizer.start_token_id,
-            tokenizer.end_token_id,
-            tokenizer.pad_token_id,
-            tokenizer.mask_token_id,
-        ]
-        # Nothing is learned from predicting what no piece spells.
-        is_special = np.array([piece == UNKNOWN for piece in pieces])
-        is_special[special] = True
+        is_special = special_tokens(tokenizer)
         self._masking = masking
         self._mask_token_id = tokenizer.mask_token_id
         self._is_special = tf.constant(is_special)
         self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
-        prefix = getattr(tokenizer, "suffix_indicator", "##")
-        self._continues = tf.constant(
-            [piece.startswith(prefix) for piece in pieces]
-        )
+        if masking.whole_words:
+            prefix = tokenizer.suffix_indicator
+            self._continues = tf.constant(
+                [
+                    piece.startswith(prefix)
+                    for piece in tokenizer.get_vocabulary()
+                ]
+            )
 
     def __call__(self, token_ids, seed):
         """Returns `(x, y, sample_weight)` of a masked-language model.
@@ -150,6 +148,31 @@ class Masker:
             tf.gather(positions, rising, batch_dims=1),
             tf.gather(counts, rising, batch_dims=1),
         )
+
+
+def special_tokens(tokenizer) -> np.ndarray:
+    """Returns which tokens of a vocabulary are no text, by their ids.
+
+    Those that no text spells, and the unknown one: nothing is learned from
+    predicting what no piece spells.
+
+    Args:
+        tokenizer: as `Masker` takes it.
+
+    Returns:
+        Bool array of shape `(vocabulary_size,)`.
+    """
+    unknown = {*UNKNOWN, getattr(tokenizer, "oov_token", None)}
+    proto = getattr(tokenizer, "proto", None)
+    if proto is not None:  # of SentencePiece, which may call it anything
+        model = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        unknown.add(model.id_to_piece(model.unk_id()))
+    is_special = np.array(
+        [piece in unknown for piece in tokenizer.get_vocabulary()]
+    )
+    # XLM-R has its mask beside its special tokens.
+    is_special[[*tokenizer.special_token_ids, tokenizer.mask_token_id]] = True
+    return is_special
 
 
 def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):

@@ -6,6 +6,7 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data.masking import hide
+from kdkit.data.masking import special_tokens
 from kdkit.errors import UsageError
 
 
@@ -58,9 +59,8 @@ class SpanMasker:
         self._masking = masking
         self._pad_token_id = tokenizer.pad_token_id
         self._mask_token_id = tokenizer.mask_token_id
-        ordinary = np.ones(tokenizer.vocabulary_size(), bool)
-        ordinary[tokenizer.special_token_ids] = False
-        self._ordinary = tf.constant(np.flatnonzero(ordinary), "int32")
+        ordinary = np.flatnonzero(~special_tokens(tokenizer))
+        self._ordinary = tf.constant(ordinary, "int32")
 
     def __call__(self, token_ids, seed):
         """Returns `(x, y, sample_weight)` of a sequence-to-sequence model.

@@ -54,6 +54,8 @@ FIELDS = {
     "detokenizer": (str, OPTIONAL),
     "stride": (int, OPTIONAL),
     "signatures": (dict, OPTIONAL),
+    "masking": (dict, OPTIONAL),
+    "spans": (dict, OPTIONAL),
     "beam_size": (int, OPTIONAL),
     "length_penalty": (*NUMBER, OPTIONAL),
     "held_out_every": (int, OPTIONAL),

@@ -5,6 +5,8 @@ from kdkit.reporting.provenance import portable_path
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
+BERT_SHARES = (0.8, 0.1)  # of masks and random tokens, which need no words
+
 
 def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
     """Returns what was measured after the run, the last of each kind.
@@ -58,7 +60,35 @@ def _where(event, records):
     text += f" {event.get('sequence_length')} tokens"
     if event.get("stride"):
         text += f", {event['stride']} new"
-    return text
+    hidden = what_is_hidden(event)
+    return f"{text}, {hidden}" if hidden else text
+
+
+def what_is_hidden(measured: dict) -> str:
+    """Returns which tokens of a text a model was to predict, in words.
+
+    Args:
+        measured: dict. With `masking` of an encoder or `spans` of MASS.
+
+    Returns:
+        A text such as `"15 % of the tokens masked"`; empty for other models.
+    """
+    masking = finite_numbers(measured.get("masking"))
+    spans = finite_numbers(measured.get("spans"))
+    if "share" in masking:
+        text = f"{100 * masking['share']:g} % of the tokens masked"
+        if masking.get("whole_words"):
+            text += " by whole words"
+    elif "share" in spans:
+        text = f"spans of {100 * spans['share']:g} % of a sentence hidden"
+    else:
+        return ""
+    shares = masking or spans
+    ways = shares.get("mask_share"), shares.get("random_share")
+    if None in ways or ways == BERT_SHARES:
+        return text
+    masks, random = (f"{100 * share:g} %" for share in ways)
+    return f"{text} ({masks} of them as masks, {random} as random tokens)"
 
 
 def _where_written(event):

@@ -8,6 +8,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import is_measured_alike
 from kdkit.reporting.selection import other_splits
 from kdkit.reporting.selection import shown_split
 from kdkit.reporting.summary import task_name
@@ -114,6 +115,17 @@ def _notes_on_teaching(records):
             f"The student learned from {1 + len(others)} teachers with "
             f"weights {weights}. The table has the first; the others reach: "
             f"{values}."
+        )
+    teacher = records.teacher_run
+    if (
+        teacher is not None
+        and best_evaluation(records, "teacher") is None
+        and best_evaluation(teacher, teacher.trained_arm) is not None
+        and not is_measured_alike(records)
+    ):
+        found.append(
+            "The teacher was measured on other text, or by other masks, in its "
+            "own run: these numbers do not compare and are left out."
         )
     return found
 

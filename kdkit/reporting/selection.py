@@ -156,19 +156,40 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
         return best
     if evaluations:
         return evaluations[-1]
-    if arm == "teacher" and records.teacher_run is not None:
+    if arm == "teacher" and is_measured_alike(records):
         run = records.teacher_run
-        # What a teacher reached on other text says nothing here.
-        if not records.is_on_text or _text_of(run) == _text_of(records):
-            return best_evaluation(run, run.trained_arm)
+        return best_evaluation(run, run.trained_arm)
     return None
 
 
-def _text_of(records):
-    """The text that a run on text is measured on, and how it is read."""
-    corpus = dict(records.config.get("corpus") or {})
-    ways = ("masking", "spans")
-    return {name: corpus[name] for name in corpus if name not in ways}
+def is_measured_alike(records: RunRecords) -> bool:
+    """Whether a run and that of its teacher were measured on the same.
+
+    On text that is the same text, read in the same way and, for encoders and
+    MASS, hidden alike: what a teacher reached elsewhere says nothing here.
+
+    Args:
+        records: `RunRecords`.
+
+    Returns:
+        Boolean, `False` where the teacher's run is not known.
+    """
+    run = records.teacher_run
+    if run is None or not records.is_on_text:
+        return run is not None
+    corpora = [dict(one.config.get("corpus") or {}) for one in (run, records)]
+    if not _is_masked(run):
+        for corpus in corpora:  # a decoder's settings have it for nothing
+            corpus.pop("masking", None)
+    return corpora[0] == corpora[1]
+
+
+def _is_masked(records):
+    """Whether a run on text is measured at masked tokens."""
+    return any(
+        "masked_accuracy" in (event.get("metrics") or {})
+        for event in records.events_of("evaluation")
+    )
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:

@@ -28,6 +28,15 @@ OTHER_MODELS = (
     "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
 )  # fmt: skip
 SHARED = ("general.", "augmented.made_by.", "cache.")
+# Of runs on text: what decides which tokens a perplexity is of.
+MEASURED = (
+    "corpus.masking", "corpus.spans", "corpus.held_out",
+    "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
+    "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
+    "vocabulary_size", "separate_vocabularies",
+)  # fmt: skip
+# Likewise, where what is held out is of the files that are trained on.
+MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,8 +175,8 @@ def check_axes(
     """Tries each value on its own, so that mistakes are told before any run.
 
     Raises:
-        UsageError: if a value is impossible, or several processes would make
-            the runs.
+        UsageError: if a value is impossible, the trials would not be measured
+            on the same, or several processes would make the runs.
     """
     check_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
@@ -180,9 +189,27 @@ def check_axes(
                 f"{axis.field} is of what the trials share. Expected a setting "
                 "of the distillation itself. Make a sweep for each value."
             )
+        if not on_task and _is_measured(settings, axis.field):
+            raise UsageError(
+                f"{axis.field} decides which tokens are measured, so that the "
+                "perplexities of the trials would not compare. Expected a "
+                f"setting of the training alone. Received: {axis.field} with "
+                f"{list(axis.values)}. Make a run of kdkit pretrain for each "
+                "value and measure their models alike: by kdkit evaluate "
+                "RUN/encoder (or RUN/decoder) --corpus FILE, on a task or on "
+                "pairs."
+            )
         for value in axis.values:
             chosen = with_values(settings, {axis.field: value})
             check_sizes(chosen.student if on_task else chosen.model)
+
+
+def _is_measured(settings, field):
+    """Whether a setting of a run on text decides what is measured."""
+    names = MEASURED
+    if not settings.corpus.held_out:
+        names += MEASURED_OF_FILES
+    return any(f"{field}.".startswith(f"{name}.") for name in names)
 
 
 class _Stop(keras_tuner.errors.FatalError):

@@ -1,13 +1,19 @@
 """BERT's masking: how much, what, and the same again from the same seed."""
 
+import io
 import itertools
 
 import keras_hub
 import numpy as np
 import pytest
+import sentencepiece
+from encoders import MASKED_LMS
+from encoders import tokenizer as tokenizer_of
+from helpers import ENGLISH
 
 from kdkit import data
 from kdkit.errors import UsageError
+from kdkit.models import MassTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [f"w{number}" for number in range(40)]
@@ -34,7 +40,7 @@ def corpus():
 def masked(corpus, tokenizer, **settings):
     """All rows masked once, as NumPy."""
     masker = data.Masker(data.Masking(**settings), tokenizer)
-    batches = data.masked_evaluation_batches(corpus, masker, ROWS)
+    batches = data.masked_evaluation_batches(corpus, masker, len(corpus))
     ((x, y, weights),) = list(batches.as_numpy_iterator())
     return x, y, weights
 
@@ -53,6 +59,69 @@ def test_labels_are_what_stood_at_rising_positions(corpus, tokenizer):
 def test_special_tokens_are_never_predicted(corpus, tokenizer):
     _, y, _ = masked(corpus, tokenizer)
     assert y.min() >= len(SPECIAL)
+
+
+@pytest.mark.parametrize("family", MASKED_LMS)
+def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
+    tokenizer = tokenizer_of(family)
+    pieces = list(tokenizer.get_vocabulary())
+    (unknown,) = {"[UNK]", "<unk>"} & set(pieces)
+    row = np.array([[*tokenizer("a dull plot"), *5 * [pieces.index(unknown)]]])
+    row = np.repeat(row, 4000, axis=0).astype("int32")
+    x, y, weights = masked(
+        data.PackedCorpus(row, 1), tokenizer, share=0.5, random_share=0.2
+    )
+    assert unknown not in {pieces[token] for token in y[weights > 0]}
+    drawn = {pieces[token] for token in x["token_ids"][x["token_ids"] != row]}
+    not_text = {
+        pieces[token]
+        for token in (
+            tokenizer.start_token_id,
+            tokenizer.end_token_id,
+            tokenizer.pad_token_id,
+        )
+    }
+    assert drawn == set(pieces) - {unknown} - not_text
+
+
+def test_an_unknown_piece_of_any_name_is_known():
+    proto = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH),
+        model_writer=proto,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        minloglevel=3,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        unk_piece="what?",
+        bos_piece="[CLS]",
+        eos_piece="[SEP]",
+        user_defined_symbols=["[MASK]"],
+    )
+    tokenizer = keras_hub.tokenizers.AlbertTokenizer(proto=proto.getvalue())
+    row = np.array([[1, 1, 20, 21]] * 8, "int32")
+    _, y, weights = masked(data.PackedCorpus(row, 1), tokenizer, share=0.9)
+    assert set(y[weights > 0]) <= {20, 21}
+
+
+def test_tokens_of_languages_are_not_drawn(sentence_pieces):
+    tokenizer = MassTokenizer(sentence_pieces)
+    row = np.full((2000, 12), tokenizer.vocabulary_size() - 1, "int32")
+    special = [*tokenizer.special_token_ids, tokenizer.token_to_id("<unk>")]
+    x, _, _ = masked(
+        data.PackedCorpus(row, 1), tokenizer, share=0.9, random_share=0.2
+    )
+    drawn = set(x["token_ids"].ravel()) - {tokenizer.mask_token_id}
+    assert drawn == set(range(tokenizer.vocabulary_size())) - set(special)
+    spans = data.SpanMasker(
+        data.SpanMasking(mask_share=0.0, random_share=1.0), tokenizer
+    )
+    x, _, _ = spans(row, [0, 1])
+    drawn = set(x["encoder_token_ids"].numpy().ravel())
+    assert drawn == set(range(tokenizer.vocabulary_size())) - set(special)
 
 
 def test_other_positions_stay_as_they_are(corpus, tokenizer):

@@ -22,8 +22,8 @@ class Tokenizer:
     def special_token_ids(self):
         return [PAD, 2, END, MASK, LANGUAGE]
 
-    def vocabulary_size(self):
-        return VOCABULARY_SIZE
+    def get_vocabulary(self):
+        return [f"w{number}" for number in range(VOCABULARY_SIZE)]
 
 
 def rows_of(*lengths):

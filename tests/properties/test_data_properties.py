@@ -153,8 +153,8 @@ class Ids:
     mask_token_id = 4
     special_token_ids = [0, 2, 3, 4, 5]
 
-    def vocabulary_size(self):
-        return 60
+    def get_vocabulary(self):
+        return [f"w{number}" for number in range(60)]
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
 from kdkit.reporting import read_run
 from kdkit.reporting import write_report
+from kdkit.reporting.measurements import what_is_hidden
 from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 
@@ -147,6 +148,77 @@ def test_a_teachers_perplexity_on_other_text_is_not_compared(make_text_run):
     text = markdown_results([read_run(student.run_dir)])
     assert "The student reaches 40.0 perplexity at 1/5" in text
     assert "| **teacher** | not run | not run | 14.00 |" in text
+    assert "The teacher was measured on other text" in text
+
+
+@pytest.mark.parametrize(
+    ("hidden", "metric", "compared"),
+    [
+        ({"masking": {"share": 0.5}}, "masked_accuracy", False),
+        ({"masking": {"share": 0.15}}, "masked_accuracy", True),
+        ({"masking": {"share": 0.5}}, "next_token_accuracy", True),
+        ({"spans": {"share": 0.3}}, "token_accuracy", False),
+    ],
+)
+def test_a_teachers_perplexity_is_compared_where_the_same_tokens_are_hidden(
+    make_text_run, hidden, metric, compared
+):
+    usual = {"masking": {"share": 0.15}} | {
+        name: {"share": 0.5} for name in hidden if name == "spans"
+    }
+    corpora = {"teacher": usual | hidden, "student": usual}
+    teacher = None
+    for name, perplexity in (("teacher", 20.0), ("student", 12.0)):
+        run = make_text_run(
+            name, perplexity, teacher=teacher, corpus=corpora[name]
+        )
+        metrics = {"perplexity": perplexity, metric: 0.5}
+        best = {"stage": "fine_tuning", "epoch": 2, "metrics": metrics}
+        run.log(
+            "evaluation",
+            arm="encoder",
+            split="held_out",
+            **best,
+        )
+        run.log("run_finished", seconds=1.0, best={"encoder": best})
+        teacher = str(run.run_dir)
+    text = markdown_results([read_run(teacher)])
+    assert ("12.0 perplexity, the teacher 20.0" in text) == compared
+    assert ("numbers do not compare" in text) != compared
+
+
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [
+        (
+            {
+                "masking": {
+                    "share": 0.15,
+                    "mask_share": 0.8,
+                    "random_share": 0.1,
+                }
+            },
+            "15 % of the tokens masked",
+        ),
+        (
+            {
+                "masking": {
+                    "share": 0.4,
+                    "mask_share": 1.0,
+                    "random_share": 0.0,
+                    "whole_words": True,
+                }
+            },
+            "40 % of the tokens masked by whole words (100 % of them as masks, "
+            "0 % as random tokens)",
+        ),
+        ({"spans": {"share": 0.5}}, "spans of 50 % of a sentence hidden"),
+        ({"masking": {}}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_was_hidden_is_said_in_words(hidden, words):
+    assert what_is_hidden(hidden) == words
 
 
 def test_a_teacher_that_is_no_run_is_named(make_text_run):

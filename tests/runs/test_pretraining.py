@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import keras_hub
 import numpy as np
@@ -15,10 +16,13 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_encoder
 from kdkit.models import load_masked_lm
+from kdkit.recipes import lightpaff
 from kdkit.recipes import smoke
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import pretrain
+from kdkit.training.sweep import Axis
+from kdkit.training.sweep import check_axes
 
 TEXTS = 2000
 CORPUS = CorpusSettings(sequence_length=32, held_out_every=40, max_texts=TEXTS)
@@ -162,6 +166,84 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
         assert best["perplexity"] == trial["perplexity"]
     assert "soft_label_weight" in curves.read_text()
     assert "Perplexity on text held out" in curves.read_text()
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        "masking.share=0.15,0.5",
+        "whole_words=false,true",
+        "corpus.sequence_length=16,32",
+        "corpus.held_out.0=a.txt,b.txt",
+        "column=a,b",
+        "detokenizer=ptb,wikitext",
+    ],
+)
+def test_a_sweep_on_text_refuses_what_decides_the_measured_tokens(
+    sweep, axis, capsys
+):
+    words, directory = sweep
+    assert main([*words, "--over", axis]) == 2
+    assert "decides which tokens are measured" in capsys.readouterr().err
+    assert not list(directory.glob("trials/*"))
+
+
+def test_texts_of_training_are_no_measure_unless_they_are_held_out_too():
+    axes = (Axis("corpus.max_texts", (100, 200)),)
+    with pytest.raises(UsageError, match="max_texts decides which tokens"):
+        check_axes(settings(), axes)
+    corpus = CorpusSettings(files=("a.txt",), held_out=("b.txt",))
+    check_axes(dataclasses.replace(settings(), corpus=corpus), axes)
+
+
+def test_spans_and_vocabularies_are_no_axes():
+    places = dict.fromkeys(("pretrained", "teacher", "general"), "x")
+    of_sentences = smoke.steps_on_text(lightpaff.MASS, places)["pretrained"]
+    for field, values in (
+        ("corpus.spans.share", (0.3, 0.5)),
+        ("vocabulary_size", (300, 400)),
+    ):
+        with pytest.raises(UsageError, match=f"{field} decides which tokens"):
+            check_axes(of_sentences, (Axis(field, values),))
+
+
+@pytest.fixture
+def masked_more(pretrained, tmp_path):
+    """The same run, as if it had masked half of the tokens."""
+    path = tmp_path / "masked_more"
+    shutil.copytree(pretrained, path)
+    config = json.loads((path / "config.json").read_text())
+    config["corpus"]["masking"]["share"] = 0.5
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_noise_is_compared_under_the_same_masks_alone(
+    pretrained, masked_more, tmp_path, capsys
+):
+    runs = [pretrained, masked_more]
+    assert main(["perturb", *map(str, runs), "--sigmas", "0"]) == 2
+    assert "compared on the same data" in capsys.readouterr().err
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(CORPUS.texts(held_out=True)))
+    presets = [str(run / "encoder") for run in runs]
+    words = ["--corpus", str(file), "--sequence-length", "32", "--sigmas", "0"]
+    assert main(["perturb", *presets, *words]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    first, second = (point["metrics"] for point in answer["points"])
+    assert first == second
+
+
+def test_evaluate_says_how_text_was_masked(pretrained, masked_more, capsys):
+    values = []
+    for run, share in ((pretrained, 0.15), (masked_more, 0.5)):
+        assert main(["evaluate", str(run)]) == 0
+        output = capsys.readouterr().out
+        assert f"Measured with {100 * share:g} % of the tokens mask" in output
+        answer = json.loads(output.splitlines()[-1])
+        assert answer["masking"]["share"] == share
+        values.append(answer["metrics"]["perplexity"])
+    assert values[0] != pytest.approx(values[1], rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,11 @@ def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
     for corpus in (settings["corpus"], changed):
         config.write_text(json.dumps(settings | {"corpus": corpus}))
         assert main(["evaluate", str(pretrained), "--corpus", *files]) == 0
-        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+        output = capsys.readouterr().out
+        share = 100 * corpus["spans"]["share"]
+        assert f"with spans of {share:g} % of a sentence hidden" in output
+        found.append(json.loads(output.splitlines()[-1]))
+        assert found[-1]["spans"] == corpus["spans"]
     config.write_text(json.dumps(settings))
     assert found[0]["languages"] == ["en", "de"]
     assert found[0]["metrics"] != found[1]["metrics"]
