@@ -79,6 +79,7 @@ def index_of_a_cache():
         "entries": ["logits"],
         "bytes": 8,
         "sha256": "0" * 16,
+        "errors": {"logits": sums},
     }
     return {
         "fingerprint": {"format": 2, "teacher": "a"},

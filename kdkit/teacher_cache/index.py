@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -21,6 +22,8 @@ FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # as write_shard names them
 BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # as `staged` names folders
 TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
 ROW_LENGTH = "sequence_length"
+MOST = 1e300  # of a sum, so that there is one of many
+ERRORS = "errors"  # of a file, by entry
 SUMS = ("largest_error", "squared_errors", "squares")
 
 
@@ -84,7 +87,11 @@ class Index:
         with self._locked():
             self._check()  # another process may have begun it
             index = self.read()
-            index["shards"].append(shard)
+            errors = {
+                name: {one: known[one] for one in SUMS}
+                for name, known in entries.items()
+            }
+            index["shards"].append({**shard, ERRORS: errors})
             for name, known in entries.items():
                 before = index["entries"].get(name, {})
                 index["entries"][name] = {
@@ -106,15 +113,20 @@ class Index:
             shard: dict, one of `shards`.
 
         Returns:
-            The dict of `entries`, whose sums are forgotten here.
+            The dict of `entries`, with the errors of that file; where earlier
+            versions did not note them, those of all, which are forgotten here.
         """
         with self._locked():
             index = self.read()
-            entries = index["entries"]
+            entries = {
+                name: {**known, **shard.get(ERRORS, {}).get(name, {})}
+                for name, known in index["entries"].items()
+                if ERRORS not in shard or name in shard[ERRORS]
+            }
             index["shards"].remove(shard)
             index["entries"] = {
                 name: {**known, "squared_errors": 0, "squares": 0}
-                for name, known in entries.items()
+                for name, known in index["entries"].items()
             }
             self._write(index)
         return entries
@@ -202,12 +214,39 @@ class Index:
                 }
             ),
         }
-        index = {**index, "filled_with": filled_with}
+        index = {**_with_errors(index), "filled_with": filled_with}
         write_text(self.directory / INDEX, json.dumps(index, indent=1))
 
     def _locked(self, what="index"):
         """Waits for others that do the same."""
         return locked(self.directory / f".{what}.lock")
+
+
+def _with_errors(index):
+    """The index with the errors of the files that it has.
+
+    Whatever order they came in. Earlier versions did not note those of a file:
+    then the sums stay as they stand.
+    """
+    shards = index["shards"]
+    if any(ERRORS not in shard for shard in shards):
+        return index
+    entries = {}
+    for name, known in index["entries"].items():
+        found = [
+            shard[ERRORS][name] for shard in shards if name in shard[ERRORS]
+        ]
+        entries[name] = {
+            "shape": known["shape"],
+            "largest_error": max(
+                (one["largest_error"] for one in found), default=0
+            ),
+            **{
+                total: math.fsum(one[total] for one in found)
+                for total in ("squared_errors", "squares")
+            },
+        }
+    return {**index, "entries": entries}
 
 
 def _of_index(index):
@@ -227,12 +266,24 @@ def _of_index(index):
             return f"expected an int as {ROW_LENGTH!r} of {file}"
         if not all(isinstance(name, str) for name in shard["entries"]):
             return f"expected names as 'entries' of {file}"
+        errors = shard.get(ERRORS, {})
+        if not isinstance(errors, dict) or not all(
+            map(_has_sums, errors.values())
+        ):
+            return f"expected {', '.join(SUMS)} in {ERRORS!r} of {file}"
     for name, known in index["entries"].items():
         if not isinstance(known, dict) or not _is_shape(known.get("shape")):
             return f"expected sizes as 'shape' of {shortened(name)}"
-        if not all(isinstance(known.get(one), int | float) for one in SUMS):
+        if not _has_sums(known):
             return f"expected numbers as {', '.join(SUMS)} of {shortened(name)}"
     return None
+
+
+def _has_sums(known):
+    return isinstance(known, dict) and all(
+        isinstance(known.get(one), int | float) and 0 <= known[one] < MOST
+        for one in SUMS
+    )
 
 
 def _is_shape(shape):

@@ -40,6 +40,33 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     np.testing.assert_array_equal(found["logits"], expected["logits"])
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_file_that_is_made_again_counts_once_in_the_errors(
+    in_parts, tmp_path, teacher
+):
+    every, entries = joined(rows(8), rows(5, seed=1)), [Entry("logits")]
+
+    def fill(*parts):
+        for one in parts:
+            make(
+                tmp_path,
+                teacher,
+                precision="int8",
+                part=(0, 1) if in_parts else None,
+            ).outputs(one, entries)
+        whole = make(tmp_path, teacher, precision="int8")
+        whole.outputs(every, entries)
+        return whole
+
+    before = fill(rows(8), rows(5, seed=1)).describe()
+    assert before["entries"]["logits"]["squared_errors"] > 0
+    assert len(before["shards"]) == 2
+    (tmp_path / before["shards"][0]["file"]).write_bytes(b"")
+    after = fill(every).describe()
+    assert after["entries"] == before["entries"]
+    assert after["shards"] != before["shards"]
+
+
 def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
     """A directory may be one that Hugging Face's `datasets` keeps."""
     name = f"{'0a' * 16}.arrow"
