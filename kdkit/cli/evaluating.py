@@ -34,7 +34,10 @@ def measure_and_note(options) -> dict:
     with open_measurable(options) as model:
         result = {**model.about, "metrics": model.measure()}
     if model.run is not None:
-        noted = {"arm": model.arm, **result}
+        noted = {"arm": model.arm, **model.content, **result}
+        rows = (model.origin or {}).get("rows")
+        if rows is not None:
+            noted["rows_digest"] = rows
         if model.model is None:
             noted["file"] = pathlib.Path(options.model).name
         try:

@@ -22,7 +22,6 @@ from kdkit.training.seq2seq_material import load_held_out
 
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
-SPLIT = "dev"
 
 
 def export_model(options) -> None:
@@ -51,10 +50,12 @@ def export_model(options) -> None:
     opened = open_model(place, options)
     targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
-    encoded = batches = None
+    on, encoded, batches = {}, None, None
     if has_data and opened.tokenizer is not None:
-        encoded = opened.encode(SPLIT)
-        some_rows = opened.encode(SPLIT, VERIFICATION_ROWS)
+        split = _split(place, opened)
+        on = {"task": opened.task.name, "split": split}
+        encoded = opened.encode(split)
+        some_rows = opened.encode(split, VERIFICATION_ROWS)
         batches, _ = data.evaluation_batches(some_rows, batch_size=16)
     else:
         print(
@@ -64,7 +65,14 @@ def export_model(options) -> None:
         )
     for precision, path in targets.items():
         report = _export(opened, path, precision, batches, options)
-        _note(place, report, _metrics(opened, path, encoded, options))
+        metrics = _metrics(opened, path, encoded, options)
+        _note(place, report, metrics, **on)
+
+
+def _split(place, opened):
+    """The split that the epochs of the model's run were chosen by."""
+    is_of_run = opened.task.name == place.data_setting("task", None)
+    return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
 def _export_decoder(place, options):
@@ -149,9 +157,12 @@ def _held_out(directory, length):
     ]
 
 
-def _note(place, report, metrics):
-    """Prints what came of a file, and notes it in the run."""
-    event = {**dataclasses.asdict(report), "metrics": metrics}
+def _note(place, report, metrics, **on):
+    """Prints what came of a file, and notes it in the run.
+
+    `on` is the task and the split that the metrics are of.
+    """
+    event = {**dataclasses.asdict(report), "metrics": metrics, **on}
     _print(event)
     if place.run is not None:
         path = pathlib.Path(report.file).resolve()
@@ -207,7 +218,7 @@ def _export(opened, path, precision, batches, options):
 
 
 def _metrics(opened, path, encoded, options):
-    """The metrics of an exported file on dev, or `None` without data."""
+    """The metrics of an exported file on some rows, `None` without them."""
     if encoded is None:
         return None
     if options.format == "litert":
@@ -227,6 +238,8 @@ def _print(event):
         f", {name} {value:.4f}"
         for name, value in (event["metrics"] or {}).items()
     )
+    if measured:
+        measured += f" on {event['split']}"
     same = event["same_top_class"]
     agreement = "" if same is None else f", same class {100 * same:.1f} %"
     print(

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import math
 import pathlib
 import statistics
 
@@ -60,12 +61,14 @@ def perturb_models(options, sigmas) -> None:
                 metric = metric or next(iter(point["metrics"]), None)
                 _check_metric(metric, point["metrics"])
                 points.append({"model": name, **point})
-    if metric is None:
-        raise RunError("No measurement was finite. Begin with --sigmas 0.")
     curves = _curves(points, names, sigmas, metric)
+    if not any(curves.values()):
+        raise RunError("No measurement was finite. Begin with --sigmas 0.")
     about = opened[0].about
     table = _table(curves, sigmas, metric, options)
-    table.caption = about.get("signatures", {}).get(metric)
+    signature = about.get("signatures", {}).get(metric)
+    captions = [table.caption, signature]
+    table.caption = "\n".join(filter(None, captions)) or None
     Console().print(table)
     if options.curves:
         write_text(
@@ -145,17 +148,19 @@ def _measure(opened, sigma, seed, scale):
 
 
 def _curves(points, names, sigmas, metric):
-    """By model a list of (σ, values of the seeds), without what diverged."""
+    """By model a list of (σ, values of the seeds).
+
+    NaN stands for a seed that was not finite; where none was, there is no σ.
+    """
     curves = {name: [] for name in names}
     for name in names:
         for sigma in sigmas:
             values = [
-                point["metrics"][metric]
+                point["metrics"].get(metric, math.nan)
                 for point in points
                 if (point["model"], point["sigma"]) == (name, sigma)
-                and metric in point["metrics"]
             ]
-            if values:
+            if any(map(math.isfinite, values)):
                 curves[name].append((sigma, values))
     return curves
 
@@ -167,15 +172,25 @@ def _table(curves, sigmas, metric, options):
     for sigma in sigmas:
         cells = [_cell(dict(curve).get(sigma, ())) for curve in curves.values()]
         table.add_row(f"{sigma:g}", *cells)
+    some_left_out = any(
+        not all(map(math.isfinite, values))
+        for curve in curves.values()
+        for _, values in curve
+    )
+    if some_left_out:
+        table.caption = "(n of m): the mean of the n seeds that were finite"
     return table
 
 
 def _cell(values):
-    if not values:
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
         return "not finite"
-    text = f"{statistics.fmean(values):.4f}"
-    if len(values) > 1:
-        text += f" ± {statistics.stdev(values):.4f}"
+    text = f"{statistics.fmean(finite):.4f}"
+    if len(finite) > 1:
+        text += f" ± {statistics.stdev(finite):.4f}"
+    if len(finite) < len(values):
+        text += f" ({len(finite)} of {len(values)})"
     return text
 
 

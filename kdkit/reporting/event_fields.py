@@ -31,6 +31,7 @@ FIELDS = {
     "agreement": (dict, OPTIONAL),
     "digests": (dict,),
     "data_digest": (str,),
+    "rows_digest": (str,),
     "file": (str,),
     "format": (str,),
     "precision": (str,),

@@ -6,6 +6,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
 BERT_SHARES = (0.8, 0.1)  # of masks and random tokens, which need no words
+SHOWN_DIGITS = 8  # of a digest
 
 
 def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
@@ -17,30 +18,57 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
     Returns:
         A dict from where, in words, to a dict from arm to metrics.
     """
-    found = {}
+    measured = []
     for event in records.events_of("measurement"):
         arm = event.get("arm")
         if arm is None and records.is_on_text:
             arm = records.trained_arm
         if arm is not None:  # or it is another model that lies in the run
-            metrics = finite_numbers(event.get("metrics"))
             where = _where(event, records)
             if event.get("file"):
                 where += f", {event['file']}"
-            found.setdefault(where, {})[arm] = metrics
+            measured.append((where, arm, event))
+    measured = _told_apart(measured, "rows_digest")
+    # Arms may have tokenizers of their own, which make other rows of a text.
+    measured = _told_apart(measured, "data_digest", by_arm=True)
+    found = {}
+    for where, arm, event in measured:
+        metrics = finite_numbers(event.get("metrics"))
+        found.setdefault(where, {})[arm] = metrics
     return found
+
+
+def _told_apart(measured, name, by_arm=False):
+    """Adds a digest to the words of what differs in it.
+
+    Older versions noted none; what has none keeps its words.
+    """
+    digests = {}
+    for where, arm, event in measured:
+        if name in event:
+            key = (where, by_arm and arm)
+            digests.setdefault(key, set()).add(event[name])
+    return [
+        (
+            f"{where}, content {event[name][:SHOWN_DIGITS]}"
+            if name in event and len(digests[where, by_arm and arm]) > 1
+            else where,
+            arm,
+            event,
+        )
+        for where, arm, event in measured
+    ]
 
 
 def _where(event, records):
     """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`.
 
     Of what was written, also how, and sacrebleu's signature. Two measurements
-    with the same words are of the same data and way.
+    with the same words are of the same data and way, but for data of one name
+    that differ: `measurements` tells those apart.
     """
     if "split" in event:
-        task = (records.config.get("data") or {}).get("task")
-        of_task = "" if event.get("task") in (None, task) else event["task"]
-        return f"{event['split']} {of_task and f'of {of_task}'}".strip()
+        return _where_in_a_task(event, records)
     if event.get("pairs") is not None:
         return _where_written(event)
     corpus = event.get("corpus")
@@ -89,6 +117,24 @@ def what_is_hidden(measured: dict) -> str:
         return text
     masks, random = (f"{100 * share:g} %" for share in ways)
     return f"{text} ({masks} of them as masks, {random} as random tokens)"
+
+
+def _where_in_a_task(event, records):
+    """Which split, and what of it is not as the run itself read it."""
+    data = records.config.get("data") or {}
+    text = event["split"]
+    if event.get("task") not in (None, data.get("task")):
+        text += f" of {event['task']}"
+    else:
+        own = [one["digests"] for one in records.events_of("inputs")][:1]
+        own = own[0].get(event["split"]) if own else None
+        rows = event.get("rows_digest")
+        if own and rows and rows != own:
+            text += f" of other data ({rows[:SHOWN_DIGITS]})"
+    length = event.get("sequence_length")
+    if length not in (None, data.get("sequence_length")):
+        text += f", cut to {length} tokens"
+    return text
 
 
 def _where_written(event):

@@ -189,6 +189,14 @@ def _notes_on_files(records):
             "The control was not exported: it is the student's architecture, "
             "so the student's sizes and latencies hold for it."
         )
+    shown = shown_split(records)
+    for arm in records.arms:
+        for file in exported_files(records, arm):
+            if file.split not in (None, shown):
+                found.append(
+                    f"{file.file} was measured on {file.split}, and the tables "
+                    f"are of {shown}: what it reaches is not in them."
+                )
     return found
 
 

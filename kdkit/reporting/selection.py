@@ -106,7 +106,9 @@ class ExportedFile:
         precision: string, `"fp32"`, `"fp16"` or `"int8"`.
         size_bytes: integer.
         sequence_length: optional integer; `None` where any length fits.
-        metrics: dict, empty where the file was not evaluated.
+        metrics: dict, empty where the file was not evaluated on the split that
+            tables show.
+        split: optional string. On what it was evaluated, if it was.
         examples: optional integer. On how many examples the file was compared
             with its Keras model.
         max_abs_difference: optional float. The largest difference of an
@@ -123,6 +125,7 @@ class ExportedFile:
     size_bytes: int
     sequence_length: int | None
     metrics: dict
+    split: str | None
     examples: int | None
     max_abs_difference: float | None
     same_top_class: float | None
@@ -269,6 +272,11 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
                 latencies[path][Setting.of(event)] = Latency(
                     event["median_ms"], event["p95_ms"], event.get("runs")
                 )
+    shown = shown_split(records)
+    splits = {
+        path: _split_of_export(records, event)
+        for path, event in exports.items()
+    }
     files = [
         ExportedFile(
             arm=arm,
@@ -277,7 +285,10 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
             precision=event["precision"],
             size_bytes=event["size_bytes"],
             sequence_length=event.get("sequence_length"),
-            metrics=finite_numbers(event.get("metrics")),
+            metrics=finite_numbers(
+                event.get("metrics") if splits[path] == shown else None
+            ),
+            split=splits[path],
             examples=event.get("examples"),
             max_abs_difference=event.get("max_abs_difference"),
             same_top_class=event.get("same_top_class"),
@@ -286,6 +297,17 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         for path, event in exports.items()
     ]
     return sorted(files, key=_file_order)
+
+
+def _split_of_export(records, event):
+    """On what a file was measured, `None` if it was not."""
+    if not event.get("metrics"):
+        return None
+    # Versions that did not note the split measured on dev.
+    split = event.get("split", "dev")
+    task = (records.config.get("data") or {}).get("task")
+    other = event.get("task") not in (None, task)
+    return f"{split} of {event['task']}" if other else split
 
 
 def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:

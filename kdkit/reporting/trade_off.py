@@ -1,6 +1,7 @@
 """What size and speed cost in accuracy: LightPAFF's table 10, as a picture."""
 
 import dataclasses
+import pathlib
 import statistics
 from collections.abc import Sequence
 
@@ -11,8 +12,11 @@ from kdkit.reporting.canvas import beside
 from kdkit.reporting.comparison import metric_values
 from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.names_apart import names_apart
+from kdkit.reporting.names_apart import without_seed
 from kdkit.reporting.point_plot import Point
 from kdkit.reporting.point_plot import plot_points
+from kdkit.reporting.records import OWN_TEACHER
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
@@ -115,17 +119,51 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
 
 def _models(groups):
     """The students, and each teacher once."""
-    models, teachers = [], {}
+    models, places = [], []
+    for runs in _by_teacher(groups):
+        places.append(_teacher_place(runs[0]))
+        name = _teacher_name(runs[0])
+        models.append(_model(runs, "teacher", name, COLORS["teacher"]))
     for number, group in enumerate(groups):
+        places.append(group[0].run_dir.resolve())
         color = RUN_COLORS[number % len(RUN_COLORS)]
         models.append(_model(group, "student", run_name(group[0]), color))
-        if metric_values(group, "teacher"):
-            run = group[0].teacher_run
-            name = "teacher" if run is None else run_name(run)
-            teachers.setdefault(
-                name, _model(group, "teacher", name, COLORS["teacher"])
-            )
-    return [*teachers.values(), *models]
+    names = names_apart([model.name for model in models], places)
+    return [
+        dataclasses.replace(model, name=name)
+        for model, name in zip(models, names, strict=True)
+    ]
+
+
+def _by_teacher(groups):
+    """Runs by their teacher, whose seeds are one; without those of none."""
+    found = []
+    for group in groups:
+        if not metric_values(group, "teacher"):
+            continue
+        places = {without_seed(_teacher_place(run)) for run in group}
+        runs = list(group)
+        for entry in [entry for entry in found if entry[0] & places]:
+            found.remove(entry)
+            places, runs = entry[0] | places, entry[1] + runs
+        found.append((places, runs))
+    return [runs for _, runs in found]
+
+
+def _teacher_place(run):
+    teacher = run.config.get("teacher")
+    if run.teacher_run is not None:
+        return run.teacher_run.run_dir.resolve()
+    if isinstance(teacher, str) and teacher:
+        return pathlib.PurePath(teacher)
+    return run.run_dir.resolve() / OWN_TEACHER
+
+
+def _teacher_name(run):
+    if run.teacher_run is not None:
+        return run_name(run.teacher_run)
+    place = _teacher_place(run)
+    return "teacher" if place.name == OWN_TEACHER else place.name
 
 
 def _model(group, arm, name, color):

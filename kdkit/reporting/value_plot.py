@@ -1,7 +1,10 @@
 """A metric over numbers: noise on the weights, values of a setting."""
 
+import math
 import statistics
 
+from kdkit.reporting.canvas import COLORS
+from kdkit.reporting.canvas import LABEL_FONT
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.canvas import draw
 from kdkit.reporting.canvas import label_ends
@@ -39,12 +42,13 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     """Draws a metric over numbers, a colour for each model.
 
     Points are means over the seeds, bands reach from the least value to the
-    greatest. The y axis is logarithmic where positive means span a decade, as
-    perplexities do.
+    greatest; a point is hollow where some of the seeds have no value. The y
+    axis is logarithmic where positive means span a decade, as perplexities do.
 
     Args:
         curves: dict from the name of a model to a list of (number, values of
-            the seeds), by number; empty for one that is not drawn.
+            the seeds, NaN for one that has none), by number; empty for one
+            that is not drawn.
         metric: string.
         remark: string. Follows the metric's name in the title.
         axis: string. What the x axis is.
@@ -52,13 +56,14 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     Returns:
         SVG text.
     """
-    curves = {name: curve for name, curve in curves.items() if curve}
     shown = metric_format(metric)
     factor = 100 if shown.unit == "%" else 1
+    lines = {name: _points(curve, factor) for name, curve in curves.items()}
+    lines = {name: points for name, points in lines.items() if points}
     means = [
-        factor * statistics.fmean(values)
-        for curve in curves.values()
-        for _, values in curve
+        statistics.fmean(values)
+        for points in lines.values()
+        for _, values, _ in points
     ]
     low, high = min(means), max(means)
     logarithmic = low > 0 and high / low >= _LOGARITHMIC_FROM
@@ -67,12 +72,10 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
         if logarithmic:
             axes.set_yscale("log")
         ends = {}
-        for position, (name, curve) in enumerate(curves.items()):
+        for position, (name, points) in enumerate(lines.items()):
             color = RUN_COLORS[position % len(RUN_COLORS)]
-            numbers = [number for number, _ in curve]
-            values = [
-                [factor * value for value in values] for _, values in curve
-            ]
+            numbers = [number for number, _, _ in points]
+            values = [values for _, values, _ in points]
             center = list(map(statistics.fmean, values))
             axes.fill_between(
                 numbers,
@@ -83,15 +86,18 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
                 linewidth=0,
             )
             plot_line(axes, numbers, center, color=color)
+            _mark_incomplete(axes, points, color)
             ends[name] = (center[-1], color)
         if not logarithmic:
             widen(axes)
         plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=logarithmic)
         plain_axis(axes.xaxis, *axes.get_xlim(), logarithmic=False)
         axes.set_xlabel(axis)
+        if any(left for points in lines.values() for *_, left in points):
+            _say_what_is_hollow(axes)
         label_ends(axes, ends)
 
-    room = room_for(curves)
+    room = room_for(lines)
     return draw(
         (_AXES_WIDTH + room, _HEIGHT),
         f"{metric} over {axis}",
@@ -99,4 +105,43 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
         paint,
         top=44,
         right=room,
+    )
+
+
+def _points(curve, factor):
+    """A list of (number, finite values, how many others there are)."""
+    points = []
+    for number, values in curve:
+        finite = [factor * value for value in values if math.isfinite(value)]
+        if finite:
+            points.append((number, finite, len(values) - len(finite)))
+    return points
+
+
+def _mark_incomplete(axes, points, color):
+    """Makes points hollow that are means of some of the seeds."""
+    for number, values, left_out in points:
+        if left_out:
+            axes.plot(
+                number,
+                statistics.fmean(values),
+                marker="o",
+                markersize=7,
+                markerfacecolor=COLORS["page"],
+                markeredgecolor=color,
+                markeredgewidth=1.8,
+                clip_on=False,
+                zorder=3,
+            )
+
+
+def _say_what_is_hollow(axes):
+    axes.annotate(
+        "hollow: without the seeds that were not finite",
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 5),
+        textcoords="offset points",
+        fontproperties=LABEL_FONT,
+        color=COLORS["muted"],
     )

@@ -1,4 +1,5 @@
 import itertools
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -212,6 +213,31 @@ def test_noise_is_drawn_with_a_line_and_a_label_for_each_model():
     assert float(re.search(width, plot_noise(wider, "accuracy", "mean"))[1]) > (
         float(re.search(width, svg)[1])
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "hollow"),
+    [([0.8, 0.7, 0.6], 0), ([0.8, math.nan, math.nan], 1), ([0.8], 0)],
+)
+def test_points_are_hollow_where_seeds_have_no_value(last, hollow):
+    svg = plot_noise({"it": [(0, [0.9]), (1, last)]}, "accuracy", "mean")
+    assert svg.count(f"fill: var(--page, {COLORS['page']})") == hollow
+    note = "hollow: without the seeds that were not finite"
+    assert texts(svg).count(note) == hollow
+    # Of those that have one, the picture is as it was.
+    finite = list(filter(math.isfinite, last))
+    whole = plot_noise({"it": [(0, [0.9]), (1, finite)]}, "accuracy", "mean")
+    assert (svg == whole) == (not hollow)
+
+
+def test_points_without_any_value_are_not_drawn():
+    curves = {"it": [(0, [0.9])], "other": [(0, [0.8])]}
+    with_none = {
+        name: [*curve, (1, [math.nan])] for name, curve in curves.items()
+    }
+    diverged = {**with_none, "diverged": [(0, [math.nan])]}
+    drawn = [plot_noise(c, "accuracy", "mean") for c in (curves, diverged)]
+    assert drawn[0] == drawn[1]
 
 
 def test_names_of_near_ends_are_apart_on_a_logarithmic_axis():

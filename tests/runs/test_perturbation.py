@@ -102,6 +102,50 @@ def test_points_that_do_not_say_of_what_content_are_not_known(
     assert perturb(capsys, *words)[0] == answer
 
 
+def diverge(run, *points):
+    """Notes of a run's (σ, seed) what is noted of a loss that is not finite."""
+    log = run / "metrics.jsonl"
+    events = list(map(json.loads, log.read_text().splitlines()))
+    for event in events:
+        if (event.get("sigma"), event.get("seed")) in points:
+            event["metrics"] = {}
+    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
+    run, picture = tmp_path / "run", tmp_path / "noise.svg"
+    shutil.copytree(run_dir, run)
+    words = (
+        *(run, "--scale", "mean_magnitude", "--sigmas", 0, 2),
+        *("--seeds", 0, 1, 2, "--curves", picture),
+    )
+    answer, output = perturb(capsys, *words)
+    assert "of 3)" not in output
+    diverge(run, (2, 1), (2, 2))
+    _, output = perturb(capsys, *words)
+    (left,) = [
+        point["metrics"]["accuracy"]
+        for point in answer["points"]
+        if (point["sigma"], point["seed"]) == (2, 0)
+    ]
+    assert f"{left:.4f} (1 of 3)" in output
+    assert "n seeds that were" in " ".join(output.split())
+    assert "hollow" in picture.read_text()
+    diverge(run, (2, 0))
+    assert "not finite" in perturb(capsys, *words)[1]
+    assert "hollow" not in picture.read_text()
+
+
+def test_noise_under_which_nothing_is_finite_is_told(run_dir, tmp_path, capsys):
+    run, picture = tmp_path / "run", tmp_path / "noise.svg"
+    shutil.copytree(run_dir, run)
+    words = (run, "--sigmas", 2, "--seeds", 0, "--metric", "accuracy")
+    perturb(capsys, *words)
+    diverge(run, (2, 0))
+    assert main(["perturb", *map(str, (*words, "--curves", picture))]) == 1
+    assert "No measurement was finite" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,0 +1,97 @@
+"""What `kdkit evaluate` noted: nothing is called what it is not."""
+
+import pytest
+
+from kdkit.reporting import read_run
+from kdkit.reporting.measurements import measurements
+from kdkit.reporting.notes import run_notes
+
+LENGTH = 16
+OWN, OTHER, THIRD = "1" * 16, "2" * 16, "3" * 16
+
+
+@pytest.fixture
+def run(make_run):
+    """A run on a task that notes what it was made from."""
+    data = {"task": "sst2", "data_dir": "glue", "sequence_length": LENGTH}
+    run = make_run("run", {"verb": "distill", "data": data, "recipe": "pkd"})
+    run.log("inputs", digests={"train": THIRD, "dev": OWN})
+    run.evaluation("student", "fine_tuning", 1, 0.9)
+    return run
+
+
+def measure(run, accuracy, rows=OWN, length=LENGTH, **more):
+    fields = {
+        "arm": "student",
+        "task": "sst2",
+        "split": "dev",
+        "sequence_length": length,
+        "rows_digest": rows,
+        "data_digest": f"{rows[:8]}{length:08d}",
+        "metrics": {"accuracy": accuracy},
+        **more,
+    }
+    known = {name: field for name, field in fields.items() if field is not None}
+    run.log("measurement", **known)
+
+
+def found(run):
+    return {
+        where: {arm: metrics["accuracy"] for arm, metrics in arms.items()}
+        for where, arms in measurements(read_run(run.run_dir)).items()
+    }
+
+
+def test_another_length_and_other_data_leave_the_runs_own_number(run):
+    measure(run, 0.9)
+    measure(run, 0.6, length=4)
+    measure(run, 0.1, rows=OTHER)
+    measure(run, 0.2, rows=THIRD, length=4)
+    assert found(run) == {
+        "dev": {"student": 0.9},
+        "dev, cut to 4 tokens": {"student": 0.6},
+        f"dev of other data ({OTHER[:8]})": {"student": 0.1},
+        f"dev of other data ({THIRD[:8]}), cut to 4 tokens": {"student": 0.2},
+    }
+    notes = run_notes(read_run(run.run_dir))
+    assert "kdkit evaluate on dev: student 90.0 % accuracy." in notes
+
+
+def test_what_was_measured_again_in_the_same_way_counts_once(run):
+    measure(run, 0.8)
+    measure(run, 0.9)
+    assert found(run) == {"dev": {"student": 0.9}}
+
+
+def test_events_of_older_versions_are_read(run):
+    old = dict.fromkeys(("sequence_length", "rows_digest", "data_digest"))
+    measure(run, 0.9, **{**old, "arm": "teacher"})
+    measure(run, 0.7, length=4, arm="teacher")
+    assert found(run) == {
+        "dev": {"teacher": 0.9},
+        "dev, cut to 4 tokens": {"teacher": 0.7},
+    }
+
+
+def test_data_that_the_run_did_not_note_are_told_apart_where_they_differ(run):
+    measure(run, 0.9, split="test")
+    measure(run, 0.8, split="test", arm="teacher", data_digest=THIRD)
+    assert found(run) == {"test": {"student": 0.9, "teacher": 0.8}}
+    measure(run, 0.1, split="test", rows=OTHER)
+    assert found(run) == {
+        f"test, content {OWN[:8]}": {"student": 0.9, "teacher": 0.8},
+        f"test, content {OTHER[:8]}": {"student": 0.1},
+    }
+
+
+def test_texts_of_one_name_are_told_apart_where_they_differ(make_run):
+    run = make_run("text", {"verb": "pretrain", "seed": 0, "teacher": None})
+    text = {"corpus": ["/data/test.txt"], "sequence_length": 8}
+    for digest, value in ((OWN, 5.0), (OTHER, 9.0), (OWN, 4.0)):
+        metrics = {"perplexity": value}
+        run.log("measurement", **text, data_digest=digest, metrics=metrics)
+    where = "test.txt by rows of 8 tokens, content"
+    assert measurements(read_run(run.run_dir)) == {
+        f"{where} {OWN[:8]}": {"teacher": {"perplexity": 4.0}},
+        f"{where} {OTHER[:8]}": {"teacher": {"perplexity": 9.0}},
+    }

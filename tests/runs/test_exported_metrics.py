@@ -1,0 +1,145 @@
+"""On which rows `kdkit export` measures, and whether a report shows that."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.reporting import markdown_results
+from kdkit.reporting import read_run
+from kdkit.reporting.selection import exported_files
+from kdkit.tasks import get_task
+from kdkit.training.evaluation import predict_logits
+
+LENGTH, ROWS = 12, 6
+TASK = get_task("mnli")
+# By split: the class of each row beside the one that the student answers.
+DISTANCES = {"dev_mismatched": 0, "dev_matched": 1}
+
+
+def write_rows(root, stem, classes):
+    lines = ["sentence1\tsentence2\tgold_label"]
+    for number, label in enumerate(classes):
+        name = TASK.kind.class_names[label % TASK.kind.num_classes]
+        lines.append(f"a plot {'is ' * number}\tsuperb\t{name}")
+    (root / "MNLI").mkdir(exist_ok=True)
+    (root / "MNLI" / f"{stem}.tsv").write_text("\n".join(lines))
+
+
+def log(run, event, **fields):
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write(json.dumps({"time": 1.0, "event": event, **fields}) + "\n")
+
+
+def events(run, name):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [e for e in map(json.loads, lines) if e["event"] == name]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on MNLI whose epochs were chosen by `dev_mismatched`.
+
+    Its student is right on all rows of that split and on none of `dev`.
+    """
+    root = tmp_path_factory.mktemp("mnli")
+    vocabulary = data.sentiment_vocabulary()
+    config = {
+        "num_layers": 1,
+        "hidden_dim": 8,
+        "num_heads": 2,
+        "intermediate_dim": 16,
+        "vocabulary_size": len(vocabulary),
+    }
+    student = models.student(config, num_classes=TASK.kind.num_classes)
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    path = root / "run"
+    models.save_preset(student, tokenizer, path / "student", LENGTH)
+    write_rows(root, "dev_mismatched", [0] * ROWS)
+    examples = TASK.load("dev_mismatched", root)
+    encoded = TASK.encode(examples, tokenizer, LENGTH)
+    answers = np.argmax(predict_logits(student, encoded), axis=-1)
+    for stem, distance in DISTANCES.items():
+        write_rows(root, stem, answers + distance)
+    settings = {
+        "task": "mnli",
+        "data_dir": str(root),
+        "sequence_length": LENGTH,
+        "dev_split": "dev_mismatched",
+    }
+    config = {"verb": "distill", "recipe": "pkd", "data": settings}
+    (path / "config.json").write_text(json.dumps(config))
+    log(
+        path,
+        "evaluation",
+        arm="student",
+        split="dev_mismatched",
+        metrics={"accuracy": 1.0},
+    )
+    return path
+
+
+def export(run, capsys, *words):
+    words = [*words, "--precision", "fp32", "--overwrite"]
+    assert main(["export", str(run), *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_file_is_measured_on_the_split_of_its_run(run, capsys):
+    said = export(run, capsys)
+    assert "accuracy 1.0000 on dev_mismatched" in said
+    event = events(run, "export")[-1]
+    assert event["split"] == "dev_mismatched"
+    assert event["metrics"] == {"accuracy": 1.0}
+    (file,) = exported_files(read_run(run), "student")
+    assert (file.split, file.metrics) == ("dev_mismatched", event["metrics"])
+
+
+def test_a_file_of_another_task_is_measured_on_its_dev(run, tmp_path, capsys):
+    """Names of splits are a task's own, and so are its numbers."""
+    task = get_task("single_label_pair")
+    assert "dev_mismatched" not in task.splits
+    folder = tmp_path / task.name
+    folder.mkdir()
+    (folder / "labels.txt").write_text("no\nmaybe\nyes\n")
+    rows = "text\ttext_pair\tlabel\na plot\tsuperb\tno\nit is\tdull\tyes\n"
+    (folder / "dev.tsv").write_text(rows)
+    words = ("--task", task.name, "--data-dir", tmp_path)
+    assert " on dev\n" in export(run, capsys, *words, "--output", tmp_path)
+    files = exported_files(read_run(run), "student")
+    by_split = {file.split: file for file in files}
+    assert by_split[f"dev of {task.name}"].metrics == {}
+
+
+def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
+    """Older versions measured on dev and noted no split."""
+    copy = tmp_path / "run"
+    copy.mkdir()
+    (copy / "config.json").write_text((run / "config.json").read_text())
+    (evaluation,) = events(run, "evaluation")
+    for split in ("dev_mismatched", "dev", None):
+        log(copy, **evaluation)
+        log(
+            copy,
+            "export",
+            arm="student",
+            file=f"on_{split}.tflite",
+            format="litert",
+            precision="fp32",
+            size_bytes=1,
+            metrics={"accuracy": 0.125},
+            **({} if split is None else {"split": split}),
+        )
+    records = read_run(copy)
+    found = {file.file: file for file in exported_files(records, "student")}
+    shown = found["on_dev_mismatched.tflite"]
+    assert shown.metrics == {"accuracy": 0.125}
+    text = markdown_results([records])
+    assert text.count("12.5") == 1
+    for file in found.keys() - {shown.file}:
+        assert found[file].metrics == {}
+        assert f"{file} was measured on dev, and the tables are of" in text
