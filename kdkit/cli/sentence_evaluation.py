@@ -130,7 +130,9 @@ def open_on_sentences(options) -> Measurable:
 
     model = None if opened.is_file else opened.model
     content = {"data_digest": rows_digest(list(text.texts(held_out=True)))}
-    return Measurable(about, content, measure, model, place.run, place.arm)
+    return Measurable(
+        about, content, measure, model, place.run, place.arm, content
+    )
 
 
 def _reading(forward, held_out, perplexity):

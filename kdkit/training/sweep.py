@@ -28,6 +28,8 @@ OTHER_MODELS = (
     "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
 )  # fmt: skip
 SHARED = ("general.", "augmented.made_by.", "cache.")
+# Of runs on a task: what decides which rows they are measured on.
+OF_DEV = ("data.task", "data.data_dir", "data.dev_split")
 # Of runs on text: what decides which tokens a perplexity is of.
 MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
@@ -188,6 +190,13 @@ def check_axes(
             raise UsageError(
                 f"{axis.field} is of what the trials share. Expected a setting "
                 "of the distillation itself. Make a sweep for each value."
+            )
+        if on_task and axis.field in OF_DEV:
+            raise UsageError(
+                f"{axis.field} decides which rows are measured, so that the "
+                "trials would not compare. Expected a setting of the training "
+                f"alone. Received: {axis.field} with {list(axis.values)}. Make "
+                "a sweep for each value."
             )
         if not on_task and _is_measured(settings, axis.field):
             raise UsageError(

@@ -6,6 +6,8 @@ import shutil
 import pytest
 
 from kdkit.cli.main import main
+from kdkit.own_digest import with_own_digest
+from kdkit.own_digest import without_digest
 from kdkit.training.run_directory import RunDirectory
 
 SIGMAS = ("0", "2")
@@ -96,7 +98,8 @@ def test_points_that_do_not_say_of_what_content_are_not_known(
     log = copy / "metrics.jsonl"
     *others, last = log.read_text().splitlines()
     event = json.loads(last)
-    del event["data_digest"], event["sequence_length"]
+    for name in ("data_digest", "sequence_length", "own_digest"):
+        del event[name]
     event["metrics"] = {"accuracy": 2.0}
     log.write_text("\n".join([*others, json.dumps(event), ""]))
     assert perturb(capsys, *words)[0] == answer
@@ -109,7 +112,8 @@ def diverge(run, *points):
     for event in events:
         if (event.get("sigma"), event.get("seed")) in points:
             event["metrics"] = {}
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    lines = map(json.dumps, map(with_own_digest, map(without_digest, events)))
+    log.write_text("".join(f"{line}\n" for line in lines))
 
 
 def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):

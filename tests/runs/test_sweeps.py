@@ -10,7 +10,9 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.recipes.searches import SEARCHES
+from kdkit.training.sweep import OF_DEV
 from kdkit.training.sweep import Axis
+from kdkit.training.sweep import check_axes
 from kdkit.training.sweep import find_field
 
 GRID = ("--over", "temperature=1.0,5.0", "learning_rate=1e-3")
@@ -152,3 +154,11 @@ def test_what_trials_share_is_no_axis(finished_run, tmp_path, capsys):
 def test_a_whole_path_is_no_end_of_another():
     settings = smoke.distillation(RECIPES["distilbert"])
     assert find_field(settings, "seed") == "seed"
+
+
+@pytest.mark.parametrize("field", OF_DEV)
+def test_what_is_measured_is_no_axis(field):
+    settings = smoke.distillation(RECIPES["vanilla_kd"])
+    assert find_field(settings, field) == field
+    with pytest.raises(UsageError, match=f"{field} decides which rows"):
+        check_axes(settings, (Axis(field, ("sst2", "cola")),))

@@ -193,3 +193,24 @@ def test_evaluate_refuses(text, pretrained, capsys, arguments, message):
     arguments = [files.get(word, word) for word in arguments]
     assert main(["evaluate", str(pretrained), *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_noise_on_what_runs_held_out_is_compared_on_the_same_pairs_alone(
+    translator, tmp_path, capsys
+):
+    """Of files of one name a run may have read some lines."""
+    runs = []
+    for name, most in (("all", None), ("again", None), ("some", 12)):
+        runs.append(tmp_path / name)
+        shutil.copytree(translator, runs[-1])
+        config = json.loads((runs[-1] / "config.json").read_text())
+        config["corpus"] |= {
+            "held_out": [],
+            "held_out_every": 4,
+            "max_texts": most,
+        }
+        (runs[-1] / "config.json").write_text(json.dumps(config))
+    words = ["--num-beams", "1", "--sigmas", "0"]
+    assert main(["perturb", *map(str, runs[:2]), *words]) == 0
+    assert main(["perturb", *map(str, runs[1:]), *words]) == 2
+    assert "compared on the same data" in capsys.readouterr().err
