@@ -7,6 +7,7 @@ import keras
 
 from kdkit import losses
 from kdkit.errors import UsageError
+from kdkit.layer_maps import numbered_blocks
 from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
@@ -80,7 +81,10 @@ class ObjectiveSettings:
             ) from error
         layer_map = self.layer_map
         if isinstance(layer_map, dict):
-            layer_map = {int(key): block for key, block in layer_map.items()}
+            try:
+                layer_map = numbered_blocks(layer_map)
+            except UsageError as error:
+                raise UsageError(f"Objective {self.name!r}: {error}") from error
         projection = self.projection
         if projection is not None:
             projection = Projection(projection, self.projection_bias)
