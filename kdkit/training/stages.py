@@ -1,6 +1,7 @@
 """Stages: what a recipe is made of, as data."""
 
 import dataclasses
+import math
 import re
 
 import keras
@@ -12,6 +13,7 @@ from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
 from kdkit.training.optimizers import AdamW
+from kdkit.training.ranges import too_small
 from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
@@ -175,8 +177,9 @@ class Stage:
                 "batch_tokens",
                 "gradient_accumulation_steps",
             )
-            if not getattr(self, name) > 0
+            if not 0 < getattr(self, name) < math.inf
         ]
+        problems += too_small(self, {"weight_decay": 0, "hard_label_weight": 0})
         if not NAME.fullmatch(self.name):
             problems.append(
                 "name must be letters, digits, _ and -, with a letter first, "
