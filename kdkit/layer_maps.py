@@ -4,6 +4,7 @@ import numbers
 from collections.abc import Mapping
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 
 NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
 
@@ -96,6 +97,33 @@ def layer_map(
     if spec in ("skip", "last"):
         del pairs[student_layers]
     return pairs
+
+
+def numbered_blocks(pairs: Mapping) -> dict[int, int]:
+    """Returns explicit pairs whose keys are numbers, not texts as JSON has.
+
+    Args:
+        pairs: mapping from student block, such as `1` or `"1"`, to teacher
+            block.
+
+    Raises:
+        UsageError: (a `ValueError`) if a key is no number, or two are the same
+            one.
+
+    >>> numbered_blocks({"1": 3, "2": 6})
+    {1: 3, 2: 6}
+    """
+    try:
+        numbered = {int(str(key)): block for key, block in pairs.items()}
+    except ValueError:
+        numbered = {}
+    if len(numbered) < len(pairs):
+        raise UsageError(
+            "layer_map goes from blocks of the student, counted from 1, to the "
+            "teacher's, each of the student's once, for example {1: 3, 2: 6}. "
+            f"Received: {shortened(dict(pairs))}."
+        )
+    return numbered
 
 
 def _explicit(pairs, teacher_layers, student_layers, received):

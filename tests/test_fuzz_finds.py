@@ -50,6 +50,7 @@ READING = {
 PASSED_ON = {
     "kdkit.hdf5_walk",  # of a process, which `running_state` runs
     "kdkit.reading",
+    "kdkit.data.lines_of_text",  # `corpus`, `parallel` and `unlabeled` do
     "kdkit.data.problems",
     "kdkit.export.shared_table",
 }

@@ -148,7 +148,8 @@ def add_unlabeled(parser):
         nargs="+",
         metavar="FILE",
         help="text for the teacher to label: files of one text a line, or "
-        "tables with a header; rows of dev and test are left out",
+        "tables with a header (then with --unlabeled-columns); rows of dev and "
+        "test are left out",
     )
     parser.add_argument(
         "--unlabeled-columns",

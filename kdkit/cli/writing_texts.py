@@ -13,6 +13,7 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.writers import beams_of
 from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
+from kdkit.data.lines_of_text import refuse_table
 from kdkit.decoding import Beams
 from kdkit.decoding import TextWriter
 from kdkit.disk import writing
@@ -208,4 +209,5 @@ def _lines(path):
         lines.append(line.strip())
     if not lines:
         raise UsageError(f"{path}: expected texts. Received: an empty file.")
+    refuse_table(path, lines, "Write its column of texts to a file alone")
     return lines

@@ -4,10 +4,13 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+from kdkit.data.lines_of_text import refuse_table_file
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
+
+NAME_A_COLUMN = "Name its column of texts with --column (Python: column=)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Corpus:
     def check(self) -> None:
         """Checks that the files are there, and tables have the column.
 
+        Without a column, that they are no tables.
+
         Raises:
             UsageError: with everything that is missing.
         """
@@ -53,12 +58,15 @@ class Corpus:
             path = pathlib.Path(file)
             if not path.is_file():
                 problems.append(f"No such file of text: {path}.")
-            elif self.column is not None:
-                try:
+                continue
+            try:
+                if self.column is None:
+                    refuse_table_file(path, NAME_A_COLUMN)
+                else:
                     _, header = next(numbered_lines(path), (1, ""))
                     self._column_index(path, header)
-                except UsageError as error:
-                    problems.append(str(error))
+            except UsageError as error:
+                problems.append(str(error))
         if problems:
             raise UsageError("\n".join(problems))
 
@@ -70,7 +78,7 @@ class Corpus:
 
         Raises:
             UsageError: with file and line number where a row lacks the column
-                or a line is not UTF-8.
+                or a line is not UTF-8, and for a table without a column.
         """
         for file in self.files:
             for text in self._texts_of(pathlib.Path(file)):
@@ -91,6 +99,8 @@ class Corpus:
 
     def _texts_of(self, path):
         index = None
+        if self.column is None:
+            refuse_table_file(path, NAME_A_COLUMN)
         for number, line in numbered_lines(path):
             if self.column is not None:
                 if number == 1:

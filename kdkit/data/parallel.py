@@ -6,12 +6,19 @@ import itertools
 import pathlib
 from collections.abc import Iterator
 
+from kdkit.data.lines_of_text import refuse_table_file
 from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.errors import shortened
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
+
+NAME_COLUMNS = (
+    "Name its columns of source and target with --pair-columns (Python: "
+    "columns=)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +63,8 @@ class ParallelText:
         Raises:
             UsageError: with file and line number for a side that is empty, a
                 column that is missing or a line that is not UTF-8; with both
-                counts if the files have not as many lines.
+                counts if the files have not as many lines; for a table without
+                columns.
         """
         if self.columns is None:
             yield from self._lines_of_both()
@@ -77,6 +85,10 @@ class ParallelText:
 
     def _lines_of_both(self):
         source, target = map(pathlib.Path, self.files)
+        with all_mistakes() as check:
+            for path in (source, target):
+                with check():
+                    refuse_table_file(path, NAME_COLUMNS)
         with contextlib.ExitStack() as stack:
             lines = [
                 stack.enter_context(contextlib.closing(numbered_lines(path)))

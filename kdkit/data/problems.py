@@ -44,7 +44,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
     if missing:
         raise UsageError(
             f"{path}, line 1: expected a header with "
-            f"{', '.join(map(repr, wanted))}. Missing: "
+            f"{', '.join(map(repr, wanted))}, separated by tabs. Missing: "
             f"{', '.join(map(repr, missing))}. Received: "
             f"{shortened(headings)}."
         )

@@ -4,10 +4,16 @@ import pathlib
 from collections.abc import Iterable
 
 from kdkit.data.examples import Examples
+from kdkit.data.lines_of_text import refuse_table
 from kdkit.data.problems import find_columns
 from kdkit.data.problems import raise_problems
 from kdkit.data.problems import read_lines
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+
+NAME_COLUMNS = (
+    "Name its columns of text with --unlabeled-columns (Python: columns=)"
+)
 
 
 def read_unlabeled(
@@ -28,8 +34,8 @@ def read_unlabeled(
 
     Raises:
         UsageError: (a `ValueError`) for wrong columns, for files that are
-            missing, empty or not UTF-8, and with file and line number for
-            malformed rows.
+            missing, empty or not UTF-8, for tables without `columns`, and with
+            file and line number for malformed rows.
     """
     if len(columns) != num_texts and (columns or num_texts == 2):
         raise UsageError(
@@ -38,10 +44,12 @@ def read_unlabeled(
             f"{list(columns) or 'none, so that every line is one text'}."
         )
     texts = tuple([] for _ in range(num_texts))
-    for file in map(pathlib.Path, files):
-        for row in _rows(file, columns):
-            for column, text in zip(texts, row, strict=True):
-                column.append(text)
+    with all_mistakes() as check:
+        for file in map(pathlib.Path, files):
+            with check():
+                for row in _rows(file, columns):
+                    for column, text in zip(texts, row, strict=True):
+                        column.append(text)
     return Examples(texts)
 
 
@@ -89,12 +97,12 @@ def normalized(row: Iterable[str]) -> tuple[str, ...]:
 
 def _rows(path, columns):
     """Yields the texts of every row of a file."""
-    lines = enumerate(read_lines(path, "rows of text"), start=1)
+    lines = read_lines(path, "rows of text")
     if not columns:
-        for _, line in lines:
-            if line.strip():
-                yield (line.strip(),)
+        refuse_table(path, lines, NAME_COLUMNS)
+        yield from ((line.strip(),) for line in lines if line.strip())
         return
+    lines = enumerate(lines, start=1)
     headings = next(lines)[1].split("\t")
     places = find_columns(path, headings, columns)
     problems = []

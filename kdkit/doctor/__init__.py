@@ -27,6 +27,8 @@ from kdkit.doctor.needs import numbers_of
 from kdkit.doctor.needs import room_to_train
 from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
+from kdkit.doctor.repeated_rows import odd_texts
+from kdkit.doctor.repeated_rows import repeated_rows
 from kdkit.doctor.row_texts import row_labels
 from kdkit.doctor.row_texts import row_texts
 from kdkit.doctor.rows import balance_of_dev
@@ -64,7 +66,9 @@ __all__ = [
     "lengths_cut",
     "memory",
     "numbers_of",
+    "odd_texts",
     "print_findings",
+    "repeated_rows",
     "room_to_train",
     "row_labels",
     "row_texts",

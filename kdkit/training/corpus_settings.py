@@ -8,6 +8,7 @@ from kdkit.data import Corpus
 from kdkit.data import Masking
 from kdkit.data import load_sentiment
 from kdkit.errors import UsageError
+from kdkit.training.ranges import check_text_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +44,7 @@ class CorpusSettings:
     detokenizer: str | None = None
 
     def __post_init__(self):
-        if self.held_out_every < 2:
-            raise UsageError(
-                "`held_out_every` must be at least 2, or nothing is left to "
-                f"train on. Received: {self.held_out_every}."
-            )
+        check_text_numbers(self)
         if self.one_document and not self.held_out:
             raise UsageError(
                 "Of files that are one document each, nothing can be held out "

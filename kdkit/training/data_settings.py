@@ -3,6 +3,9 @@
 import dataclasses
 
 from kdkit.errors import UsageError
+from kdkit.training.ranges import too_small
+
+LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +24,8 @@ class DataSettings:
         dev_split: string. The split by which epochs are chosen.
 
     Raises:
-        UsageError: (a `ValueError`) if `dev_split` is a test split or the
-            training data.
+        UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
+            is a test split or the training data.
     """
 
     task: str
@@ -33,9 +36,14 @@ class DataSettings:
     dev_split: str = "dev"
 
     def __post_init__(self):
+        problems = []
+        if wrong := too_small(self, LEAST):
+            problems.append(f"Settings of data: {'; '.join(wrong)}.")
         if self.dev_split.startswith(("test", "train")):
-            raise UsageError(
+            problems.append(
                 "Models are chosen on a dev split, never on test or training "
                 f"data. Received: dev_split={self.dev_split!r}. Use "
                 "dev_split=dev, and kdkit evaluate --split for the others."
             )
+        if problems:
+            raise UsageError("\n".join(problems))

@@ -17,6 +17,8 @@ from kdkit.doctor import class_balance
 from kdkit.doctor import copies_of_rows
 from kdkit.doctor import left_out
 from kdkit.doctor import lengths_cut
+from kdkit.doctor import odd_texts
+from kdkit.doctor import repeated_rows
 from kdkit.doctor import row_labels
 from kdkit.doctor import row_texts
 from kdkit.doctor import rows_in_text
@@ -27,6 +29,7 @@ from kdkit.training.making import DATA_LENGTH
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import kept_apart
 from kdkit.training.task_data import read_kept_unlabeled
+from kdkit.training.task_data import read_train_and_dev
 
 TRAIN_ROWS = 2048  # that are encoded to see their lengths
 
@@ -63,14 +66,15 @@ def load_rows_to_examine(
         findings: `Findings` that are added to.
 
     Raises:
-        UsageError: if rows to train or to choose on cannot be read.
+        UsageError: if rows to train or to choose on cannot be read, with what
+            is wrong with either.
     """
     data = settings.data
-    all_train = train = task.load("train", data.data_dir)
+    all_train, dev = read_train_and_dev(task, data)
+    train = all_train
     if data.max_train_rows and data.max_train_rows < len(train):
         order = np.random.default_rng(settings.seed).permutation(len(train))
         train = train.take(np.sort(order[: data.max_train_rows]))
-    dev = task.load(data.dev_split, data.data_dir)
     others = {data.dev_split: dev}
     unread = []
     for split in kept_apart(task, data):
@@ -104,7 +108,7 @@ def examine_rows(
     num_texts: int,
     findings: Findings,
 ) -> None:
-    """Looks at what is trained on: rows kept apart, text, copies, labels.
+    """Looks at what is trained on: rows kept apart, texts, copies, labels.
 
     Args:
         settings: `DistillSettings`.
@@ -119,7 +123,12 @@ def examine_rows(
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
     labels = {name: row_labels(some) for name, some in rows.others.items()}
-    findings.add(rows_kept_apart(train, others, row_labels(rows.train), labels))
+    train_labels = row_labels(rows.train)
+    findings.add(rows_kept_apart(train, others, train_labels, labels))
+    all_rows = {"train": train, **others}
+    findings.add(repeated_rows(all_rows, {"train": train_labels, **labels}))
+    if task.head.kind == "sequence":
+        findings.add(odd_texts(all_rows))
     corpora = {"the corpus": settings.corpus}
     if settings.general is not None:
         corpora["the general text"] = settings.general.corpus

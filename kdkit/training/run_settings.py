@@ -1,6 +1,7 @@
 """The settings of a run: all that decides its numbers."""
 
 import dataclasses
+import math
 
 from kdkit.errors import UsageError
 from kdkit.policies import check_policy
@@ -310,6 +311,14 @@ class DistillSettings:
         if self.teacher_weights and len(self.teacher_weights) != count:
             problems.append(
                 f"teacher_weights are one for each of {count} teachers, "
+                f"received {list(self.teacher_weights)}"
+            )
+        elif self.teacher_weights and not (
+            all(0 <= weight < math.inf for weight in self.teacher_weights)
+            and any(self.teacher_weights)
+        ):
+            problems.append(
+                "teacher_weights are finite numbers of at least 0, not all 0, "
                 f"received {list(self.teacher_weights)}"
             )
         return problems

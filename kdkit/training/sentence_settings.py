@@ -12,6 +12,7 @@ from kdkit.data import SpanMasking
 from kdkit.data import generated_pairs
 from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
+from kdkit.training.ranges import check_text_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class SentenceSettings:
     column: str | None = None
 
     def __post_init__(self):
-        _check_held_out_every(self.held_out_every)
+        check_text_numbers(self)
         if not self.files:
             _check_generated(self)
             return
@@ -147,7 +148,7 @@ class PairSettings:
     sequence_length: int = 128
 
     def __post_init__(self):
-        _check_held_out_every(self.held_out_every)
+        check_text_numbers(self)
         if not self.files:
             _check_generated(self)
         for files in filter(None, (self.files, self.held_out)):
@@ -235,12 +236,4 @@ def _check_generated(settings):
             f"Received: no files, languages={list(settings.languages)}"
             + "".join(f", {name}={one!r}" for name, one in of_files.items())
             + ". Name files to train on."
-        )
-
-
-def _check_held_out_every(every):
-    if every < 2:
-        raise UsageError(
-            "`held_out_every` must be at least 2, or nothing is left to train "
-            f"on. Received: {every}."
         )

@@ -1,16 +1,19 @@
 """Stages: what a recipe is made of, as data."""
 
 import dataclasses
+import math
 import re
 
 import keras
 
 from kdkit import losses
 from kdkit.errors import UsageError
+from kdkit.layer_maps import numbered_blocks
 from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
 from kdkit.training.optimizers import AdamW
+from kdkit.training.ranges import too_small
 from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
@@ -80,7 +83,10 @@ class ObjectiveSettings:
             ) from error
         layer_map = self.layer_map
         if isinstance(layer_map, dict):
-            layer_map = {int(key): block for key, block in layer_map.items()}
+            try:
+                layer_map = numbered_blocks(layer_map)
+            except UsageError as error:
+                raise UsageError(f"Objective {self.name!r}: {error}") from error
         projection = self.projection
         if projection is not None:
             projection = Projection(projection, self.projection_bias)
@@ -171,8 +177,9 @@ class Stage:
                 "batch_tokens",
                 "gradient_accumulation_steps",
             )
-            if not getattr(self, name) > 0
+            if not 0 < getattr(self, name) < math.inf
         ]
+        problems += too_small(self, {"weight_decay": 0, "hard_label_weight": 0})
         if not NAME.fullmatch(self.name):
             problems.append(
                 "name must be letters, digits, _ and -, with a letter first, "

@@ -9,6 +9,7 @@ from kdkit import tasks
 from kdkit.data import AugmentedExamples
 from kdkit.data import EncodedExamples
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.tasks import Task
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.transfer_settings import AugmentedSettings
@@ -34,6 +35,22 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
     """Returns a split of a task, encoded for a tokenizer."""
     examples = task.load(split, settings.data_dir)
     return task.encode(examples, tokenizer, settings.sequence_length)
+
+
+def read_train_and_dev(task: Task, settings: DataSettings) -> list:
+    """Reads the rows to train on and those to choose on.
+
+    Raises:
+        UsageError: with what is wrong with either.
+    """
+    splits = ("train", settings.dev_split)
+    task.check_data(splits, settings.data_dir)  # tells missing files together
+    rows = []
+    with all_mistakes() as check:
+        for split in splits:
+            with check():
+                rows.append(task.load(split, settings.data_dir))
+    return rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,7 +126,8 @@ def load_data(
     Returns:
         Tuple of `TrainingRows` and the `kdkit.data.EncodedExamples` of dev.
     """
-    train, rows = task.load("train", settings.data_dir), None
+    train, dev = read_train_and_dev(task, settings)
+    rows = None
     if settings.max_train_rows and settings.max_train_rows < len(train):
         rows = np.random.default_rng(seed).permutation(len(train))
         rows = np.sort(rows[: settings.max_train_rows])
@@ -136,7 +154,7 @@ def load_data(
             stored.encoded, stored, augmented.copies_per_epoch
         )
     encoded = training_rows.encoded
-    dev = load_split(task, settings, tokenizer, settings.dev_split)
+    dev = task.encode(dev, tokenizer, settings.sequence_length)
     copies = ""
     if training_rows.augmented is not None:
         stored = training_rows.augmented

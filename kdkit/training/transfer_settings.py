@@ -1,6 +1,7 @@
 """The settings of what a student learns from beside the labelled rows."""
 
 import dataclasses
+import math
 
 from kdkit.augmentation import Augmentation
 from kdkit.errors import UsageError
@@ -31,10 +32,10 @@ class UnlabeledSettings:
             raise UsageError(
                 "Unlabelled text needs at least one file. Received: none."
             )
-        if not self.per_labeled > 0:
+        if not 0 < self.per_labeled < math.inf:
             raise UsageError(
                 "`per_labeled`, unlabelled rows for each labelled one, must "
-                f"be above 0. Received: {self.per_labeled}."
+                f"be above 0 and finite. Received: {self.per_labeled}."
             )
 
 

@@ -38,6 +38,19 @@ def test_a_column_of_a_table_is_found_by_its_heading(tmp_path):
     assert list(corpus.texts()) == ["one", "two"]
 
 
+@pytest.mark.parametrize("one_document", [False, True])
+def test_a_table_without_a_column_is_refused(one_document, tmp_path):
+    """Its labels would be text."""
+    table = write(tmp_path / "a.tsv", "id\ttext\n1\tone\n\n2\ttwo\n")
+    corpus = data.Corpus((table,), one_document=one_document)
+    for read in (corpus.check, lambda: next(corpus.texts())):
+        with pytest.raises(UsageError, match="a table.*3 of the first 3 lines"):
+            read()
+    with pytest.raises(UsageError, match="--column") as raised:
+        data.Corpus((table, str(tmp_path / "b.txt"))).check()
+    assert "No such file of text" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

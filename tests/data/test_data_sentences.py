@@ -67,6 +67,15 @@ def test_lines_that_make_no_pairs_are_told(files, english, german, message):
         ParallelText(files(english, german)).check()
 
 
+def test_tables_in_the_place_of_two_files_of_lines_are_refused(files):
+    numbered = [f"{number}\ttext" for number in range(4)]
+    with pytest.raises(UsageError, match="--pair-columns") as raised:
+        ParallelText(files(numbered, numbered)).check()
+    assert str(raised.value).count("Received: a table") == 2
+    indented = [f"\t{text}" for text in ENGLISH]
+    assert ParallelText(files(indented, GERMAN)).check() == 4
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [

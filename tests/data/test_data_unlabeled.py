@@ -49,6 +49,35 @@ def test_wrong_files_and_columns_are_named(
         data.read_unlabeled([file], columns, num_texts)
 
 
+def test_a_table_whose_columns_are_not_named_is_refused(tmp_path):
+    """Its labels would be read as the ends of its texts."""
+    rows = [f"text {number}\t1" for number in range(50)]
+    table = write(tmp_path / "a.tsv", "sentence\tlabel", *rows)
+    unlabelled = write(tmp_path / "b.tsv", "sentence\tlabel", "", "text\t")
+    with pytest.raises(UsageError) as raised:
+        data.read_unlabeled([table, unlabelled], (), 1)
+    first, second = str(raised.value).splitlines()
+    assert f"{table}: expected one text a line. Received: a table" in first
+    assert "51 of the first 51 lines have a tab" in first
+    assert r"its first line is 'sentence\tlabel'" in first
+    assert "--unlabeled-columns" in first
+    assert f"{unlabelled}: expected one text a line" in second
+    columns = data.read_unlabeled([table], ("sentence",), 1)
+    assert columns.texts == (["text " + str(number) for number in range(50)],)
+
+
+def test_plain_text_may_have_some_tabs(tmp_path):
+    lines = [f"text {number}" for number in range(5)]
+    lines += [f"text\t{number}" for number in range(40)]
+    indented = write(tmp_path / "a.txt", "\tone", "\ttwo")
+    for file, count in (
+        (write(tmp_path / "b.txt", *lines), 45),
+        (write(tmp_path / "c.txt", "a\ttext"), 1),
+        (indented, 2),
+    ):
+        assert len(data.read_unlabeled([file], (), 1)) == count
+
+
 def test_pairs_are_left_out_only_whole():
     rows = Examples((["a", "a", "b"], ["c", "d", "c"]))
     kept = data.without_texts_of(rows, [Examples((["A "], ["c"]))])

@@ -92,6 +92,20 @@ def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     assert "4 of 5" in found(findings, "unlabelled rows").found
 
 
+def test_a_table_of_dev_without_the_names_of_its_columns(
+    made, settings, tmp_path
+):
+    """A label behind each text, it was other text than dev's."""
+    file = tmp_path / "SST-2" / "dev.tsv"
+    shutil.copytree(made / "SST-2", file.parent)
+    unlabeled = UnlabeledSettings((str(file),))
+    findings = diagnose(
+        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"unlabelled rows"}
+    assert "Received: a table" in found(findings, "unlabelled rows").found
+
+
 def write_copies(path, copies):
     lines = [f"{source}\t{text}" for source, text in copies]
     path.write_text("\n".join(["source_row\tsentence", *lines]) + "\n")

@@ -244,12 +244,16 @@ def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
         for row, label in zip(*rows_of(root, "dev"), strict=True)
         if label == 1
     ]
+    # Each of them twice, so that there are 100 answers.
     write_rows(root / "SST-2", "dev", 2 * rows, [1] * 2 * len(rows))
     findings = diagnose(
         override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
     )
     assert checks(findings, RUINS) == set()
-    assert checks(findings, WARNING) == {"class balance of dev"}
+    assert checks(findings, WARNING) == {
+        "class balance of dev",
+        "repeated rows",
+    }
     assert f"All labels of {2 * len(rows)} rows are alike" in (
         found(findings, "class balance of dev").found
     )

@@ -11,6 +11,7 @@ from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.settings import override
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
 from kdkit.training import ObjectiveSettings
@@ -143,6 +144,27 @@ def test_objective_settings_take_an_explicit_map_from_json():
         layer_map={"1": 2, "2": 4},
     )
     assert settings.build().layer_map == {1: 2, 2: 4}
+
+
+@pytest.mark.parametrize(
+    "layer_map", [{"a": 2}, {"1.5": 2}, {1.5: 2}, {"": 1}, {"1": 1, " 1": 2}]
+)
+def test_a_layer_map_is_from_numbers_of_blocks(layer_map):
+    with pytest.raises(UsageError, match="layer_map goes from") as raised:
+        ObjectiveSettings("x", "attention_mse", layer_map=layer_map)
+    assert "Objective 'x': layer_map" in str(raised.value)
+    assert f"Received: {layer_map}" in str(raised.value)
+
+
+def test_a_layer_map_of_no_blocks_is_told_beside_other_mistakes():
+    """By --set, and by a config.json that was changed."""
+    with pytest.raises(UsageError) as raised:
+        override(
+            smoke.distillation(RECIPES["tinybert"]),
+            ['stages.0.objectives.0.layer_map={"a": 2}', "epochs=3"],
+        )
+    assert "layer_map goes from blocks of the student" in str(raised.value)
+    assert "Unknown setting 'epochs'" in str(raised.value)
 
 
 def test_soft_label_weight_divides_between_logits_and_labels():

@@ -1,0 +1,184 @@
+"""The doctor on rows that come again, and on texts that are none."""
+
+import numpy as np
+import pytest
+from patients import checks
+from patients import copied
+from patients import found
+from patients import rows_of
+from patients import write_rows
+
+from kdkit import doctor
+from kdkit.data import Examples
+from kdkit.data import TokenExamples
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.settings import override
+from kdkit.training.diagnosis import diagnose
+
+TEXTS = [f"this is the text of row {number}" for number in range(200)]
+LABELS = [number % 2 for number in range(200)]
+
+
+def repeats(texts, labels, split="train"):
+    """The finding of one split of sentences, beside a dev of other texts."""
+    rows = Examples((texts,), None if labels is None else np.array(labels))
+    dev = Examples(([f"dev: {text}" for text in TEXTS],))
+    splits = {split: rows, "dev": dev}
+    return doctor.repeated_rows(
+        {name: doctor.row_texts(some) for name, some in splits.items()},
+        {name: doctor.row_labels(some) for name, some in splits.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome"), [(0, OK), (15, OK), (30, WARNING)]
+)
+@pytest.mark.parametrize("labels", [LABELS, None])
+def test_rows_that_come_again_are_counted(again, outcome, labels):
+    texts = TEXTS + [f"THIS  is {text[8:]}" for text in TEXTS[:again]]
+    if labels is not None:
+        labels = labels + labels[:again]
+    finding = repeats(texts, labels)
+    assert finding.outcome == outcome
+    assert f"{again} of {len(texts)} in train" in finding.found
+    assert "0 of 200 in dev" in finding.found
+    assert "another label" not in finding.found
+    assert (TEXTS[0] in finding.found) == (outcome == WARNING)
+
+
+@pytest.mark.parametrize(("against", "outcome"), [(1, OK), (5, WARNING)])
+def test_rows_against_the_others_of_their_text_are_counted(against, outcome):
+    """Two of three have one label, and no model is right on the third."""
+    texts = TEXTS + 2 * TEXTS[:against]
+    others = [1 - label for label in LABELS[:against]]
+    finding = repeats(texts, LABELS + others + LABELS[:against])
+    assert finding.outcome == outcome
+    said = f"{against} of {len(texts)} in train"
+    assert said in finding.found.partition("another label")[2]
+    assert ("two answers" in finding.advice) == (outcome == WARNING)
+    assert "Keep each row once" not in finding.advice
+
+
+def test_short_rows_come_again_by_chance_and_contradict_all_the_same():
+    finding = repeats(["Very good"] * 50 + TEXTS, [1] * 50 + LABELS)
+    assert finding.outcome == OK
+    assert "0 of 250 in train" in finding.found
+    finding = repeats(["Very good"] * 50 + TEXTS, LABELS[:50] + LABELS)
+    assert finding.outcome == WARNING
+    assert "25 of 250 in train (10.0 %)" in finding.found
+
+
+def test_words_with_labels_at_other_places_are_other_rows():
+    """Of polyphones each row asks for one character of its sentence."""
+    words = 20 * [("one", "of", "its", "signs", "is", "asked")]
+    asked = [np.array([-1] * 5 + [3]), np.array([4] + [-1] * 5)] * 10
+    for labels, outcome in ((asked[:2], OK), (asked, WARNING)):
+        rows = TokenExamples(words[: len(labels)], labels)
+        finding = doctor.repeated_rows(
+            {"train": doctor.row_texts(rows)},
+            {"train": doctor.row_labels(rows)},
+        )
+        assert finding.outcome == outcome
+        assert "another label" not in finding.found
+    assert "18 of 20 in train" in finding.found
+
+
+def odd(*columns):
+    return doctor.odd_texts({"train": doctor.row_texts(Examples(columns))})
+
+
+@pytest.mark.parametrize(("quoted", "outcome"), [(100, OK), (195, WARNING)])
+def test_texts_within_quotation_marks_are_a_warning(quoted, outcome):
+    """As a writer of CSV leaves them."""
+    texts = [f'"{text}"' for text in TEXTS[:quoted]] + TEXTS[quoted:]
+    for place, columns in (
+        ("The text", [texts]),
+        ("The second text", [TEXTS, texts]),
+    ):
+        finding = odd(*columns)
+        assert (finding is None) == (outcome == OK)
+        if finding is not None:
+            assert finding.outcome == outcome
+            assert f'{place} stands within "…" in 195 of 200' in finding.found
+            assert "without quoting" in finding.advice
+
+
+@pytest.mark.parametrize("empty", [0, 10, 100, 200])
+def test_an_empty_text_of_many_pairs_is_a_warning(empty):
+    finding = odd(TEXTS, ["", "\u200b"] * (empty // 2) + TEXTS[empty:])
+    if empty < 20:
+        assert finding is None
+        return
+    assert finding.outcome == WARNING
+    assert f"The second text is empty in {empty} of 200 rows of train" in (
+        finding.found
+    )
+
+
+def changed(made, tmp_path, split, change):
+    """Settings' data, with the rows of a split changed."""
+    root = copied(made, tmp_path)
+    write_rows(root / "SST-2", split, *change(*rows_of(root, split)))
+    return f"data.data_dir={root}"
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize(
+    ("split", "change", "check", "said"),
+    [
+        (
+            "train",
+            lambda rows, labels: (
+                2 * rows,
+                labels + [1 - one for one in labels],
+            ),
+            "repeated rows",
+            "same text elsewhere: 40 of 80 in train (50.0 %)",
+        ),
+        (
+            "dev",
+            lambda rows, labels: (4 * rows[:30], 4 * labels[:30]),
+            "repeated rows",
+            "90 of 120 in dev (75.0 %)",
+        ),
+        (
+            "train",
+            lambda rows, labels: ([f'"{row}"' for row in rows], labels),
+            "texts",
+            'within "…" in 40 of 40 rows of train',
+        ),
+    ],
+)
+def test_rows_again_and_within_quotation_marks_are_warnings(
+    split, change, check, said, made, settings, tmp_path
+):
+    data = changed(made, tmp_path, split, change)
+    findings = diagnose(override(settings, [data]), tmp_path / "run")
+    assert check in checks(findings, WARNING)
+    assert said in found(findings, check).found
+    both = {"repeated rows", "texts"}
+    assert checks(findings, WARNING) & both == {check}
+
+
+@pytest.mark.usefixtures("quickly")
+def test_what_is_wrong_with_train_and_with_dev_is_told_at_once(
+    made, settings, tmp_path
+):
+    """Such as commas in the place of tabs."""
+    root = copied(made, tmp_path)
+    for split in ("train", "dev"):
+        file = root / "SST-2" / f"{split}.tsv"
+        file.write_text(file.read_text().replace("\t", ","))
+    findings = diagnose(
+        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
+    )
+    assert checks(findings, RUINS) == {"data"}
+    said = found(findings, "data").found
+    for split in ("train", "dev"):
+        assert (
+            f"{split}.tsv, line 1: expected a header with 'sentence', 'label', "
+            "separated by tabs"
+        ) in said
+    assert said.count("Received: ['sentence,label']") == 2

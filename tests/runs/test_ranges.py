@@ -1,0 +1,122 @@
+"""Numbers that settings cannot have are refused when settings are made."""
+
+import dataclasses
+import math
+import pathlib
+
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import from_dict
+from kdkit.settings import override
+from kdkit.training import CorpusSettings
+from kdkit.training import DataSettings
+from kdkit.training import PairSettings
+from kdkit.training import SentenceSettings
+from kdkit.training import Stage
+from kdkit.training import UnlabeledSettings
+from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.run_settings import TeacherSettings
+
+DATA = DataSettings("sst2", None, 64)
+STAGE = Stage("s", 1, 1e-3, hard_label_weight=1.0)
+TEXTS = (
+    CorpusSettings(("a",)),
+    SentenceSettings(("a",)),
+    PairSettings(("a", "b")),
+)
+DISTILLATION = smoke.distillation(RECIPES["tinybert"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "least", "wrong"),
+    [
+        (DATA, "max_train_rows", 1, (0, -390)),
+        (DATA, "num_buckets", 1, (0, -1)),
+        (DATA, "sequence_length", 3, (2, -5)),
+        (STAGE, "weight_decay", 0.0, (-5.0, math.inf, math.nan)),
+        (
+            dataclasses.replace(DISTILLATION.stages[0], hard_label_weight=0.5),
+            "hard_label_weight",
+            0.0,
+            (-1.0, math.inf, math.nan),
+        ),
+        *((text, "max_texts", 1, (0, -1)) for text in TEXTS),
+        *((text, "sequence_length", 3, (2, -1)) for text in TEXTS),
+        *((text, "held_out_every", 2, (1, -100)) for text in TEXTS),
+    ],
+)
+def test_numbers_below_the_least_are_refused(settings, field, least, wrong):
+    made = dataclasses.replace(settings, **{field: least})
+    assert getattr(made, field) == least
+    for value in wrong:
+        with pytest.raises(UsageError) as raised:
+            dataclasses.replace(settings, **{field: value})
+        said = str(raised.value)
+        assert f"{field} must be " in said
+        assert f"at least {least:g}" in said
+        assert f"received {value}" in said
+
+
+def test_all_rows_and_all_texts_are_null():
+    assert DATA.max_train_rows is None
+    with pytest.raises(UsageError, match="max_train_rows must be null or at"):
+        dataclasses.replace(DATA, max_train_rows=0)
+    with pytest.raises(UsageError, match="max_texts must be null or at least"):
+        CorpusSettings(("a",), max_texts=0)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_rates_and_shares_are_finite_and_above_0(value):
+    with pytest.raises(UsageError, match="learning_rate must be above 0"):
+        dataclasses.replace(STAGE, learning_rate=value)
+    with pytest.raises(UsageError, match="`per_labeled`.*above 0 and finite"):
+        UnlabeledSettings(("a",), per_labeled=value)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.0), (-1.0, 2.0), (1.0, math.inf)])
+def test_teachers_have_weights_that_can_be_shares(weights):
+    both = {"more_teachers": ("other",), "teacher_weights": weights}
+    with pytest.raises(UsageError, match="at least 0, not all 0, received"):
+        dataclasses.replace(DISTILLATION, **both)
+    both["teacher_weights"] = (0.0, 2.0)
+    assert dataclasses.replace(DISTILLATION, **both).teacher_weights == (0, 2)
+
+
+def test_impossible_numbers_are_told_at_once():
+    with pytest.raises(UsageError) as raised:
+        override(
+            DISTILLATION,
+            [
+                "data.max_train_rows=-390",
+                "data.num_buckets=0",
+                "data.dev_split=train",
+                "stages.0.weight_decay=-5",
+            ],
+        )
+    for said in (
+        "max_train_rows must be null or at least 1, received -390",
+        "num_buckets must be at least 1, received 0",
+        "dev_split='train'",
+        "weight_decay must be finite and at least 0, received -5.0",
+    ):
+        assert said in str(raised.value)
+
+
+def test_settings_of_kept_runs_can_be_made():
+    """Records of runs are read after ranges were narrowed."""
+    kinds = {
+        "distill": DistillSettings,
+        "pretrain": PretrainSettings,
+        "train-teacher": TeacherSettings,
+    }
+    kept = pathlib.Path(__file__).parents[2] / "docs" / "runs"
+    folders = [file.parent for file in kept.glob("*/config.json")]
+    assert len(folders) > 100
+    for folder in folders:
+        config = read_config(folder)
+        assert from_dict(kinds[config["verb"]], config)
