@@ -280,11 +280,11 @@ def free_ports(number):
     return ports
 
 
-def read_events(run, kind):
-    """The events of a kind in the log of a run directory."""
+def read_events(run, kind=None):
+    """The events in the log of a run directory, all or those of a kind."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     events = [without_digest(json.loads(line)) for line in lines]
-    return [event for event in events if event["event"] == kind]
+    return [event for event in events if kind in (None, event["event"])]
 
 
 @contextlib.contextmanager

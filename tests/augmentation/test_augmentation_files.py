@@ -10,6 +10,7 @@ from kdkit.augmentation import join_parts
 from kdkit.augmentation import part_of_file
 from kdkit.augmentation import parts
 from kdkit.augmentation import write_augmented
+from kdkit.cli.main import main
 from kdkit.data import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -272,3 +273,20 @@ def test_parts_made_otherwise_are_not_joined(tmp_path):
         write(path, part=(which, 2))
     with pytest.raises(UsageError, match="seed was 0, is 1"):
         join_parts(PAIRS, path, {"seed": 1})
+
+
+def test_augment_tells_all_mistakes_at_once(tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a 1 2\nb 1\n")
+    assert (
+        main(
+            ["augment", "--task", "sentiment", "--model", "no-such-model"]
+            + ["--word-vectors", str(vectors), "--probability", "1.5"]
+            + ["--output", str(tmp_path / "copies.tsv")]
+        )
+        == 2
+    )
+    message = capsys.readouterr().err
+    assert "received 1.5" in message
+    assert "no-such-model" in message
+    assert "vectors.txt, line 2" in message

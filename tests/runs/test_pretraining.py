@@ -16,13 +16,10 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_encoder
 from kdkit.models import load_masked_lm
-from kdkit.recipes import lightpaff
 from kdkit.recipes import smoke
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import pretrain
-from kdkit.training.sweep import Axis
-from kdkit.training.sweep import check_axes
 
 TEXTS = 2000
 CORPUS = CorpusSettings(sequence_length=32, held_out_every=40, max_texts=TEXTS)
@@ -188,25 +185,6 @@ def test_a_sweep_on_text_refuses_what_decides_the_measured_tokens(
     assert not list(directory.glob("trials/*"))
 
 
-def test_texts_of_training_are_no_measure_unless_they_are_held_out_too():
-    axes = (Axis("corpus.max_texts", (100, 200)),)
-    with pytest.raises(UsageError, match="max_texts decides which tokens"):
-        check_axes(settings(), axes)
-    corpus = CorpusSettings(files=("a.txt",), held_out=("b.txt",))
-    check_axes(dataclasses.replace(settings(), corpus=corpus), axes)
-
-
-def test_spans_and_vocabularies_are_no_axes():
-    places = dict.fromkeys(("pretrained", "teacher", "general"), "x")
-    of_sentences = smoke.steps_on_text(lightpaff.MASS, places)["pretrained"]
-    for field, values in (
-        ("corpus.spans.share", (0.3, 0.5)),
-        ("vocabulary_size", (300, 400)),
-    ):
-        with pytest.raises(UsageError, match=f"{field} decides which tokens"):
-            check_axes(of_sentences, (Axis(field, values),))
-
-
 @pytest.fixture
 def masked_more(pretrained, tmp_path):
     """The same run, as if it had masked half of the tokens."""
@@ -319,23 +297,6 @@ def test_augment_writes_copies_with_their_source(pretrained, tmp_path, capsys):
         assert len(text.split()) == len(texts[int(row)].split())
     assert main(command) == 2
     assert "is there already" in capsys.readouterr().err
-
-
-def test_augment_tells_all_mistakes_at_once(tmp_path, capsys):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("a 1 2\nb 1\n")
-    assert (
-        main(
-            ["augment", "--task", "sentiment", "--model", "no-such-model"]
-            + ["--word-vectors", str(vectors), "--probability", "1.5"]
-            + ["--output", str(tmp_path / "copies.tsv")]
-        )
-        == 2
-    )
-    message = capsys.readouterr().err
-    assert "received 1.5" in message
-    assert "no-such-model" in message
-    assert "vectors.txt, line 2" in message
 
 
 def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import shutil
 
 import h5py
@@ -10,13 +9,13 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import DEV_ROWS
+from helpers import read_events
 from helpers import stopped_after_epoch
 from helpers import stopped_after_save
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
-from kdkit.own_digest import without_digest
 from kdkit.recipes import smoke
 from kdkit.settings import from_dict
 from kdkit.settings import override
@@ -29,12 +28,6 @@ from kdkit.training import train_teacher
 from kdkit.training.curves import read_points
 from kdkit.training.model_settings import model_settings
 from kdkit.training.run_directory import read_config
-
-
-def read_events(run, kind=None):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    events = [without_digest(json.loads(line)) for line in lines]
-    return [event for event in events if kind in (None, event["event"])]
 
 
 def read_values(folder):

@@ -1,5 +1,6 @@
 """Sweeps: fields by name, every choice a run, the best on dev first."""
 
+import dataclasses
 import json
 import shutil
 
@@ -8,8 +9,10 @@ import pytest
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.recipes import lightpaff
 from kdkit.recipes import smoke
 from kdkit.recipes.searches import SEARCHES
+from kdkit.training import CorpusSettings
 from kdkit.training.sweep import OF_DEV
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
@@ -162,3 +165,22 @@ def test_what_is_measured_is_no_axis(field):
     assert find_field(settings, field) == field
     with pytest.raises(UsageError, match=f"{field} decides which rows"):
         check_axes(settings, (Axis(field, ("sst2", "cola")),))
+
+
+def test_texts_of_training_are_no_measure_unless_they_are_held_out_too():
+    axes = (Axis("corpus.max_texts", (100, 200)),)
+    with pytest.raises(UsageError, match="max_texts decides which tokens"):
+        check_axes(smoke.PRETRAINING, axes)
+    corpus = CorpusSettings(files=("a.txt",), held_out=("b.txt",))
+    check_axes(dataclasses.replace(smoke.PRETRAINING, corpus=corpus), axes)
+
+
+def test_spans_and_vocabularies_are_no_axes():
+    places = dict.fromkeys(("pretrained", "teacher", "general"), "x")
+    of_sentences = smoke.steps_on_text(lightpaff.MASS, places)["pretrained"]
+    for field, values in (
+        ("corpus.spans.share", (0.3, 0.5)),
+        ("vocabulary_size", (300, 400)),
+    ):
+        with pytest.raises(UsageError, match=f"{field} decides which tokens"):
+            check_axes(of_sentences, (Axis(field, values),))
