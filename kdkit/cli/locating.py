@@ -86,10 +86,22 @@ def locate(model: str, arm: str | None = None) -> Place:
         for kept in (name, f"{name}.keras")
         if (run_path / kept).exists()
     }
-    arm = arm or next(iter(available), None)
+    lost = run.lost_arms
+    arm = arm or next((n for n in ARMS if n in available or n in lost), None)
+    if arm in lost:
+        raise UsageError(
+            f"The run in {path} was finished, but its model {arm!r} is gone. "
+            f"Available: {[*available] or 'none'}. Give the command of the run "
+            "again, which makes it again."
+        )
+    if arm is None:
+        raise UsageError(
+            f"The run in {path} has no model: it is not finished. Give its "
+            "command again to go on with it."
+        )
     if arm not in available:
         raise UsageError(
-            f"The run in {path} has no model {arm or 'yet'!r}. Available: "
+            f"The run in {path} has no model {arm!r}. Available: "
             f"{[*available] or 'none, it is not finished'}."
         )
     return Place(available[arm], run, arm, config)

@@ -17,10 +17,13 @@ from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
 from kdkit.locks import locked
+from kdkit.models import TOKENIZER_DIRECTORY
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
+from kdkit.reporting.event_fields import ARMS
+from kdkit.reporting.event_fields import LANGUAGE_MODELS
 from kdkit.reporting.event_fields import is_event
 from kdkit.settings import differences
 from kdkit.settings import from_dict
@@ -138,7 +141,41 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        return bool(self.events("run_finished"))
+        """Whether its log says so, and the models that it made are there."""
+        return bool(self.events("run_finished")) and not self.lost_arms
+
+    @property
+    def made_arms(self) -> dict[str, dict]:
+        """The arms that a run ended with and whose models are there.
+
+        With what the log says of the best of each.
+        """
+        return {
+            arm: best
+            for arm, best in self._ended_arms.items()
+            if self._has_model(arm)
+        }
+
+    @property
+    def lost_arms(self) -> list[str]:
+        """The arms that a run ended with and whose models are gone."""
+        return [arm for arm in self._ended_arms if not self._has_model(arm)]
+
+    @property
+    def _ended_arms(self):
+        ended = {}
+        for event in self.events("run_finished"):
+            ended |= event["best"]
+        known = ARMS + LANGUAGE_MODELS
+        return {arm: best for arm, best in ended.items() if arm in known}
+
+    def _has_model(self, arm):
+        """Whether what is left of an arm is there, whole or not."""
+        file = self.path / f"{arm}.keras"
+        tokenizer = self.path / TOKENIZER_DIRECTORY
+        return (self.path / arm).is_dir() or (
+            file.is_file() and tokenizer.is_dir()
+        )
 
     @property
     def seconds(self) -> float:
