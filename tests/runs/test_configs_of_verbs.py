@@ -1,0 +1,72 @@
+"""`--config` of a run that another verb made: which one takes it."""
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import to_dict
+
+RUNS = {
+    "train-teacher": smoke.TEACHER,
+    "pretrain": smoke.PRETRAINING,
+    "distill": smoke.distillation(RECIPES["pkd"]),
+}
+STEPS = dataclasses.replace(
+    smoke.PRETRAINING, steps_before={"teacher": smoke.PRETRAINING}
+)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes settings into a file; returns its path."""
+
+    def write(settings):
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(settings))
+        return str(file)
+
+    return write
+
+
+def refused(capsys, *words):
+    """What is said of a command that is a mistake."""
+    assert main([*words]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "made_by"), list(itertools.permutations(RUNS, 2))
+)
+def test_settings_of_another_verb_name_the_verb_that_takes_them(
+    verb, made_by, config, tmp_path, capsys
+):
+    file, run = config(to_dict(RUNS[made_by])), tmp_path / "run"
+    told = refused(capsys, verb, "--config", file, "--run-dir", str(run))
+    assert told == (
+        f"kdkit {verb}: {file} holds a run of kdkit {made_by}. Expected one of "
+        f"kdkit {verb}. It is made again by: kdkit {made_by} --config "
+        f"{file} --run-dir RUN\n"
+    )
+    assert not run.exists()
+
+
+def test_steps_on_text_are_of_distill(config, tmp_path, capsys):
+    file, run = config(to_dict(STEPS)), ["--run-dir", str(tmp_path / "run")]
+    told = refused(capsys, "train-teacher", "--config", file, *run)
+    assert "holds the steps of a recipe on text" in told
+    assert f"made again by: kdkit distill --config {file}" in told
+    told = refused(capsys, "sweep", "pkd", "--config", file, "--paper", *run)
+    assert "Expected one on a task" in told
+
+
+@pytest.mark.parametrize("verb", ["report", ["distill"], None, 3])
+def test_settings_of_no_verb_are_told(verb, config, tmp_path, capsys):
+    settings = {**to_dict(RUNS["distill"]), "verb": verb}
+    words = ["--config", config(settings), "--run-dir", str(tmp_path / "run")]
+    told = refused(capsys, "distill", *words)
+    assert f"Received one with the verb {verb!r}" in told
