@@ -52,29 +52,38 @@ def distill_on_text_again(options) -> None:
         UsageError: for the user's mistakes.
         RunError: if a run would be ruined, or a loss is not finite.
     """
-    given = given_flags(options, OVERRULED)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} cannot stand beside --config, which decides "
-            "that already. Leave it out, or change settings with --set."
-        )
     steps = repeated_steps(options)
-    findings = examine_first(
-        TextSteps(steps.runs(), _given(steps), pathlib.Path(options.run_dir)),
-        options.force,
-    )
+    findings = examine_first(text_steps(steps, options.run_dir), options.force)
     run_steps(steps, options.run_dir, findings)
+
+
+def text_steps(steps: Steps, run_dir) -> TextSteps:
+    """Returns steps as the doctor takes them.
+
+    Args:
+        steps: `Steps`.
+        run_dir: string or path of the last one's run directory.
+    """
+    return TextSteps(steps.runs(), _given(steps), pathlib.Path(run_dir))
 
 
 def repeated_steps(options) -> Steps:
     """The steps of a run, with `--seed` and `--set` applied.
 
     Args:
-        options: the parsed options of `kdkit distill`, with `config`.
+        options: the parsed options of `kdkit distill` or `kdkit doctor`, with
+            `config`.
 
     Raises:
-        UsageError: if a setting is unknown or of the wrong type.
+        UsageError: for options that clash, and if a setting is unknown or of
+            the wrong type.
     """
+    given = given_flags(options, OVERRULED)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside --config, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
     last = settings_of(PretrainSettings, options.config)
     before = last.steps_before
     names = [field.name for field in dataclasses.fields(Steps)]

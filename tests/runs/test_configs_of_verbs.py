@@ -70,3 +70,12 @@ def test_settings_of_no_verb_are_told(verb, config, tmp_path, capsys):
     words = ["--config", config(settings), "--run-dir", str(tmp_path / "run")]
     told = refused(capsys, "distill", *words)
     assert f"Received one with the verb {verb!r}" in told
+
+
+@pytest.mark.parametrize("made_by", ["train-teacher", "pretrain"])
+def test_the_doctor_looks_at_settings_of_distillations_alone(
+    made_by, config, capsys
+):
+    file = config(to_dict(RUNS[made_by]))
+    told = refused(capsys, "doctor", "--config", file)
+    assert f"holds a run of kdkit {made_by}. Expected one of kdkit dist" in told
