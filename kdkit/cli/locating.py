@@ -67,6 +67,11 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"No such file: {path}. Expected a run directory, a preset "
             "directory, or a .keras or .tflite file that is there."
         )
+    if _is_a_path(model) and not path.exists():
+        raise UsageError(
+            f"No such run, directory or file: {path}. Expected one that is "
+            "there, or the name of a keras-hub preset."
+        )
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:
@@ -105,6 +110,11 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"{[*available] or 'none, it is not finished'}."
         )
     return Place(available[arm], run, arm, config)
+
+
+def _is_a_path(model):
+    """Whether a name has folders, and is no handle such as hf://USER/NAME."""
+    return "/" in str(model) and "://" not in str(model)
 
 
 def _find_run(path):
