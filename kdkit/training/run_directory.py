@@ -248,19 +248,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             f"The run directory {path} is a file. Expected a directory, or the "
             "name of a new one. Choose another --run-dir."
         )
-    if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
-        strangers = sorted(
-            item.name
-            for item in path.iterdir()
-            if item.name != LOCK
-            and not _was_made_for(item)
-            and not is_left_over(item)
-        )
-        if strangers:
-            raise UsageError(
-                f"{path} is not a run directory and not empty. Expected a new "
-                f"or empty directory. Received one with: {strangers[:5]}."
-            )
+    if path.is_dir() and not (path / CONFIG).exists():
+        _check_empty(path)
     is_new = not path.exists()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -283,6 +272,29 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
                 _remove_if_empty(path)
             raise
         distribution.barrier()
+
+
+def _check_empty(path):
+    """Refuses a directory without settings that holds something."""
+    strangers = sorted(
+        item.name
+        for item in path.iterdir()
+        if item.name != LOCK
+        and not _was_made_for(item)
+        and not is_left_over(item)
+    )
+    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
+    if of_run:
+        raise UsageError(
+            f"{path / CONFIG} is gone, the settings of the run that "
+            f"{' and '.join(of_run)} beside it are of. Restore it from a copy, "
+            "or choose another --run-dir."
+        )
+    if strangers:
+        raise UsageError(
+            f"{path} is not a run directory and not empty. Expected a new "
+            f"or empty directory. Received one with: {strangers[:5]}."
+        )
 
 
 def _remove_if_empty(path):
