@@ -1,5 +1,7 @@
 """The `--config` of a verb: settings of a run that this verb made."""
 
+import pathlib
+
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.settings import from_dict
@@ -58,3 +60,14 @@ def check_verb(config, expected: str) -> None:
 def is_on_text(config) -> bool:
     """Whether settings are of the last step of a recipe on text alone."""
     return bool(read_config(config).get("steps_before"))
+
+
+def pretrained_beside(config) -> str:
+    """Returns where the encoder is that the run of a distillation began with.
+
+    Args:
+        config: string or path, as for `settings_of`, of a teacher's run.
+    """
+    path = pathlib.Path(config).resolve()
+    run = path if path.is_dir() else path.parent
+    return str(run.parent / "pretrained_run")

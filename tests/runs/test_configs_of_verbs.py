@@ -10,6 +10,8 @@ from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import to_dict
+from kdkit.training import ModelSettings
+from kdkit.training.run_settings import PRETRAINED
 
 RUNS = {
     "train-teacher": smoke.TEACHER,
@@ -79,3 +81,19 @@ def test_the_doctor_looks_at_settings_of_distillations_alone(
     file = config(to_dict(RUNS[made_by]))
     told = refused(capsys, "doctor", "--config", file)
     assert f"holds a run of kdkit {made_by}. Expected one of kdkit dist" in told
+
+
+def test_a_teacher_within_a_run_begins_with_the_encoder_beside_it(
+    tmp_path, capsys
+):
+    settings = dataclasses.replace(
+        smoke.TEACHER, model=ModelSettings(checkpoint=PRETRAINED)
+    )
+    teacher_run = tmp_path / "run" / "teacher_run"
+    teacher_run.mkdir(parents=True)
+    file = teacher_run / "config.json"
+    file.write_text(json.dumps(to_dict(settings)))
+    words = ["train-teacher", "--run-dir", str(tmp_path / "again"), "--config"]
+    for config in (file, teacher_run):
+        told = refused(capsys, *words, str(config))
+        assert f"No model '{tmp_path}/run/pretrained_run'" in told
