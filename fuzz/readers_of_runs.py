@@ -26,6 +26,7 @@ from kdkit.models.file_digests import check_digests
 from kdkit.models.hugging_face_heads import read_sequence_head
 from kdkit.models.loading import task_class
 from kdkit.models.loading_checks import check_convertible
+from kdkit.models.making_again import way_to_restore
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
@@ -159,6 +160,7 @@ def saved_config(content, folder):
     write(folder, "config.json", content)
     write(folder, "task.json", content)
     _saved_positions(str(folder))
+    way_to_restore(folder / "student")
     holds_plain_encoder(folder)
     check_convertible(folder)
     task_class(folder)

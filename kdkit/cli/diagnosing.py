@@ -2,7 +2,9 @@
 
 import pathlib
 
+from kdkit.cli import repeating
 from kdkit.cli import resolving
+from kdkit.cli.configs import is_on_text
 from kdkit.cli.decoder_steps import decoder_steps
 from kdkit.cli.decoder_steps import reject_for_encoders
 from kdkit.cli.step_checks import given_models
@@ -27,10 +29,24 @@ def diagnosis(options):
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
+    if options.recipe is None:
+        repeating.complete(options)
+    if options.config is not None and is_on_text(options.config):
+        reject_for_encoders(options)
+        return _on_text_again(options)
     if options.model != "bert":
         return _on_text(options)
     reject_for_encoders(options)
     return diagnose(resolving.distill_settings(options), options.run_dir)
+
+
+def _on_text_again(options):
+    """What is found of the steps of a run that there is."""
+    steps = repeating.repeated_steps(options)
+    findings = Findings()
+    try_steps(steps.runs(), options, findings.attempt)
+    examine_text(repeating.text_steps(steps, options.run_dir), TEXTS, findings)
+    return findings
 
 
 def _on_text(options):

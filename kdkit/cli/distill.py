@@ -206,11 +206,12 @@ def run(options):
     from kdkit.cli import decoder_steps
     from kdkit.cli import repeating
     from kdkit.cli import resolving
+    from kdkit.cli.configs import is_on_text
     from kdkit.training import distill
 
     if options.recipe is None:
         repeating.complete(options)
-    if options.config is not None and repeating.is_on_text(options.config):
+    if options.config is not None and is_on_text(options.config):
         decoder_steps.reject_for_encoders(options)
         repeating.distill_on_text_again(options)
         return

@@ -10,6 +10,7 @@ example:
   kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \\
       --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
       --task-held-out ptb.valid.txt --one-document --detokenizer ptb
+  kdkit doctor --config runs/tinybert/config.json
 """
 
 from kdkit.cli import options as shared
@@ -19,7 +20,7 @@ FAILED = 1
 
 
 def add_arguments(parser):
-    add_whole_distillation(parser)
+    add_whole_distillation(parser, nargs="?")
     shared.add_run(parser, required=False)
     parser.set_defaults(trains_nothing=True)
 

@@ -67,6 +67,11 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"No such file: {path}. Expected a run directory, a preset "
             "directory, or a .keras or .tflite file that is there."
         )
+    if _is_a_path(model) and not path.exists():
+        raise UsageError(
+            f"No such run, directory or file: {path}. Expected one that is "
+            "there, or the name of a keras-hub preset."
+        )
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:
@@ -86,13 +91,30 @@ def locate(model: str, arm: str | None = None) -> Place:
         for kept in (name, f"{name}.keras")
         if (run_path / kept).exists()
     }
-    arm = arm or next(iter(available), None)
+    lost = run.lost_arms
+    arm = arm or next((n for n in ARMS if n in available or n in lost), None)
+    if arm in lost:
+        raise UsageError(
+            f"The run in {path} was finished, but its model {arm!r} is gone. "
+            f"Available: {[*available] or 'none'}. Give the command of the run "
+            "again, which makes it again."
+        )
+    if arm is None:
+        raise UsageError(
+            f"The run in {path} has no model: it is not finished. Give its "
+            "command again to go on with it."
+        )
     if arm not in available:
         raise UsageError(
-            f"The run in {path} has no model {arm or 'yet'!r}. Available: "
+            f"The run in {path} has no model {arm!r}. Available: "
             f"{[*available] or 'none, it is not finished'}."
         )
     return Place(available[arm], run, arm, config)
+
+
+def _is_a_path(model):
+    """Whether a name has folders, and is no handle such as hf://USER/NAME."""
+    return "/" in str(model) and "://" not in str(model)
 
 
 def _find_run(path):

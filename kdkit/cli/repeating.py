@@ -3,15 +3,16 @@
 import dataclasses
 import pathlib
 
+from kdkit.cli.configs import is_on_text
+from kdkit.cli.configs import settings_of
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.text_steps import Steps
 from kdkit.cli.text_steps import made
 from kdkit.cli.text_steps import run_steps
 from kdkit.errors import UsageError
-from kdkit.settings import from_dict
 from kdkit.settings import override
-from kdkit.training.run_directory import read_config
+from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.text_examination import TextSteps
 from kdkit.training.text_examination import examine_first
@@ -26,10 +27,11 @@ def complete(options) -> None:
     """Takes the recipe from `--config` where none is named.
 
     Args:
-        options: the parsed options of `kdkit distill`; gets the recipe.
+        options: the parsed options of `kdkit distill` or `kdkit doctor`;
+            gets the recipe.
 
     Raises:
-        UsageError: if there is no `--config`.
+        UsageError: if there is no `--config`, or it is of another verb.
     """
     if options.config is None:
         raise UsageError(
@@ -37,12 +39,7 @@ def complete(options) -> None:
             "a run to make again."
         )
     if not is_on_text(options.config):
-        options.recipe = read_config(options.config).get("recipe")
-
-
-def is_on_text(config) -> bool:
-    """Whether settings are of the last step of a recipe on text alone."""
-    return bool(read_config(config).get("steps_before"))
+        options.recipe = settings_of(DistillSettings, options.config).recipe
 
 
 def distill_on_text_again(options) -> None:
@@ -55,30 +52,39 @@ def distill_on_text_again(options) -> None:
         UsageError: for the user's mistakes.
         RunError: if a run would be ruined, or a loss is not finite.
     """
-    given = given_flags(options, OVERRULED)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} cannot stand beside --config, which decides "
-            "that already. Leave it out, or change settings with --set."
-        )
     steps = repeated_steps(options)
-    findings = examine_first(
-        TextSteps(steps.runs(), _given(steps), pathlib.Path(options.run_dir)),
-        options.force,
-    )
+    findings = examine_first(text_steps(steps, options.run_dir), options.force)
     run_steps(steps, options.run_dir, findings)
+
+
+def text_steps(steps: Steps, run_dir) -> TextSteps:
+    """Returns steps as the doctor takes them.
+
+    Args:
+        steps: `Steps`.
+        run_dir: string or path of the last one's run directory.
+    """
+    return TextSteps(steps.runs(), _given(steps), pathlib.Path(run_dir))
 
 
 def repeated_steps(options) -> Steps:
     """The steps of a run, with `--seed` and `--set` applied.
 
     Args:
-        options: the parsed options of `kdkit distill`, with `config`.
+        options: the parsed options of `kdkit distill` or `kdkit doctor`, with
+            `config`.
 
     Raises:
-        UsageError: if a setting is unknown or of the wrong type.
+        UsageError: for options that clash, and if a setting is unknown or of
+            the wrong type.
     """
-    last = from_dict(PretrainSettings, read_config(options.config))
+    given = given_flags(options, OVERRULED)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside --config, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
+    last = settings_of(PretrainSettings, options.config)
     before = last.steps_before
     names = [field.name for field in dataclasses.fields(Steps)]
     steps = {name: before.get(name) for name in names}

@@ -11,6 +11,7 @@ from kdkit.cli.choosing import pretrained_encoder
 from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import wanted_stages
+from kdkit.cli.configs import settings_of
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
@@ -27,14 +28,12 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
 from kdkit.recipes import smoke
-from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.optimizers import UPDATE
-from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
@@ -44,7 +43,7 @@ def teacher_settings(options) -> TeacherSettings:
     """The settings of `kdkit train-teacher`."""
     _reject_clashes(options, "task", "data_dir", "model")
     if options.config:
-        settings = from_dict(TeacherSettings, read_config(options.config))
+        settings = settings_of(TeacherSettings, options.config)
     elif options.smoke:
         settings = smoke.TEACHER
     else:
@@ -68,7 +67,7 @@ def distill_settings(options) -> DistillSettings:
         "augment_vectors", "encoder",
     )  # fmt: skip
     if options.config:
-        settings = from_dict(DistillSettings, read_config(options.config))
+        settings = settings_of(DistillSettings, options.config)
         if settings.recipe != recipe.name:
             raise UsageError(
                 f"{options.config} holds a run of recipe {settings.recipe!r}. "
@@ -141,7 +140,7 @@ def pretrain_settings(options) -> PretrainSettings:
         "languages", "separate_vocabularies",
     )  # fmt: skip
     if options.config:
-        settings = from_dict(PretrainSettings, read_config(options.config))
+        settings = settings_of(PretrainSettings, options.config)
     elif options.smoke:
         settings = smoke.PRETRAINING
     else:

@@ -22,7 +22,12 @@ def add_arguments(parser):
 
 
 def run(options):
+    from kdkit.cli import configs
     from kdkit.cli import resolving
     from kdkit.training import train_teacher
 
-    train_teacher(resolving.teacher_settings(options), options.run_dir)
+    settings = resolving.teacher_settings(options)
+    pretrained = None
+    if options.config is not None:
+        pretrained = configs.pretrained_beside(options.config)
+    train_teacher(settings, options.run_dir, pretrained)

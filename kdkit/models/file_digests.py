@@ -9,13 +9,14 @@ from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.files import staged
 from kdkit.files import write_text
+from kdkit.models.making_again import config_of_run
+from kdkit.models.making_again import way_to_restore
 from kdkit.reading import read_json
 
 DIGESTS_FILE = "digests.json"
 # Dates; names that are compared with the task's; ZIP has sums of its own.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
 CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
-PROVENANCE = "provenance"  # in the config of a run, and of no model
 NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
 LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json")
 
@@ -104,11 +105,11 @@ def check_digests(directory: pathlib.Path) -> None:
     """
     noted = directory / DIGESTS_FILE
     if not noted.is_file():
-        if _is_of_run(directory):
+        if config_of_run(directory.absolute().parent):
             raise UsageError(
                 f"{noted} is not there, by which kdkit knows damage of what a "
-                "run wrote. Restore it from a copy, or make the model again. A "
-                f"copy of {directory} outside of the run is taken as it is."
+                f"run wrote. A copy of {directory} outside of the run is taken "
+                f"as it is. {way_to_restore(directory)}"
             )
         return
     digests = read_json(noted, "the digests of a model's files", _of_digests)
@@ -121,21 +122,10 @@ def check_digests(directory: pathlib.Path) -> None:
         else:
             continue
         raise UsageError(
-            f"{file} is damaged: {found}, by {DIGESTS_FILE} beside it. Restore "
-            "it from a copy, or make the model again. If you changed it "
-            f"yourself, take its line out of {noted}."
+            f"{file} is damaged: {found}, by {DIGESTS_FILE} beside it. If you "
+            f"changed it yourself, take its line out of {noted}. "
+            f"{way_to_restore(directory)}"
         )
-
-
-def _is_of_run(directory):
-    """Whether a directory stands in one that kdkit ran in."""
-    config = directory.absolute().parent / CONFIG
-    if not config.is_file():
-        return False
-    try:
-        return PROVENANCE in read_json(config, "the config of a run or a model")
-    except UsageError:  # told by what needs it
-        return False
 
 
 def _of_digests(digests):

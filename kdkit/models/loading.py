@@ -10,6 +10,7 @@ from kdkit.errors import UsageError
 from kdkit.models.architecture import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.file_digests import DIGESTS_FILE
+from kdkit.models.file_digests import check_digests
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import check_activation
@@ -191,12 +192,15 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
         if (path / name / "config.json").is_file():
             return path / name
     if (path / "metrics.jsonl").is_file():
+        for damaged in filter(pathlib.Path.is_dir, map(path.joinpath, ARMS)):
+            check_digests(damaged)
         raise UsageError(
-            f"The run in {path} has no model yet. Expected one of "
-            f"{', '.join(ARMS)} in it. Finish the run by giving its command "
-            "again."
+            f"The run in {path} has no model: it is not finished, or its model "
+            f"was removed. Expected one of {', '.join(ARMS)} in it. Give the "
+            "command of the run again, which makes what is not there."
         )
     if not (path / "config.json").is_file():
+        check_digests(path)
         raise UsageError(
             f"No model found in {path}. Expected {WHERE}. Received a "
             f"directory with: {sorted(item.name for item in path.iterdir())}."

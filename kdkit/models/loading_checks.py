@@ -1,5 +1,7 @@
 """What a model that was loaded must be, and be for, before it is used."""
 
+import itertools
+
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
@@ -70,9 +72,13 @@ def check_class_names(file, head):
     received = received["classes"]
     if received != list(head.class_names):
         different = [
-            f"{number}: {theirs!r}, here {ours!r}"
+            f"{number}: {theirs}, here {ours}"
             for number, (theirs, ours) in enumerate(
-                zip(received, head.class_names, strict=False)
+                itertools.zip_longest(
+                    map(shortened, received),
+                    map(shortened, head.class_names),
+                    fillvalue="no name",
+                )
             )
             if theirs != ours
         ]

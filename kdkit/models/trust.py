@@ -22,6 +22,7 @@ from kdkit.hdf5 import hdf5_problem
 from kdkit.models.counting import number_of_weights
 from kdkit.models.counting import number_of_weights_of
 from kdkit.models.file_digests import check_digests
+from kdkit.models.making_again import way_to_restore
 from kdkit.reading import MAX_JSON_BYTES
 from kdkit.reading import check_links
 from kdkit.reading import parse_json
@@ -149,8 +150,8 @@ def check_archive(path: pathlib.Path) -> None:
             problem = f"config.json: {error}"
     if problem is not None:
         raise UsageError(
-            f"{path} is damaged or no model of Keras: {problem}. Restore it "
-            "from a copy, or make it again."
+            f"{path} is damaged or no model of Keras: {problem}. "
+            f"{way_to_restore(path)}"
         )
     weights = members.get("model.weights.h5")
     num_bytes = weights.file_size if weights else 0
@@ -195,7 +196,7 @@ def _check_weights(where, *files):
     if problem is not None:
         raise UsageError(
             f"{where} cannot be loaded: its weights cannot be opened "
-            f"({problem}). Restore them from a copy, or make them again."
+            f"({problem}). {way_to_restore(where)}"
         )
 
 

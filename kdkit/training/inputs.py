@@ -145,7 +145,7 @@ def is_finished_with(
     find_inputs: Callable[[], dict[str, str | None]],
     distribution: Distribution,
 ) -> bool:
-    """Whether a run is finished; says so if it is.
+    """Whether a run is finished; says so if it is, or what of it is gone.
 
     Args:
         run: `RunDirectory`.
@@ -158,7 +158,7 @@ def is_finished_with(
         UsageError: (a `ValueError`) if it was made from something else.
     """
     if not run.is_finished:
-        return False
+        return says_finished(run)
     try:
         inputs = find_inputs()
     except UsageError:

@@ -17,11 +17,14 @@ from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
 from kdkit.locks import locked
+from kdkit.models import TOKENIZER_DIRECTORY
 from kdkit.own_digest import with_own_digest
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import check_links
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
+from kdkit.reporting.event_fields import ARMS
+from kdkit.reporting.event_fields import LANGUAGE_MODELS
 from kdkit.reporting.event_fields import is_event
 from kdkit.settings import differences
 from kdkit.settings import from_dict
@@ -139,7 +142,41 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        return bool(self.events("run_finished"))
+        """Whether its log says so, and the models that it made are there."""
+        return bool(self.events("run_finished")) and not self.lost_arms
+
+    @property
+    def made_arms(self) -> dict[str, dict]:
+        """The arms that a run ended with and whose models are there.
+
+        With what the log says of the best of each.
+        """
+        return {
+            arm: best
+            for arm, best in self._ended_arms.items()
+            if self._has_model(arm)
+        }
+
+    @property
+    def lost_arms(self) -> list[str]:
+        """The arms that a run ended with and whose models are gone."""
+        return [arm for arm in self._ended_arms if not self._has_model(arm)]
+
+    @property
+    def _ended_arms(self):
+        ended = {}
+        for event in self.events("run_finished"):
+            ended |= event["best"]
+        known = ARMS + LANGUAGE_MODELS
+        return {arm: best for arm, best in ended.items() if arm in known}
+
+    def _has_model(self, arm):
+        """Whether what is left of an arm is there, whole or not."""
+        file = self.path / f"{arm}.keras"
+        tokenizer = self.path / TOKENIZER_DIRECTORY
+        return (self.path / arm).is_dir() or (
+            file.is_file() and tokenizer.is_dir()
+        )
 
     @property
     def seconds(self) -> float:
@@ -212,19 +249,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             f"The run directory {path} is a file. Expected a directory, or the "
             "name of a new one. Choose another --run-dir."
         )
-    if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).exists():
-        strangers = sorted(
-            item.name
-            for item in path.iterdir()
-            if item.name != LOCK
-            and not _was_made_for(item)
-            and not is_left_over(item)
-        )
-        if strangers:
-            raise UsageError(
-                f"{path} is not a run directory and not empty. Expected a new "
-                f"or empty directory. Received one with: {strangers[:5]}."
-            )
+    if path.is_dir() and not (path / CONFIG).exists():
+        _check_empty(path)
     is_new = not path.exists()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -247,6 +273,29 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
                 _remove_if_empty(path)
             raise
         distribution.barrier()
+
+
+def _check_empty(path):
+    """Refuses a directory without settings that holds something."""
+    strangers = sorted(
+        item.name
+        for item in path.iterdir()
+        if item.name != LOCK
+        and not _was_made_for(item)
+        and not is_left_over(item)
+    )
+    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
+    if of_run:
+        raise UsageError(
+            f"{path / CONFIG} is gone, the settings of the run that "
+            f"{' and '.join(of_run)} beside it are of. Restore it from a copy, "
+            "or choose another --run-dir."
+        )
+    if strangers:
+        raise UsageError(
+            f"{path} is not a run directory and not empty. Expected a new "
+            f"or empty directory. Received one with: {strangers[:5]}."
+        )
 
 
 def _remove_if_empty(path):

@@ -1,6 +1,7 @@
 """What every kind of run writes into its log, and says at its end."""
 
 import dataclasses
+import json
 import pathlib
 
 from kdkit import models
@@ -10,13 +11,21 @@ from kdkit.errors import RunError
 from kdkit.training.run_directory import RunDirectory
 
 DOCTOR = "doctor"  # the event of the checks before a run
+END = "run_finished"
 
 
 def says_finished(run: RunDirectory) -> bool:
-    """Whether the run is finished; says so if it is."""
+    """Whether the run is finished; says so if it is, or what of it is gone."""
     if run.is_finished:
         print(f"The run in {run.path} is finished: nothing to do.", flush=True)
-    return run.is_finished
+        return True
+    if run.lost_arms:
+        print(
+            f"The run in {run.path} was finished, but its model "
+            f"{' and '.join(run.lost_arms)} is gone: making it again.",
+            flush=True,
+        )
+    return False
 
 
 def log_model(run: RunDirectory, arm, model, settings=None) -> None:
@@ -37,13 +46,17 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best) -> None:
-    """Logs the end of a run and prints where its models are.
+    """Logs the end of a run, once, and prints where its models are.
 
     Args:
         run: `RunDirectory`.
         best: dict from arm to what `Arm.run` returned.
     """
-    run.log("run_finished", seconds=run.seconds, best=best)
+    end = {"seconds": run.seconds, "best": best}
+    noted = run.events(END)
+    if not (noted and json.dumps(end) == json.dumps(_end_of(noted[-1]))):
+        run.keep_events(lambda event: event["event"] != END)
+        run.log(END, **end)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
         place = f"epoch {result['epoch']}"
@@ -57,6 +70,11 @@ def finish(run: RunDirectory, best) -> None:
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
+
+
+def _end_of(event):
+    """What a logged end says, as `finish` says it."""
+    return {name: event[name] for name in ("seconds", "best")}
 
 
 def format_metrics(metrics) -> str:

@@ -173,6 +173,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         find_inputs = functools.partial(inputs_of, settings, task)
         if is_finished_with(run, find_inputs, distribution):
             return
+        made = run.made_arms  # before, where another is gone
         check_label_smoothing((*settings.stages, *settings.control), task)
         examine_room_first(run, settings, force)
         if _has_teachers_to_make(settings):
@@ -245,6 +246,9 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 stage for stage in all_stages if stage.data == "task"
             )
             if not stages:
+                continue
+            if name in made:
+                best[name] = made[name]
                 continue
             # The same seed for both arms: the same weights to start from.
             keras.utils.set_random_seed(settings.seed)

@@ -305,6 +305,20 @@ def test_the_verb_takes_the_options_of_distill(capsys):
         main(["doctor", "tinybert", "--smoke", "--force"])
 
 
+def test_the_file_of_a_run_alone_says_what_is_distilled(
+    timed, settings, config, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    file = config(dataclasses.replace(settings, stages=settings.stages[1:]))
+    assert main(["doctor", "--config", file]) == 0
+    assert "student size   ok" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+    assert main(["doctor"]) == 2
+    assert "Missing: RECIPE (see kdkit list), or --config" in (
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.large
 def test_a_teacher_that_the_run_trains_is_checked_later(capsys):
     assert main(["doctor", "tinybert", "--smoke"]) == 0

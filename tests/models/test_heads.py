@@ -27,6 +27,7 @@ from kdkit.models import save_preset
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import head_model_of
+from kdkit.models.loading_checks import check_class_names
 from kdkit.parameters import count_parameters
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
@@ -198,6 +199,23 @@ def test_saved_classes_are_named_and_must_be_the_tasks(preset):
     }
     with pytest.raises(UsageError, match="task's: 1: 'y', here 'w'"):
         load_classifier(path, Head("tokens", 3, ("x", "w", "z")))
+
+
+@pytest.mark.parametrize(
+    ("kept", "different"),
+    [
+        (["x", "y"], "2: no name, here 'z'"),
+        (["y", "z"], "0: 'y', here 'x'; 1: 'z', here 'y'; 2: no name, here"),
+        (["x", "y", "z", "w"], "3: 'w', here no name"),
+    ],
+)
+def test_more_or_fewer_names_than_the_tasks_are_named(
+    kept, different, tmp_path
+):
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps({"classes": kept}))
+    with pytest.raises(UsageError, match=f"not the task's: {different}"):
+        check_class_names(file, Head("tokens", 3, ("x", "y", "z")))
 
 
 def token_batch(with_labels):

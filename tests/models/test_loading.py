@@ -192,5 +192,5 @@ def test_missing_places_say_what_is_expected(tmp_path):
     with pytest.raises(UsageError, match="No model found in"):
         load_classifier(tmp_path, 2)
     (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(UsageError, match="has no model yet"):
+    with pytest.raises(UsageError, match="has no model: .*command"):
         load_classifier(tmp_path, 2)

@@ -8,7 +8,10 @@ from helpers import decoder
 
 from kdkit import models
 from kdkit.cli import text_steps
+from kdkit.cli.diagnosing import diagnosis
 from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
+from kdkit.errors import UsageError
 from kdkit.settings import to_dict
 from kdkit.training.saving import without_free
 
@@ -356,6 +359,22 @@ def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
             json.dumps(to_dict(before)).replace(f"{old}/", f"{new}/")
         )
         assert without_free(moved) == without_free(to_dict(after))
+
+
+def test_the_doctor_finds_the_same_by_the_file_of_the_last_step_alone(
+    text_files, runs
+):
+    def found(*words):
+        options = make_verb_parser("doctor").parse_args(list(map(str, words)))
+        return [(one.check, one.outcome) for one in diagnosis(options)]
+
+    assert distill(*ALL) == 0
+    (text_files / "config.json").write_text(json.dumps(to_dict(runs[-1][1])))
+    by_options = found("lightpaff", "--model", "gpt2", *ALL)
+    assert len(by_options) > 5
+    assert found("--config", "config.json") == by_options
+    with pytest.raises(UsageError, match="--corpus cannot stand beside"):
+        found("--config", "config.json", "--corpus", "general.txt")
 
 
 def test_a_file_of_settings_overrules_options(text_files, runs, capsys):

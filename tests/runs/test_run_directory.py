@@ -106,6 +106,24 @@ def test_a_strangers_directory_is_refused(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("left", ["metrics.jsonl", "checkpoints"])
+def test_a_run_without_its_settings_is_told_that_they_are_gone(tmp_path, left):
+    start(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints").mkdir()
+    (tmp_path / "run" / "config.json").unlink()
+    for other in {"metrics.jsonl", "checkpoints"} - {left}:
+        (tmp_path / "run" / other).rename(tmp_path / other)
+    with (
+        pytest.raises(
+            UsageError,
+            match=rf"config.json is gone.*{left} beside.*from a copy",
+        ),
+        open_run(tmp_path / "run", SETTINGS),
+    ):
+        pass
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
 def test_a_cut_off_line_is_no_event(tmp_path):
     start(tmp_path / "run")
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:

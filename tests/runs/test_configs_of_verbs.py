@@ -1,0 +1,99 @@
+"""`--config` of a run that another verb made: which one takes it."""
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.settings import to_dict
+from kdkit.training import ModelSettings
+from kdkit.training.run_settings import PRETRAINED
+
+RUNS = {
+    "train-teacher": smoke.TEACHER,
+    "pretrain": smoke.PRETRAINING,
+    "distill": smoke.distillation(RECIPES["pkd"]),
+}
+STEPS = dataclasses.replace(
+    smoke.PRETRAINING, steps_before={"teacher": smoke.PRETRAINING}
+)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes settings into a file; returns its path."""
+
+    def write(settings):
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(settings))
+        return str(file)
+
+    return write
+
+
+def refused(capsys, *words):
+    """What is said of a command that is a mistake."""
+    assert main([*words]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "made_by"), list(itertools.permutations(RUNS, 2))
+)
+def test_settings_of_another_verb_name_the_verb_that_takes_them(
+    verb, made_by, config, tmp_path, capsys
+):
+    file, run = config(to_dict(RUNS[made_by])), tmp_path / "run"
+    told = refused(capsys, verb, "--config", file, "--run-dir", str(run))
+    assert told == (
+        f"kdkit {verb}: {file} holds a run of kdkit {made_by}. Expected one of "
+        f"kdkit {verb}. It is made again by: kdkit {made_by} --config "
+        f"{file} --run-dir RUN\n"
+    )
+    assert not run.exists()
+
+
+def test_steps_on_text_are_of_distill(config, tmp_path, capsys):
+    file, run = config(to_dict(STEPS)), ["--run-dir", str(tmp_path / "run")]
+    told = refused(capsys, "train-teacher", "--config", file, *run)
+    assert "holds the steps of a recipe on text" in told
+    assert f"made again by: kdkit distill --config {file}" in told
+    told = refused(capsys, "sweep", "pkd", "--config", file, "--paper", *run)
+    assert "Expected one on a task" in told
+
+
+@pytest.mark.parametrize("verb", ["report", ["distill"], None, 3])
+def test_settings_of_no_verb_are_told(verb, config, tmp_path, capsys):
+    settings = {**to_dict(RUNS["distill"]), "verb": verb}
+    words = ["--config", config(settings), "--run-dir", str(tmp_path / "run")]
+    told = refused(capsys, "distill", *words)
+    assert f"Received one with the verb {verb!r}" in told
+
+
+@pytest.mark.parametrize("made_by", ["train-teacher", "pretrain"])
+def test_the_doctor_looks_at_settings_of_distillations_alone(
+    made_by, config, capsys
+):
+    file = config(to_dict(RUNS[made_by]))
+    told = refused(capsys, "doctor", "--config", file)
+    assert f"holds a run of kdkit {made_by}. Expected one of kdkit dist" in told
+
+
+def test_a_teacher_within_a_run_begins_with_the_encoder_beside_it(
+    tmp_path, capsys
+):
+    settings = dataclasses.replace(
+        smoke.TEACHER, model=ModelSettings(checkpoint=PRETRAINED)
+    )
+    teacher_run = tmp_path / "run" / "teacher_run"
+    teacher_run.mkdir(parents=True)
+    file = teacher_run / "config.json"
+    file.write_text(json.dumps(to_dict(settings)))
+    words = ["train-teacher", "--run-dir", str(tmp_path / "again"), "--config"]
+    for config in (file, teacher_run):
+        told = refused(capsys, *words, str(config))
+        assert f"No model '{tmp_path}/run/pretrained_run'" in told
