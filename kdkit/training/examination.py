@@ -5,6 +5,7 @@ import functools
 import pathlib
 
 from kdkit.doctor import NOTE
+from kdkit.doctor import RUINS
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
@@ -165,23 +166,13 @@ def examine(
 
 
 def _examine_teachers(subject, rows, dev, findings):
-    """Accuracy, order of labels, rest, tokens of each teacher."""
+    """Tokens, accuracy, order of labels, rest of each teacher."""
     for number, teacher in enumerate(subject.teachers):
         which = f" {number + 1}" if len(subject.teachers) > 1 else ""
-        if not subject.are_trained:
-            findings.add(
-                Finding(
-                    f"teacher{which}",
-                    NOTE,
-                    "It is trained within the run: accuracy and label order "
-                    "are checked then, before distilling.",
-                )
-            )
-        elif dev is not None:
-            findings.extend(examine_answers(subject, number, rows, dev, which))
-        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
         name = f"teacher{which}"
-        findings.add(table_size(teacher.tokenizer, size, name))
+        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
+        table = table_size(teacher.tokenizer, size, name)
+        findings.add(table)
         if number:
             findings.add(
                 same_vocabulary(
@@ -191,6 +182,26 @@ def _examine_teachers(subject, rows, dev, findings):
                     check=f"vocabulary{which}",
                 )
             )
+        if not subject.are_trained:
+            findings.add(
+                Finding(
+                    name,
+                    NOTE,
+                    "It is trained within the run: accuracy and label order "
+                    "are checked then, before distilling.",
+                )
+            )
+        elif table is not None and table.outcome == RUINS:
+            findings.add(
+                Finding(
+                    f"teacher{which} accuracy",
+                    NOTE,
+                    "Not measured, nor is the order of labels: it has no "
+                    "embeddings for some ids of the rows.",
+                )
+            )
+        elif dev is not None:
+            findings.extend(examine_answers(subject, number, rows, dev, which))
 
 
 def _examine_models(subject, rows, findings):

@@ -8,6 +8,8 @@ import keras
 import pytest
 from kinds import VOCABULARY
 from patients import HEAD
+from patients import LENGTH
+from patients import NUM_WORDS
 from patients import ROWS
 from patients import checks
 from patients import copied
@@ -23,12 +25,14 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.errors import RunError
 from kdkit.models.tokens import save_tokenizer
 from kdkit.recipes import RECIPES
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import diagnosis
+from kdkit.training import distill
 from kdkit.training.diagnosis import diagnose
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -123,6 +127,27 @@ def test_a_teacher_that_was_not_fine_tuned(settings, tmp_path):
     assert "head for task 'sst2' is untrained" in said
     assert "its class ends with ForSequenceClassification" in said
     assert "layers" in checks(findings, OK)
+
+
+def test_a_teacher_with_fewer_embeddings_than_ids_is_not_asked(
+    timed, settings, tmp_path
+):
+    """It would stop at the first row with one of the last words."""
+    place = tmp_path / "teacher"
+    few = NUM_WORDS // 2
+    model = models.add_head(encoder(2, 16, num_words=few), HEAD)
+    models.save_preset(model, tokenizer(), place, LENGTH, HEAD)
+    settings = dataclasses.replace(settings, teacher=str(place))
+    findings = diagnose(settings, tmp_path / "run")
+    assert checks(findings, RUINS) == {"token table"}
+    assert f"The teacher has embeddings for {few} ids" in (
+        found(findings, "token table").found
+    )
+    assert checks(findings, NOTE) == {"teacher accuracy", "time"}
+    assert "Not measured: see token table" in found(findings, "time").found
+    assert "student size" in checks(findings, OK)
+    with pytest.raises(RunError, match="token table"):
+        distill(settings, tmp_path / "run")
 
 
 def test_a_student_of_other_token_ids(settings, tmp_path):
