@@ -5,7 +5,6 @@ import functools
 import pathlib
 
 from kdkit.doctor import NOTE
-from kdkit.doctor import RUINS
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
@@ -171,17 +170,19 @@ def _examine_teachers(subject, rows, dev, findings):
         which = f" {number + 1}" if len(subject.teachers) > 1 else ""
         name = f"teacher{which}"
         size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
-        table = table_size(teacher.tokenizer, size, name)
-        findings.add(table)
+        tokens = Findings()
+        tokens.add(table_size(teacher.tokenizer, size, name))
         if number:
-            findings.add(
+            tokens.add(
                 same_vocabulary(
                     subject.teachers[0].tokenizer,
                     teacher.tokenizer,
                     name,
                     check=f"vocabulary{which}",
+                    advice="Use teachers of one vocabulary.",
                 )
             )
+        findings.extend(tokens)
         if not subject.are_trained:
             findings.add(
                 Finding(
@@ -191,13 +192,13 @@ def _examine_teachers(subject, rows, dev, findings):
                     "are checked then, before distilling.",
                 )
             )
-        elif table is not None and table.outcome == RUINS:
+        elif tokens.ruinous:
+            seen = ", ".join(one.check for one in tokens.ruinous)
             findings.add(
                 Finding(
                     f"teacher{which} accuracy",
                     NOTE,
-                    "Not measured, nor is the order of labels: it has no "
-                    "embeddings for some ids of the rows.",
+                    f"Not measured, nor is the order of labels: see {seen}.",
                 )
             )
         elif dev is not None:

@@ -300,7 +300,31 @@ def test_a_second_teacher_is_checked_too(
         tmp_path / "run",
     )
     assert checks(findings, RUINS) == {"vocabulary 2"}
-    assert "label order 2" in checks(findings, OK)
+    assert "Use teachers of one" in found(findings, "vocabulary 2").advice
+    assert "label order 1" in checks(findings, OK)
+    # Its answers would be those to other words.
+    assert found(findings, "teacher 2 accuracy").outcome == NOTE
+    assert "label order 2" not in {one.check for one in findings}
+
+
+def test_a_second_teacher_of_fewer_words_is_not_asked(
+    timed, made, settings, tmp_path
+):
+    """It would stop at the first row with one of the others."""
+    second = tmp_path / "teacher"
+    few = NUM_WORDS // 2
+    model = models.add_head(encoder(2, 16, num_words=few), HEAD)
+    words = tokenizer(VOCABULARY[:few])
+    models.save_preset(model, words, second, LENGTH, HEAD)
+    findings = diagnose(
+        dataclasses.replace(settings, more_teachers=(str(second),)),
+        tmp_path / "run",
+    )
+    assert checks(findings, RUINS) == {"vocabulary 2"}
+    assert f"Of {NUM_WORDS} ids of the teacher {NUM_WORDS - few} are" in (
+        found(findings, "vocabulary 2").found
+    )
+    assert checks(findings, NOTE) == {"teacher 2 accuracy", "time"}
 
 
 def test_the_verb_prints_a_table_and_says_no_by_its_status(
