@@ -36,7 +36,7 @@ from kdkit.training.text_examination import TEXTS
 
 ROWS = 1000  # of dev that teachers answer
 # Checks, by how they begin, whose ruin no update survives.
-STEPLESS = ("token table", "vocabulary")
+STEPLESS = ("token table", "vocabulary", "longest row")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
@@ -69,6 +69,10 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     if teachers and too_large is None:
         with findings.attempt("student"):
             student, tokenizer = _student(settings, task, teachers[0])
+    for model in (student, *(teacher.model for teacher in teachers)):
+        if model is not None:
+            with findings.attempt("longest row"):
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
     fitting = ()
     if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
@@ -168,9 +172,6 @@ def _student(settings, task, teacher):
 
 def _fitting(settings, student, teachers, findings):
     """The stages whose objectives fit, of those with teachers."""
-    for model in (student, *(teacher.model for teacher in teachers)):
-        with findings.attempt("longest row"):
-            check_length(settings.data.sequence_length, model, DATA_LENGTH)
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):

@@ -16,6 +16,7 @@ from kdkit.doctor import teacher_frozen
 from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
+from kdkit.models import num_positions
 from kdkit.taps import describe
 from kdkit.tasks import Task
 from kdkit.training.examined_answers import examine_answers
@@ -192,17 +193,29 @@ def _examine_teachers(subject, rows, dev, findings):
                     "are checked then, before distilling.",
                 )
             )
-        elif tokens.ruinous:
-            seen = ", ".join(one.check for one in tokens.ruinous)
+        elif unread := _unread(subject, teacher, tokens):
             findings.add(
                 Finding(
                     f"teacher{which} accuracy",
                     NOTE,
-                    f"Not measured, nor is the order of labels: see {seen}.",
+                    "Not measured, nor is the order of labels: see "
+                    f"{', '.join(unread)}.",
                 )
             )
         elif dev is not None:
             findings.extend(examine_answers(subject, number, rows, dev, which))
+
+
+def _unread(subject, teacher, tokens):
+    """The checks that say why a teacher cannot read the rows."""
+    checks = [one.check for one in tokens.ruinous]
+    positions = num_positions(teacher.model)
+    if (
+        positions is not None
+        and positions < subject.settings.data.sequence_length
+    ):
+        checks.append("longest row")
+    return checks
 
 
 def _examine_models(subject, rows, findings):

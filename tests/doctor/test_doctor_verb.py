@@ -150,6 +150,30 @@ def test_a_teacher_with_fewer_embeddings_than_ids_is_not_asked(
         distill(settings, tmp_path / "run")
 
 
+def test_a_teacher_of_fewer_positions_than_a_row_has_is_not_asked(
+    timed, made, settings, tmp_path
+):
+    """Also where there is no student to compare."""
+    root = copied(made, tmp_path)
+    for split in ("train", "dev"):
+        rows, labels = rows_of(root, split)
+        rows = [f"{row} {row} {row}" for row in rows]
+        write_rows(root / "SST-2", split, rows, labels)
+    settings = override(settings, [f"data.data_dir={root}"])
+    long = ["data.sequence_length=32", "student.max_sequence_length=32"]
+    for further, ruined in (
+        ([], {"longest row"}),
+        (["student.num_heads=3"], {"longest row", "student"}),
+    ):
+        changed = override(settings, long + further)
+        findings = diagnose(changed, tmp_path / "run")
+        assert checks(findings, RUINS) == ruined
+        assert "16 positions" in found(findings, "longest row").found
+        said = found(findings, "teacher accuracy")
+        assert said.outcome == NOTE
+        assert "see longest row" in said.found
+
+
 def test_a_student_of_other_token_ids(settings, tmp_path):
     place = tmp_path / "student"
     pieces = [*VOCABULARY[:5], VOCABULARY[6], VOCABULARY[5], *VOCABULARY[7:]]
