@@ -62,7 +62,7 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     with findings.attempt("label smoothing"):
         check_label_smoothing((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
-    teachers, places, are_trained = _teachers(settings, task, run_dir, findings)
+    teachers, places = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
     too_large = examine_room(known_sizes(settings))
     findings.add(too_large)
@@ -85,7 +85,6 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
         teachers,
         places,
         [make_forward(teacher.model) for teacher in teachers],
-        are_trained,
         student,
         tokenizer,
         fitting,
@@ -98,17 +97,17 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
 
 
 def _teachers(settings, task, run_dir, findings):
-    """The teachers, where they are, and whether they know the task."""
+    """The teachers and where they are."""
     if isinstance(settings.teacher, TeacherSettings):
         made = run_dir / "teacher_run"
         if not is_finished(made):
             with findings.attempt("teacher"):
-                return [_untrained(settings, task)], [made], False
-            return [], [], False
+                return [_untrained(settings, task)], [made]
+            return [], []
         first = made
     else:
         first = settings.teacher
-    teachers, places, are_trained = [], [], True
+    teachers, places = [], []
     for number, place in enumerate((first, *settings.more_teachers)):
         which = f" {number + 1}" if settings.more_teachers else ""
         try:
@@ -128,8 +127,7 @@ def _teachers(settings, task, run_dir, findings):
         if teacher is not None:
             teachers.append(teacher)
             places.append(place)
-            are_trained &= teacher.has_trained_head
-    return teachers, places, are_trained
+    return teachers, places
 
 
 def _in_spite_of(place, task):

@@ -30,6 +30,7 @@ from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 from kdkit.training.text_examination import QUICK_TEXTS
 
@@ -46,11 +47,9 @@ class Subject:
         task: `kdkit.tasks.Task`.
         run_dir: path. Where the run is kept, or will be.
         teachers: list of `kdkit.models.LoadedModel`. Those that could be
-            loaded.
+            loaded; one that the run will train is there by its sizes.
         places: list of where they were loaded from.
         forwards: list of their forward passes.
-        are_trained: bool. Whether they know the task; otherwise only their
-            sizes are those of the teachers.
         student: `keras.Model` or `None`. A model of the student's sizes.
         tokenizer: the tokenizer that the student came with, or `None`.
         fitting: tuple of `Stage`. The stages on the task with teachers whose
@@ -63,7 +62,6 @@ class Subject:
     teachers: list[LoadedModel]
     places: list
     forwards: list
-    are_trained: bool
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
@@ -184,15 +182,17 @@ def _examine_teachers(subject, rows, dev, findings):
                 )
             )
         findings.extend(tokens)
-        if not subject.are_trained:
-            findings.add(
-                Finding(
-                    name,
-                    NOTE,
-                    "It is trained within the run: accuracy and label order "
-                    "are checked then, before distilling.",
+        if not teacher.has_trained_head:
+            # What is wrong with one that was given is told elsewhere.
+            if isinstance(subject.settings.teacher, TeacherSettings):
+                findings.add(
+                    Finding(
+                        name,
+                        NOTE,
+                        "It is trained within the run: accuracy and label "
+                        "order are checked then, before distilling.",
+                    )
                 )
-            )
         elif unread := _unread(subject, teacher, tokens):
             findings.add(
                 Finding(

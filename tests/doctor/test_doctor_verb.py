@@ -6,6 +6,8 @@ import shutil
 
 import keras
 import pytest
+from hugging_face import add_head
+from hugging_face import write_checkpoint
 from kinds import VOCABULARY
 from patients import HEAD
 from patients import LENGTH
@@ -126,7 +128,23 @@ def test_a_teacher_that_was_not_fine_tuned(settings, tmp_path):
     said = next(one.found for one in findings if one.outcome == RUINS)
     assert "head for task 'sst2' is untrained" in said
     assert "its class ends with ForSequenceClassification" in said
+    assert checks(findings, NOTE) == set()  # no run will train it
     assert "layers" in checks(findings, OK)
+
+
+def test_a_teacher_of_other_classes(settings, tmp_path):
+    """A Hugging Face classifier, whose encoder could still be a student's."""
+    write_checkpoint(tmp_path, "bert")
+    add_head(tmp_path, "bert", num_classes=3)
+    findings = diagnose(
+        dataclasses.replace(settings, teacher=str(tmp_path)), tmp_path / "run"
+    )
+    (said,) = (one.found for one in findings.ruinous if one.check == "teacher")
+    assert "has 3 classes and the task has 2. Use a model" in said
+    assert "teacher" not in checks(findings, NOTE)
+    assert checks(findings, RUINS) == {"teacher"}
+    words = ["evaluate", str(tmp_path), "--task", "sst2"]
+    assert main([*words, "--data-dir", settings.data.data_dir]) == 2
 
 
 def test_a_teacher_with_fewer_embeddings_than_ids_is_not_asked(
