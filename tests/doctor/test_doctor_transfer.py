@@ -15,6 +15,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.errors import UsageError
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
@@ -22,6 +23,7 @@ from kdkit.training import CacheSettings
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
+from kdkit.training import distill
 from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
 from kdkit.training.examined_needs import disk_of_cache
@@ -186,6 +188,19 @@ def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
     )
     assert found(findings, "disk of the cache").outcome == OK
     assert not place.exists()
+
+
+def test_a_cache_in_the_place_of_a_file(settings, tmp_path):
+    """A run begins no folder."""
+    file = tmp_path / "cache"
+    file.write_text("")
+    changed = dataclasses.replace(settings, cache=CacheSettings(str(file)))
+    findings = diagnose(changed, tmp_path / "run")
+    assert checks(findings, RUINS) == {"files"}
+    assert "There can be no cache in" in found(findings, "files").found
+    with pytest.raises(UsageError, match=f"cache in {file}: .* no directory"):
+        distill(changed, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
