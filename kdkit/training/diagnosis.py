@@ -36,7 +36,7 @@ from kdkit.training.text_examination import TEXTS
 
 ROWS = 1000  # of dev that teachers answer
 # Checks, by how they begin, whose ruin no update survives.
-STEPLESS = ("token table", "vocabulary", "longest row")
+STEPLESS = ("token table", "vocabulary", "longest row", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
