@@ -69,6 +69,9 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
     for name, settings in runs.items():
         with attempt("files"):
             settings.corpus.check()
+        if settings.cache is not None:
+            with attempt("files"):
+                settings.cache.check()
         with attempt("longest row"):
             _check_positions(name, settings)
         with attempt("sizes"):

@@ -12,10 +12,19 @@ from kdkit.models import vocabulary_by_id
 
 CHECK = "vocabulary"
 SHOWN = 3
+OF_STUDENT = (
+    "Start the student from a checkpoint of the teacher's vocabulary, or from "
+    "random weights."
+)
 
 
 def same_vocabulary(
-    teacher, other, name: str, texts=(), check: str = CHECK
+    teacher,
+    other,
+    name: str,
+    texts=(),
+    check: str = CHECK,
+    advice: str = OF_STUDENT,
 ) -> Finding:
     """Compares two tokenizers id by id, and on some texts.
 
@@ -26,6 +35,8 @@ def same_vocabulary(
         name: string. What the other model is called.
         texts: iterable of strings. Both cut them to pieces. Defaults to none.
         check: string, as in `Finding`. Defaults to `"vocabulary"`.
+        advice: string. What to do where ids differ. Defaults to that for a
+            student.
     """
     if teacher is other:
         return Finding(
@@ -48,8 +59,7 @@ def same_vocabulary(
             check,
             RUINS,
             found,
-            "Start the student from a checkpoint of the teacher's vocabulary, "
-            "or from random weights.",
+            advice,
         )
     apart = [text for text in texts if _ids(teacher, text) != _ids(other, text)]
     if apart:

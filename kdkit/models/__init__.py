@@ -32,6 +32,7 @@ from kdkit.models.loading import load_classifier
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import model_files
+from kdkit.models.loading_checks import check_num_classes
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.mass_preprocessor import MassSeq2SeqLMPreprocessor
@@ -82,6 +83,7 @@ __all__ = [
     "architecture",
     "backbone_of",
     "byte_pair_files",
+    "check_num_classes",
     "check_same_ids",
     "check_sentence_pieces",
     "choose_blocks",

@@ -23,7 +23,7 @@ SHARDS = "model.safetensors.index.json"
 
 def copy_sequence_head(
     path: pathlib.Path, model, class_names: tuple[str, ...] | None
-) -> bool:
+) -> int | None:
     """Copies the head of a checkpoint into a classifier of its encoder.
 
     Args:
@@ -34,17 +34,21 @@ def copy_sequence_head(
             `None` where that is not known.
 
     Returns:
-        Whether there is a head for as many classes; without one the model
-        stays as it is.
+        How many classes the checkpoint's head is for, `None` without one. If
+        the model's are as many, it has the head now; otherwise it stays as it
+        is.
 
     Raises:
         UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
             of the head has another width than the encoder.
     """
     names = family_of(model.backbone).hugging_face_head
-    head = read_sequence_head(path, names, model.output_shape[-1], class_names)
+    head = read_sequence_head(path, names, class_names)
     if head is None:
-        return False
+        return None
+    *_, (_, bias) = head.values()
+    if len(bias) != model.output_shape[-1]:
+        return len(bias)
     for layer, (kernel, _) in head.items():
         expected = model.get_layer(layer).kernel.shape
         if kernel.shape != expected:
@@ -55,13 +59,12 @@ def copy_sequence_head(
             )
     for layer, weights in head.items():
         model.get_layer(layer).set_weights(weights)
-    return True
+    return len(bias)
 
 
 def read_sequence_head(
     path: pathlib.Path,
     names: Mapping[str, str],
-    num_classes: int,
     class_names: tuple[str, ...] | None = None,
 ) -> dict | None:
     """Reads the dense layers of a checkpoint's head.
@@ -74,14 +77,13 @@ def read_sequence_head(
         path: `pathlib.Path` of the checkpoint's directory.
         names: dict from a layer to what the checkpoint calls it; the last one
             gives the logits.
-        num_classes: int. Width of the logits that are wanted.
-        class_names: tuple of as many strings, or `None` where they are not
-            known. Defaults to `None`.
+        class_names: tuple of strings, or `None` where they are not known.
+            Defaults to `None`.
 
     Returns:
         Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
-        shape `(outputs,)`, float32; or `None` where the checkpoint is no
-        classifier, or one of another number of classes.
+        shape `(outputs,)`, float32, the one of the logits last; or `None`
+        where the checkpoint is no classifier.
 
     Raises:
         UsageError: (a `ValueError`) if a tensor is missing, damaged or of
@@ -107,9 +109,9 @@ def read_sequence_head(
             )
         head[layer] = [weight.T, bias]
     kernel, bias = head[layer]
-    if len(bias) != num_classes:
-        return None
-    order = _order(config.get("id2label"), class_names)
+    order = None
+    if class_names is not None and len(class_names) == len(bias):
+        order = _order(config.get("id2label"), class_names)
     if order is not None:
         head[layer] = [kernel[:, order], bias[order]]
     return head
@@ -149,7 +151,7 @@ def _read(path, names):
 
 def _order(id2label, class_names):
     """The checkpoint's numbers of the task's classes, where names tell them."""
-    if class_names is None or not isinstance(id2label, dict):
+    if not isinstance(id2label, dict):
         return None
     numbers = {_plain(name): number for number, name in id2label.items()}
     try:

@@ -60,6 +60,9 @@ class LoadedModel:
             it was trained to read and to write, where that is known.
         sequence_length: int or `None`. How many tokens it was saved to read at
             most, and an encoder-decoder to write, where that is known.
+        num_other_classes: int or `None`. How many classes a Hugging Face
+            checkpoint was fine-tuned on, where these are not as many as are
+            wanted and its head was left out.
     """
 
     model: object
@@ -67,6 +70,7 @@ class LoadedModel:
     has_trained_head: bool
     languages: tuple[str | None, str | None] = (None, None)
     sequence_length: int | None = None
+    num_other_classes: int | None = None
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
@@ -277,8 +281,10 @@ def _load_directory(path, head):
         loaded = _put_head_on(str(path), head)
         if head.kind != "sequence":
             return loaded
-        has_head = copy_sequence_head(path, loaded.model, head.class_names)
-        return dataclasses.replace(loaded, has_trained_head=has_head)
+        there = copy_sequence_head(path, loaded.model, head.class_names)
+        if there == head.num_classes:
+            return dataclasses.replace(loaded, has_trained_head=True)
+        return dataclasses.replace(loaded, num_other_classes=there)
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds

@@ -49,8 +49,21 @@ def check_head(model, head, source):
             f"needs {head.kind!r}. Use a model that was fine-tuned on this "
             "task, or an encoder without a head."
         )
-    received = model.output_shape[-1]
-    if received != head.num_classes:
+    check_num_classes(model.output_shape[-1], head, source)
+
+
+def check_num_classes(received, head, source):
+    """Refuses a model of another number of classes than the task's.
+
+    Args:
+        received: int or `None`. The model's, `None` where that is not known.
+        head: `kdkit.models.Head` that the task needs.
+        source: string or path. Where the model is.
+
+    Raises:
+        UsageError: (a `ValueError`) if it has another number.
+    """
+    if received not in (None, head.num_classes):
         raise UsageError(
             f"The model in {source} has {received} classes and the task has "
             f"{head.num_classes}. Use a model that was fine-tuned on this task."

@@ -1,14 +1,39 @@
-"""Whether a disk has room for what teachers will say."""
+"""Whether there is a place, and room, for what teachers will say."""
 
 import os
 import pathlib
 import shutil
 
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.quantities import byte_size
 from kdkit.teacher_cache.index import Index
 
 HEADROOM = 1.1  # of the free disk over what will be written
+
+
+def check_place(directory) -> None:
+    """Refuses a place where there can be no folder; makes none.
+
+    Args:
+        directory: path.
+
+    Raises:
+        UsageError: (a `ValueError`) if something else stands there, or a new
+            one cannot be made.
+    """
+    place = pathlib.Path(directory).absolute()
+    there = next(one for one in (place, *place.parents) if os.path.lexists(one))
+    if not there.is_dir():
+        problem = f"{there} is no directory"
+    elif there != place and not os.access(there, os.W_OK | os.X_OK):
+        problem = f"nothing can be made in {there}"
+    else:
+        return
+    raise UsageError(
+        f"There can be no cache in {os.fspath(directory)}: {problem}. Expected "
+        "a directory, or the name of a new one."
+    )
 
 
 def check_room(directory, size: int) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from kdkit import models
+from kdkit.doctor import NOTE
 from kdkit.doctor import RUINS
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
@@ -34,6 +35,8 @@ from kdkit.training.task_data import open_task
 from kdkit.training.text_examination import TEXTS
 
 ROWS = 1000  # of dev that teachers answer
+# Checks, by how they begin, whose ruin no update survives.
+STEPLESS = ("token table", "vocabulary", "longest row", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
@@ -59,13 +62,17 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     with findings.attempt("label smoothing"):
         check_label_smoothing((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
-    teachers, places, are_trained = _teachers(settings, task, run_dir, findings)
+    teachers, places = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
     too_large = examine_room(known_sizes(settings))
     findings.add(too_large)
     if teachers and too_large is None:
         with findings.attempt("student"):
             student, tokenizer = _student(settings, task, teachers[0])
+    for model in (student, *(teacher.model for teacher in teachers)):
+        if model is not None:
+            with findings.attempt("longest row"):
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
     fitting = ()
     if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
@@ -78,7 +85,6 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
         teachers,
         places,
         [make_forward(teacher.model) for teacher in teachers],
-        are_trained,
         student,
         tokenizer,
         fitting,
@@ -86,23 +92,22 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     rows, train = examine(subject, ROWS, TEXTS, findings)
     learning = stages_with_teachers(settings)
     if train is not None and student is not None and fitting == learning:
-        with findings.attempt("time"):
-            findings.add(time_needed(subject, rows, train))
+        _time(subject, rows, train, findings)
     return findings
 
 
 def _teachers(settings, task, run_dir, findings):
-    """The teachers, where they are, and whether they know the task."""
+    """The teachers and where they are."""
     if isinstance(settings.teacher, TeacherSettings):
         made = run_dir / "teacher_run"
         if not is_finished(made):
             with findings.attempt("teacher"):
-                return [_untrained(settings, task)], [made], False
-            return [], [], False
+                return [_untrained(settings, task)], [made]
+            return [], []
         first = made
     else:
         first = settings.teacher
-    teachers, places, are_trained = [], [], True
+    teachers, places = [], []
     for number, place in enumerate((first, *settings.more_teachers)):
         which = f" {number + 1}" if settings.more_teachers else ""
         try:
@@ -122,8 +127,7 @@ def _teachers(settings, task, run_dir, findings):
         if teacher is not None:
             teachers.append(teacher)
             places.append(place)
-            are_trained &= teacher.has_trained_head
-    return teachers, places, are_trained
+    return teachers, places
 
 
 def _in_spite_of(place, task):
@@ -166,15 +170,26 @@ def _student(settings, task, teacher):
 
 def _fitting(settings, student, teachers, findings):
     """The stages whose objectives fit, of those with teachers."""
-    for model in (student, *(teacher.model for teacher in teachers)):
-        with findings.attempt("longest row"):
-            check_length(settings.data.sequence_length, model, DATA_LENGTH)
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):
             check_stage(settings, stage, student, teachers)
             fitting.append(stage)
     return tuple(fitting)
+
+
+def _time(subject, rows, train, findings):
+    """That of the updates, where models can make one."""
+    ruined = [
+        one.check for one in findings.ruinous if one.check.startswith(STEPLESS)
+    ]
+    if ruined:
+        findings.add(
+            Finding("time", NOTE, f"Not measured: see {', '.join(ruined)}.")
+        )
+        return
+    with findings.attempt("time"):
+        findings.add(time_needed(subject, rows, train))
 
 
 def _check_corpus_stages(settings, student, teacher, run_dir):

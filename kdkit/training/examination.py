@@ -16,6 +16,7 @@ from kdkit.doctor import teacher_frozen
 from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
+from kdkit.models import num_positions
 from kdkit.taps import describe
 from kdkit.tasks import Task
 from kdkit.training.examined_answers import examine_answers
@@ -29,6 +30,7 @@ from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 from kdkit.training.text_examination import QUICK_TEXTS
 
@@ -45,11 +47,9 @@ class Subject:
         task: `kdkit.tasks.Task`.
         run_dir: path. Where the run is kept, or will be.
         teachers: list of `kdkit.models.LoadedModel`. Those that could be
-            loaded.
+            loaded; one that the run will train is there by its sizes.
         places: list of where they were loaded from.
         forwards: list of their forward passes.
-        are_trained: bool. Whether they know the task; otherwise only their
-            sizes are those of the teachers.
         student: `keras.Model` or `None`. A model of the student's sizes.
         tokenizer: the tokenizer that the student came with, or `None`.
         fitting: tuple of `Stage`. The stages on the task with teachers whose
@@ -62,7 +62,6 @@ class Subject:
     teachers: list[LoadedModel]
     places: list
     forwards: list
-    are_trained: bool
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
@@ -165,32 +164,58 @@ def examine(
 
 
 def _examine_teachers(subject, rows, dev, findings):
-    """Accuracy, order of labels, rest, tokens of each teacher."""
+    """Tokens, accuracy, order of labels, rest of each teacher."""
     for number, teacher in enumerate(subject.teachers):
         which = f" {number + 1}" if len(subject.teachers) > 1 else ""
-        if not subject.are_trained:
-            findings.add(
-                Finding(
-                    f"teacher{which}",
-                    NOTE,
-                    "It is trained within the run: accuracy and label order "
-                    "are checked then, before distilling.",
-                )
-            )
-        elif dev is not None:
-            findings.extend(examine_answers(subject, number, rows, dev, which))
-        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
         name = f"teacher{which}"
-        findings.add(table_size(teacher.tokenizer, size, name))
+        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
+        tokens = Findings()
+        tokens.add(table_size(teacher.tokenizer, size, name))
         if number:
-            findings.add(
+            tokens.add(
                 same_vocabulary(
                     subject.teachers[0].tokenizer,
                     teacher.tokenizer,
                     name,
                     check=f"vocabulary{which}",
+                    advice="Use teachers of one vocabulary.",
                 )
             )
+        findings.extend(tokens)
+        if not teacher.has_trained_head:
+            # What is wrong with one that was given is told elsewhere.
+            if isinstance(subject.settings.teacher, TeacherSettings):
+                findings.add(
+                    Finding(
+                        name,
+                        NOTE,
+                        "It is trained within the run: accuracy and label "
+                        "order are checked then, before distilling.",
+                    )
+                )
+        elif unread := _unread(subject, teacher, tokens):
+            findings.add(
+                Finding(
+                    f"teacher{which} accuracy",
+                    NOTE,
+                    "Not measured, nor is the order of labels: see "
+                    f"{', '.join(unread)}.",
+                )
+            )
+        elif dev is not None:
+            findings.extend(examine_answers(subject, number, rows, dev, which))
+
+
+def _unread(subject, teacher, tokens):
+    """The checks that say why a teacher cannot read the rows."""
+    checks = [one.check for one in tokens.ruinous]
+    positions = num_positions(teacher.model)
+    if (
+        positions is not None
+        and positions < subject.settings.data.sequence_length
+    ):
+        checks.append("longest row")
+    return checks
 
 
 def _examine_models(subject, rows, findings):

@@ -56,7 +56,8 @@ def examine_needs(
     Raises:
         UsageError: as `rows_of_epoch` does, where there is a cache.
     """
-    findings.add(_memory(subject, train))
+    with findings.attempt("memory"):
+        findings.add(_memory(subject, rows, train))
     settings, student = subject.settings, subject.student
     sizes = {
         f"{arm} with checkpoints": size_with_checkpoints(
@@ -126,15 +127,16 @@ def _trained(model):
     return sum(math.prod(weight.shape) for weight in model.trainable_weights)
 
 
-def _memory(subject, train):
+def _memory(subject, rows, train):
     """The largest step: the stage whose batches take most."""
     largest, words = 0, ""
     length = int(train.lengths.max())
     for stage in subject.settings.stages + subject.settings.control:
         if stage.data != "task":
             continue
-        sequences = train.sequences_per_row * (
-            stage.batch_size // stage.gradient_accumulation_steps
+        num_rows = _rows_of_update(subject, rows, stage)
+        sequences = train.sequences_per_row * max(
+            num_rows // stage.gradient_accumulation_steps, 1
         )
         numbers = sequences * (
             activations(subject.shapes[1], length)
@@ -148,6 +150,19 @@ def _memory(subject, train):
     return memory(
         teachers, student.count_params(), _trained(student), largest, words
     )
+
+
+def _rows_of_update(subject, rows, stage):
+    """Those of a batch, no more than an epoch has."""
+    size = stage.batch_size
+    if size > len(rows.train):  # others are counted where they matter
+        size = min(
+            size,
+            rows_of_epoch(
+                subject.settings, subject.task, len(rows.train), learns=True
+            ),
+        )
+    return size
 
 
 def _tapped(subject, stage, length):

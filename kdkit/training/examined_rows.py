@@ -25,6 +25,7 @@ from kdkit.doctor import rows_in_text
 from kdkit.doctor import rows_kept_apart
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
+from kdkit.training.augmenting import check_augmentation
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.task_data import kept_apart
@@ -209,6 +210,8 @@ def rows_of_epoch(
         per_row = augmented.copies_per_epoch
         if per_row is None and pathlib.Path(augmented.file).exists():
             count += count_copies(augmented.file)
+        elif per_row is None and augmented.made_by is None:
+            check_augmentation(augmented, task)  # which says that none is there
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)

@@ -75,14 +75,19 @@ def load_teacher(source, task: Task) -> LoadedModel:
         UsageError: if there is none, or its head is untrained.
     """
     teacher = models.load_classifier(source, task.head)
+    models.check_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
+        of_others = ""
+        if task.head.kind == "sequence":
+            of_others = (
+                "; a Hugging Face checkpoint is one if its class ends with "
+                "ForSequenceClassification"
+            )
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
             f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
-            f"of {task.num_classes} classes; a Hugging Face checkpoint is one "
-            "if its class ends with ForSequenceClassification. Make one with: "
-            f"kdkit train-teacher --task {task.name} --model {source} "
-            "--run-dir RUN"
+            f"of {task.num_classes} classes{of_others}. Make one with: kdkit "
+            f"train-teacher --task {task.name} --model {source} --run-dir RUN"
         )
     if teacher.tokenizer is None:
         raise UsageError(

@@ -41,10 +41,10 @@ def check_transfer(settings: DistillSettings, task: Task) -> None:
 
 
 def check_further_files(settings: DistillSettings, task: Task) -> None:
-    """Checks what stands beside the rows of the task: copies, text.
+    """Checks what stands beside the rows of the task: copies, text, a cache.
 
     Raises:
-        UsageError: with all that is missing.
+        UsageError: with all that is missing, or cannot be made.
     """
     with all_mistakes() as check:
         if settings.augmented is not None:
@@ -56,6 +56,9 @@ def check_further_files(settings: DistillSettings, task: Task) -> None:
         if settings.unlabeled is not None:
             with check():
                 _check_there(settings.unlabeled.files)
+        if settings.cache is not None:
+            with check():
+                settings.cache.check()
 
 
 def prepare_transfer(

@@ -180,6 +180,9 @@ def _load(settings, has_head, tokenizer_directory):
     with all_mistakes() as check:
         with check():
             settings.corpus.check()
+        if settings.cache is not None:
+            with check():
+                settings.cache.check()
         with check():
             if settings.teacher is not None:
                 loaded_teacher = load_text_teacher(settings.teacher, has_head)

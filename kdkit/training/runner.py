@@ -201,7 +201,6 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 teachers,
                 places,
                 forwards,
-                are_trained=True,
                 student=student[0],
                 tokenizer=student[1],
                 fitting=stages_with_teachers(settings),

@@ -5,6 +5,7 @@ import math
 
 from kdkit.augmentation import Augmentation
 from kdkit.errors import UsageError
+from kdkit.teacher_cache import check_place
 from kdkit.teacher_cache import check_precision
 from kdkit.training.seeds import check_seed
 
@@ -118,6 +119,14 @@ class CacheSettings:
 
     def __post_init__(self):
         check_precision(self.precision)
+
+    def check(self) -> None:
+        """Checks the place, before any work.
+
+        Raises:
+            UsageError: if there can be no cache.
+        """
+        check_place(self.directory)
 
     def problems(self, objectives, num_teachers: int) -> list[str]:
         """Returns what cannot be learned from outputs that were kept.

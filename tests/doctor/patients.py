@@ -11,6 +11,7 @@ from kdkit.tasks import get_task
 
 ROWS = {"train": 40, "dev": 120, "test": 20}
 LENGTH = 12
+NUM_WORDS = len(VOCABULARY)
 HEAD = get_task("sst2").head
 
 
@@ -18,9 +19,9 @@ def tokenizer(pieces=VOCABULARY):
     return keras_hub.tokenizers.BertTokenizer(list(pieces), lowercase=False)
 
 
-def encoder(num_layers, width=8, num_heads=2):
+def encoder(num_layers, width=8, num_heads=2, num_words=NUM_WORDS):
     return keras_hub.models.BertBackbone(
-        vocabulary_size=len(VOCABULARY),
+        vocabulary_size=num_words,
         num_layers=num_layers,
         num_heads=num_heads,
         hidden_dim=width,

@@ -194,7 +194,7 @@ def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
     words = [
         "lightpaff", "--model", "gpt2", "--decoder", "gpt2_medium_en",
         "--vocabulary-size", "300", "--corpus", "text.txt",
-        "--task-text", "text.txt",
+        "--task-text", "text.txt", "--cache", "text.txt",
         "--set", "general.model.max_sequence_length=64",
     ]  # fmt: skip
     assert main(["doctor", *words]) == 1
@@ -202,3 +202,4 @@ def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
     # On a small disk its row ruins the run, too.
     assert "longest row" in printed.rpartition("ruin the run")[2]
     assert "lengths ok" in printed
+    assert "text.txt is no directory. Expected" in printed

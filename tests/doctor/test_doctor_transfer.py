@@ -15,6 +15,8 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.doctor import Finding
+from kdkit.errors import UsageError
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
@@ -22,6 +24,8 @@ from kdkit.training import CacheSettings
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
+from kdkit.training import distill
+from kdkit.training import examined_needs
 from kdkit.training import step_time
 from kdkit.training.diagnosis import diagnose
 from kdkit.training.examined_needs import disk_of_cache
@@ -140,9 +144,15 @@ def with_dev_alone(settings, made, tmp_path):
     )
 
 
+def with_copies_that_are_not_there(settings, made, tmp_path):
+    augmented = AugmentedSettings(str(tmp_path / "copies.tsv"))
+    return dataclasses.replace(settings, augmented=augmented)
+
+
 @pytest.mark.parametrize(
     ("change", "check", "said"),
     [
+        (with_copies_that_are_not_there, "files", "There is no file"),
         (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
         (with_dev_alone, "unlabelled rows", "No unlabelled row is left of"),
     ],
@@ -194,6 +204,47 @@ def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
     )
     assert found(findings, "disk of the cache").outcome == OK
     assert not place.exists()
+
+
+def test_a_batch_has_no_more_rows_than_an_epoch(made, settings, tmp_path):
+    """With copies, so many more."""
+    num_rows = len(rows_of(made, "train")[0])
+    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab cd")] * 5)
+    large = override(settings, ["stages.0.batch_size=10000000"])
+    for changed, expected in (
+        (large, num_rows),
+        (dataclasses.replace(large, augmented=augmented), num_rows + 5),
+        (override(large, ["stages.0.gradient_accumulation_steps=64"]), 8),
+    ):
+        findings = diagnose(changed, tmp_path / "run")
+        memory = found(findings, "memory")
+        assert memory.outcome == OK
+        assert f"activations and taps of {expected} × " in memory.found
+
+
+def test_no_step_is_timed_for_which_there_is_no_memory(
+    timed, settings, tmp_path, monkeypatch
+):
+    too_much = Finding("memory", RUINS, "About 100 GB")
+    monkeypatch.setattr(examined_needs, "memory", lambda *unused: too_much)
+    findings = diagnose(settings, tmp_path / "run")
+    assert checks(findings, RUINS) == {"memory"}
+    time = found(findings, "time")
+    assert time.outcome == NOTE
+    assert "Not measured: see memory" in time.found
+
+
+def test_a_cache_in_the_place_of_a_file(settings, tmp_path):
+    """A run begins no folder."""
+    file = tmp_path / "cache"
+    file.write_text("")
+    changed = dataclasses.replace(settings, cache=CacheSettings(str(file)))
+    findings = diagnose(changed, tmp_path / "run")
+    assert checks(findings, RUINS) == {"files"}
+    assert "There can be no cache in" in found(findings, "files").found
+    with pytest.raises(UsageError, match=f"cache in {file}: .* no directory"):
+        distill(changed, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):

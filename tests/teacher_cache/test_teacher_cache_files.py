@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import os
 import shutil
 
 import numpy as np
@@ -20,6 +21,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.taps import Entry
 from kdkit.teacher_cache import TeacherCache
+from kdkit.teacher_cache import check_place
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
@@ -65,6 +67,23 @@ def test_a_file_that_is_made_again_counts_once_in_the_errors(
     after = fill(every).describe()
     assert after["entries"] == before["entries"]
     assert after["shards"] != before["shards"]
+
+
+def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("")
+    link.symlink_to(tmp_path / "nothing")
+    for place in (file, file / "cache", link):
+        with pytest.raises(UsageError, match="is no directory"):
+            check_place(place)
+    new = tmp_path / "new" / "cache"
+    for place in (tmp_path, new):
+        check_place(place)
+    assert not new.parent.exists()
+    monkeypatch.setattr(os, "access", lambda place, mode: False)
+    check_place(tmp_path)  # where all may be kept already
+    with pytest.raises(UsageError, match=f"made in {tmp_path}. Expected"):
+        check_place(new)
 
 
 def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
