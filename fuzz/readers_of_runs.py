@@ -146,7 +146,7 @@ def checkpoint_head(content, folder):
     config, weights = parts(content, 2)
     write(folder, "config.json", config)
     write(folder, "model.safetensors", weights)
-    read_sequence_head(folder, {"logits": "classifier"}, 2, ("no", "yes"))
+    read_sequence_head(folder, {"logits": "classifier"}, ("no", "yes"))
 
 
 def file_digests(content, folder):
