@@ -71,18 +71,23 @@ def _byte_pairs(cls):
     )
 
 
+def sentence_piece_model(vocab_size=30, **ids_and_pieces):
+    """The bytes of a model of SentencePiece for `SENTENCES`."""
+    proto = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=proto,
+        vocab_size=vocab_size,
+        hard_vocab_limit=False,
+        minloglevel=3,
+        **ids_and_pieces,
+    )
+    return proto.getvalue()
+
+
 def _sentence_pieces(**ids_and_pieces):
     def make(cls):
-        proto = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(SENTENCES),
-            model_writer=proto,
-            vocab_size=30,
-            hard_vocab_limit=False,
-            minloglevel=3,
-            **ids_and_pieces,
-        )
-        return cls(proto=proto.getvalue())
+        return cls(proto=sentence_piece_model(**ids_and_pieces))
 
     return make
 

@@ -287,6 +287,21 @@ def read_events(run, kind=None):
     return [event for event in events if kind in (None, event["event"])]
 
 
+def sentiment_student(num_classes=2, **sizes):
+    """A student of one block for generated sentences, and its tokenizer."""
+    vocabulary = data.sentiment_vocabulary()
+    config = {
+        "num_layers": 1,
+        "hidden_dim": 8,
+        "num_heads": 2,
+        "intermediate_dim": 16,
+        "vocabulary_size": len(vocabulary),
+        **sizes,
+    }
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    return models.student(config, num_classes=num_classes), tokenizer
+
+
 @contextlib.contextmanager
 def small_dev_set():
     """The generated sentences to measure on are `DEV_ROWS`."""

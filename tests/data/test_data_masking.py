@@ -1,15 +1,13 @@
 """BERT's masking: how much, what, and the same again from the same seed."""
 
-import io
 import itertools
 
 import keras_hub
 import numpy as np
 import pytest
-import sentencepiece
 from encoders import MASKED_LMS
+from encoders import sentence_piece_model
 from encoders import tokenizer as tokenizer_of
-from helpers import ENGLISH
 
 from kdkit import data
 from kdkit.errors import UsageError
@@ -85,13 +83,7 @@ def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
 
 
 def test_an_unknown_piece_of_any_name_is_known():
-    proto = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(ENGLISH),
-        model_writer=proto,
-        vocab_size=60,
-        hard_vocab_limit=False,
-        minloglevel=3,
+    proto = sentence_piece_model(
         pad_id=0,
         unk_id=1,
         bos_id=2,
@@ -101,7 +93,7 @@ def test_an_unknown_piece_of_any_name_is_known():
         eos_piece="[SEP]",
         user_defined_symbols=["[MASK]"],
     )
-    tokenizer = keras_hub.tokenizers.AlbertTokenizer(proto=proto.getvalue())
+    tokenizer = keras_hub.tokenizers.AlbertTokenizer(proto=proto)
     row = np.array([[1, 1, 20, 21]] * 8, "int32")
     _, y, weights = masked(data.PackedCorpus(row, 1), tokenizer, share=0.9)
     assert set(y[weights > 0]) <= {20, 21}

@@ -2,11 +2,10 @@
 
 import json
 
-import keras_hub
 import numpy as np
 import pytest
+from helpers import sentiment_student
 
-from kdkit import data
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.reporting import markdown_results
@@ -47,16 +46,7 @@ def run(tmp_path_factory):
     Its student is right on all rows of that split and on none of `dev`.
     """
     root = tmp_path_factory.mktemp("mnli")
-    vocabulary = data.sentiment_vocabulary()
-    config = {
-        "num_layers": 1,
-        "hidden_dim": 8,
-        "num_heads": 2,
-        "intermediate_dim": 16,
-        "vocabulary_size": len(vocabulary),
-    }
-    student = models.student(config, num_classes=TASK.kind.num_classes)
-    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    student, tokenizer = sentiment_student(TASK.kind.num_classes)
     path = root / "run"
     models.save_preset(student, tokenizer, path / "student", LENGTH)
     write_rows(root, "dev_mismatched", [0] * ROWS)

@@ -4,8 +4,8 @@ import argparse
 
 import keras_hub
 import pytest
+from helpers import sentiment_student
 
-from kdkit import data
 from kdkit import models
 from kdkit.cli.locating import locate
 from kdkit.cli.main import main
@@ -23,19 +23,7 @@ def folder(tmp_path_factory):
     As `model.keras` beside it, and exported, to read six tokens.
     """
     path = tmp_path_factory.mktemp("lengths")
-    vocabulary = data.sentiment_vocabulary()
-    classifier = models.student(
-        {
-            "num_layers": 1,
-            "hidden_dim": 8,
-            "num_heads": 2,
-            "intermediate_dim": 16,
-            "vocabulary_size": len(vocabulary),
-            "max_sequence_length": POSITIONS,
-        },
-        num_classes=2,
-    )
-    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    classifier, tokenizer = sentiment_student(max_sequence_length=POSITIONS)
     models.save_preset(classifier, tokenizer, path / "preset", OWN)
     classifier.save(path / "model.keras")
     arguments = ["export", str(path / "preset"), *TASK, "--output", str(path)]
@@ -65,18 +53,9 @@ def test_models_outside_of_a_run_are_read_at_their_own_length(
 @pytest.mark.parametrize("is_of_kdkit", [True, False])
 def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
     """keras-hub's preprocessors say 512 where they are told nothing."""
-    vocabulary = data.sentiment_vocabulary()
-    config = {
-        "num_layers": 1,
-        "hidden_dim": 8,
-        "num_heads": 2,
-        "intermediate_dim": 16,
-        "vocabulary_size": len(vocabulary),
-    }
-    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+    classifier, tokenizer = sentiment_student()
     usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
     length = usual.sequence_length
-    classifier = models.student(config, num_classes=2)
     models.save_preset(classifier, tokenizer, tmp_path, length)
     if not is_of_kdkit:
         (tmp_path / "digests.json").unlink()
