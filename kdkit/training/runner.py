@@ -211,6 +211,12 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         prepare_transfer(settings, task, distribution)
         inputs = find_inputs()
         check_inputs(run, inputs, distribution)
+        caches = None
+        if settings.cache is not None:  # it may be of other outputs
+            with distribution.chief_first():
+                caches = TeacherCaches(
+                    settings.cache, teachers, places, distribution=distribution
+                )
         # Before the rows, so that what they leave is a run's.
         run.write_config(to_dict(settings), provenance())
         tokenizer = teachers[0].tokenizer
@@ -232,12 +238,8 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
                 task, settings.data, tokenizer
             ).items()
         ]
-        caches = None
-        if settings.cache is not None:
+        if caches is not None:
             with distribution.chief_first():
-                caches = TeacherCaches(
-                    settings.cache, teachers, places, distribution=distribution
-                )
                 caches.measure_file(evaluator)
         best = {}
         for name, all_stages in settings.arms.items():

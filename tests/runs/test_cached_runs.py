@@ -108,7 +108,9 @@ def test_another_seed_finds_the_outputs(settings, runs, capsys):
     assert f"outputs for all {ROWS} rows are there" in lines
 
 
-def test_another_teacher_is_refused(settings, finished_run, runs):
+def test_another_teacher_is_refused_before_a_run_begins(
+    settings, finished_run, runs, tmp_path
+):
     other = dataclasses.replace(
         settings,
         more_teachers=(str(finished_run / "student"),),
@@ -116,6 +118,9 @@ def test_another_teacher_is_refused(settings, finished_run, runs):
     )
     with pytest.raises(UsageError, match="is of other outputs: teacher"):
         fill_cache(other)
+    with pytest.raises(UsageError, match="is of other outputs: teacher"):
+        distill(other, tmp_path / "run", force=True)
+    assert not (tmp_path / "run").exists()
 
 
 def filling(run):
