@@ -4,10 +4,9 @@ import json
 import shutil
 
 import pytest
+from helpers import change_events
 
 from kdkit.cli.main import main
-from kdkit.own_digest import with_own_digest
-from kdkit.own_digest import without_digest
 from kdkit.training.run_directory import RunDirectory
 
 SIGMAS = ("0", "2")
@@ -107,13 +106,12 @@ def test_points_that_do_not_say_of_what_content_are_not_known(
 
 def diverge(run, *points):
     """Notes of a run's (σ, seed) what is noted of a loss that is not finite."""
-    log = run / "metrics.jsonl"
-    events = list(map(json.loads, log.read_text().splitlines()))
-    for event in events:
+
+    def lose_metrics(event):
         if (event.get("sigma"), event.get("seed")) in points:
             event["metrics"] = {}
-    lines = map(json.dumps, map(with_own_digest, map(without_digest, events)))
-    log.write_text("".join(f"{line}\n" for line in lines))
+
+    change_events(run, lose_metrics)
 
 
 def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
