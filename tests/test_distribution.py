@@ -13,6 +13,7 @@ from trained import classifiers
 from trained import decoders
 
 import kdkit
+from kdkit.errors import UsageError
 from kdkit.training import distribution
 from kdkit.training.loops import KerasLoop
 from kdkit.training.loops import ReplicaLoop
@@ -97,6 +98,20 @@ def test_two_replicas_clip_what_one_device_clips(how, mirrored):
     for of_two, of_one in zip(two[2], one[2], strict=True):
         np.testing.assert_allclose(of_two, of_one, atol=1e-6)
     assert max(np.abs(change).max() for change in one[2]) < largest
+
+
+def test_clipping_in_float16_is_for_one_device(mirrored):
+    with mirrored.scope():
+        model = bert_distiller()
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(
+                keras.optimizers.SGD(0.01, clipnorm=1.0)
+            ),
+            loss=cross_entropy(),
+            jit_compile=False,
+        )
+    with pytest.raises(UsageError, match="on 2 replicas. Use bfloat16"):
+        model.fit(batch(8), labels(8), batch_size=4, shuffle=False, verbose=0)
 
 
 def test_two_replicas_give_one_devices_numbers(mirrored):

@@ -58,7 +58,7 @@ def run_ablation(options) -> None:
         values = []
         for seeded in seeds:
             path = place_of_arm(options, arm.name, seeded.seed)
-            distill(seeded, path, options.force)
+            distill(seeded, path, options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
         rows.append(row_of_arm(arm, values, task.name))
     show_arms(options, ablation, {"task": task.name}, task.primary_metric, rows)

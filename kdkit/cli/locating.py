@@ -97,7 +97,8 @@ def locate(model: str, arm: str | None = None) -> Place:
         raise UsageError(
             f"The run in {path} was finished, but its model {arm!r} is gone. "
             f"Available: {[*available] or 'none'}. Give the command of the run "
-            "again, which makes it again."
+            "again, which makes it again from its teachers, data and "
+            "checkpoints."
         )
     if arm is None:
         raise UsageError(

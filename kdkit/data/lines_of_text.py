@@ -1,5 +1,6 @@
 """Files of one text a line, and tables in their place."""
 
+import collections
 import itertools
 import pathlib
 from collections.abc import Iterable
@@ -16,8 +17,8 @@ OF_A_TABLE = 0.9  # the share of lines with a tab; plain text has few
 def refuse_table(path, lines: Iterable[str], advice: str) -> None:
     """Refuses a table where every line is taken for a text.
 
-    Its labels, and whatever else stands in its columns, would be read too. It
-    has a tab in nearly every line of two or more.
+    Its labels, and whatever else stands in its columns, would be read too. Of
+    two or more lines, nearly all have as many tabs.
 
     Args:
         path: path of the file, for the error.
@@ -30,15 +31,17 @@ def refuse_table(path, lines: Iterable[str], advice: str) -> None:
     lines = [
         line for line in itertools.islice(lines, FIRST_LINES) if has_text(line)
     ]
-    # A tab before a text indents it.
-    with_tab = sum("\t" in line.lstrip() for line in lines)
+    # Those before a text indent it, those behind it are blanks.
+    tabs = collections.Counter(line.strip().count("\t") for line in lines)
+    del tabs[0]
+    with_tab = max(tabs.values(), default=0)
     if len(lines) < 2 or with_tab < OF_A_TABLE * len(lines):
         return
     raise UsageError(
         f"{path}: expected one text a line. Received: a table, of which "
-        f"{with_tab} of the first {len(lines)} lines have a tab; its first "
-        f"line is {shortened(lines[0])}. {advice}, or put blanks in the place "
-        "of the tabs if each line is a text."
+        f"{with_tab} of the first {len(lines)} lines have as many tabs; its "
+        f"first line is {shortened(lines[0])}. {advice}, or put blanks in the "
+        "place of the tabs if each line is a text."
     )
 
 

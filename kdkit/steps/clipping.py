@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from kdkit.errors import UsageError
+
 
 def clipped(trained: list, optimizer, num_replicas: int) -> list:
     """Clips what all replicas have together, where the optimizer clips.
@@ -18,10 +20,22 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
 
     Returns:
         Pairs likewise; the same ones on one replica or without clipping.
+
+    Raises:
+        UsageError: (a `ValueError`) on several replicas in float16.
     """
-    norm, value = optimizer.clipnorm, optimizer.clipvalue
-    of_all = optimizer.global_clipnorm
-    if num_replicas == 1 or not (norm or value or of_all):
+    if num_replicas == 1:
+        return trained
+    scaled = getattr(optimizer, "inner_optimizer", None)
+    if scaled is not None and any(_clipping(scaled)):
+        raise UsageError(
+            "Gradients of several replicas cannot be clipped in float16, where "
+            "each scales its own. Received: an optimizer that clips, within a "
+            f"{type(optimizer).__name__}, on {num_replicas} replicas. Use "
+            "bfloat16, one device, or no clipping."
+        )
+    norm, value, of_all = _clipping(optimizer)
+    if not (norm or value or of_all):
         return trained
     gradients, variables = zip(*trained, strict=True)
     gradients = tf.distribute.get_replica_context().all_reduce(
@@ -37,3 +51,7 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
         (gradient / num_replicas, variable)
         for gradient, variable in zip(gradients, variables, strict=True)
     ]
+
+
+def _clipping(optimizer):
+    return optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm

@@ -281,7 +281,9 @@ def _of_index(index):
 
 def _has_sums(known):
     return isinstance(known, dict) and all(
-        isinstance(known.get(one), int | float) and 0 <= known[one] < MOST
+        isinstance(known.get(one), int | float)
+        # Earlier versions also summed what was not finite.
+        and not (known[one] < 0 or MOST <= known[one] < math.inf)
         for one in SUMS
     )
 

@@ -132,7 +132,7 @@ class Error:
     ) -> None:
         """Counts an array, but no logits of what is no candidate.
 
-        Nor what is kept as it is.
+        Nor what is kept as it is, or is not finite.
         """
         if precision == "fp32":
             return
@@ -140,7 +140,9 @@ class Error:
         unpack(np.frombuffer(content, "uint8"), precision, found, exact)
         if exact:
             found, values = found[..., :-exact], values[..., :-exact]
-        counts = ~_is_left_out(values)
+        counts = (
+            ~_is_left_out(values) & np.isfinite(values) & np.isfinite(found)
+        )
         found, values = found[counts], values[counts]
         difference = np.abs(found - values)
         self.largest = max(self.largest, float(difference.max(initial=0.0)))

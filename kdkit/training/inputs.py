@@ -16,6 +16,7 @@ from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import CHECKPOINTS
 from kdkit.training.run_directory import EVENTS
 from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_log import END
 from kdkit.training.run_log import says_finished
 from kdkit.training.stage_state import STATE
 
@@ -144,6 +145,7 @@ def is_finished_with(
     run: RunDirectory,
     find_inputs: Callable[[], dict[str, str | None]],
     distribution: Distribution,
+    needs_models: bool = True,
 ) -> bool:
     """Whether a run is finished; says so if it is, or what of it is gone.
 
@@ -153,18 +155,19 @@ def is_finished_with(
             for `check_inputs`. What cannot be read any more is not compared: a
             finished run does not need it.
         distribution: `Distribution` of the run.
+        needs_models: bool, as in `says_finished`. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if it was made from something else.
     """
-    if not run.is_finished:
+    if not run.is_finished and (needs_models or not run.events(END)):
         return says_finished(run)
     try:
         inputs = find_inputs()
     except UsageError:
         inputs = {}
     check_inputs(run, inputs, distribution)
-    return says_finished(run)
+    return says_finished(run, needs_models)
 
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:

@@ -43,7 +43,9 @@ from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 
 
-def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
+def pretrain(
+    settings: PretrainSettings, run_dir, findings=None, needs_models=True
+) -> None:
     """Trains a language model on text.
 
     An encoder is left in `RUN/encoder/`: where the stages use its predictions
@@ -56,6 +58,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         run_dir: string or path of a new or a started run directory.
         findings: `kdkit.doctor.Findings` of the checks before it, to be logged,
             or `None`. Defaults to `None`.
+        needs_models: bool, as in `distill`. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
@@ -70,7 +73,7 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
     ):
         inputs = _inputs(settings)
         check_inputs(run, inputs, distribution)
-        if says_finished(run):
+        if says_finished(run, needs_models):
             return
         keras.utils.set_random_seed(settings.seed)
         has_head = any(stage.trains_head for stage in settings.stages)
@@ -78,6 +81,10 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
             model = models.in_policy(loaded.model, settings.dtype_policy)
         name = _arm_name(model)
+        with distribution.chief_first():  # it may be of other outputs
+            caches = _open_cache(
+                settings, teacher, loaded.tokenizer, distribution
+            )
         run.write_config(to_dict(settings), provenance())
         if settings.vocabulary_size is not None and not run.is_read_only:
             keep_tokenizer(loaded.tokenizer, run.path / "tokenizer")
@@ -85,9 +92,6 @@ def pretrain(settings: PretrainSettings, run_dir, findings=None) -> None:
         log_findings(run, findings)
         with distribution.chief_first():
             material = _load_text(settings.corpus, loaded, run.path / "corpus")
-            caches = _open_cache(
-                settings, teacher, loaded.tokenizer, distribution
-            )
         arm = Arm(
             name=name,
             model=model,

@@ -14,9 +14,15 @@ DOCTOR = "doctor"  # the event of the checks before a run
 END = "run_finished"
 
 
-def says_finished(run: RunDirectory) -> bool:
-    """Whether the run is finished; says so if it is, or what of it is gone."""
-    if run.is_finished:
+def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
+    """Whether the run is finished; says so if it is, or what of it is gone.
+
+    Args:
+        run: `RunDirectory`.
+        needs_models: bool. Whether it is not if a model that it made is gone.
+            Defaults to `True`.
+    """
+    if run.is_finished or (not needs_models and run.events(END)):
         print(f"The run in {run.path} is finished: nothing to do.", flush=True)
         return True
     if run.lost_arms:

@@ -141,7 +141,12 @@ def _teacher_inputs(settings, task, pretrained):
     return inputs
 
 
-def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
+def distill(
+    settings: DistillSettings,
+    run_dir,
+    force: bool = False,
+    needs_models: bool = True,
+) -> None:
     """Runs a recipe and leaves its student in `RUN/student/`.
 
     With a control arm, the same student trained without a teacher is left in
@@ -157,6 +162,8 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         run_dir: string or path of a new or a started run directory.
         force: bool. Whether to go on where a check says that the run would be
             ruined. Defaults to `False`.
+        needs_models: bool. Whether a finished run makes a model again that is
+            gone. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
@@ -171,7 +178,7 @@ def distill(settings: DistillSettings, run_dir, force: bool = False) -> None:
         ) as run,
     ):
         find_inputs = functools.partial(inputs_of, settings, task)
-        if is_finished_with(run, find_inputs, distribution):
+        if is_finished_with(run, find_inputs, distribution, needs_models):
             return
         made = run.made_arms  # before, where another is gone
         check_label_smoothing((*settings.stages, *settings.control), task)

@@ -95,9 +95,9 @@ def run_trial(
     announce(f"{path}")
     on_task = isinstance(settings, DistillSettings)
     if on_task:
-        distill(chosen, path, force)
+        distill(chosen, path, force, needs_models=False)
     else:
-        pretrain(chosen, path)
+        pretrain(chosen, path, needs_models=False)
     (finished,) = RunDirectory(path).events("run_finished")
     best = finished["best"]
     trained = best["student"] if on_task else next(iter(best.values()))

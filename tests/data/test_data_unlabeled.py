@@ -53,12 +53,12 @@ def test_a_table_whose_columns_are_not_named_is_refused(tmp_path):
     """Its labels would be read as the ends of its texts."""
     rows = [f"text {number}\t1" for number in range(50)]
     table = write(tmp_path / "a.tsv", "sentence\tlabel", *rows)
-    unlabelled = write(tmp_path / "b.tsv", "sentence\tlabel", "", "text\t")
+    unlabelled = write(tmp_path / "b.tsv", "sentence\tlabel", "", "text\t1")
     with pytest.raises(UsageError) as raised:
         data.read_unlabeled([table, unlabelled], (), 1)
     first, second = str(raised.value).splitlines()
     assert f"{table}: expected one text a line. Received: a table" in first
-    assert "51 of the first 51 lines have a tab" in first
+    assert "51 of the first 51 lines have as many tabs" in first
     assert r"its first line is 'sentence\tlabel'" in first
     assert "--unlabeled-columns" in first
     assert f"{unlabelled}: expected one text a line" in second
@@ -74,6 +74,8 @@ def test_plain_text_may_have_some_tabs(tmp_path):
         (write(tmp_path / "b.txt", *lines), 45),
         (write(tmp_path / "c.txt", "a\ttext"), 1),
         (indented, 2),
+        (write(tmp_path / "d.txt", "one\t", "two\t", "three\t"), 3),
+        (write(tmp_path / "e.txt", "a\ttext", "of\tmany\ttabs"), 2),
     ):
         assert len(data.read_unlabeled([file], (), 1)) == count
 

@@ -234,6 +234,10 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
         0.5 * logs["hard_label_loss"] + 0.5 * logs["logit_kl_divergence"],
         rel=1e-3,
     )
+    # Of other outputs: told before a run has begun with it.
+    refused = tmp_path / "refused"
+    assert main([*words, *cache[:-1], "int8", "--run-dir", str(refused)]) == 2
+    assert not refused.exists()
 
 
 def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(

@@ -89,6 +89,19 @@ def test_a_finished_sweep_runs_nothing_again(swept, finished_run, capsys):
     assert step["trials"] == 2
 
 
+def test_a_finished_sweep_needs_no_models(
+    swept, finished_run, tmp_path, capsys
+):
+    """They may have been removed for room."""
+    copy = tmp_path / "grid"
+    shutil.copytree(swept, copy)
+    for trial in (copy / "trials").iterdir():
+        shutil.rmtree(trial / "student")
+        shutil.rmtree(trial / "checkpoints")
+    assert main(command(finished_run, copy, *GRID)) == 0
+    assert capsys.readouterr().out.count("nothing to do") == 2
+
+
 def test_random_choices_are_as_many_as_asked_and_repeat(
     swept, finished_run, tmp_path, capsys
 ):

@@ -138,7 +138,11 @@ def test_what_is_not_finite_does_not_become_a_number(precision, broken):
     with np.errstate(invalid="ignore"):
         content = pack(values, precision)
         unpack(np.frombuffer(content, "uint8"), precision, found)
+        error = Error()
+        error.add(values, content, precision)
     assert not np.isfinite(found[1])
+    # Or the errors of all else that is kept would not be known.
+    assert np.isfinite([error.largest, error.squared, error.signal]).all()
 
 
 def test_rows_are_known_by_their_tokens(tmp_path, teacher):
