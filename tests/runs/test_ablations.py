@@ -106,7 +106,8 @@ def ran(monkeypatch):
     """
     found = {}
 
-    def note(settings, path, force):
+    def note(settings, path, force, needs_models):
+        assert not needs_models
         run = RunDirectory(path)
         path.mkdir(parents=True)
         value = 0.6 + 0.1 * len(found)
