@@ -5,6 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Packages are newest when this file is newer than setup.py.
 READY := $(VENV)/.ready
+# The extra "references" is installed when this file is newer than setup.py.
+REFERENCES := $(VENV)/.references
+# PyPI's PyTorch for Linux brings CUDA; this index has the build for CPUs. Where
+# the index cannot be reached, pip uses the ones that it is configured with.
+TORCH := --retries 0 --timeout 10 torch==2.13.0 \
+    --extra-index-url https://download.pytorch.org/whl/cpu
 # The contract tests: they run on every backend.
 CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
     tests/test_objectives.py tests/test_backends.py tests/test_distiller.py \
@@ -36,18 +42,22 @@ $(READY): setup.py
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
 
+$(REFERENCES): $(READY)
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,references]"
+	touch $@
+
 demo: $(READY)  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
 
-test: $(READY)  ## the tests, once each in its quickest way
+test: $(REFERENCES)  ## the tests, once each in its quickest way
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-jax: $(READY)  ## the contract tests on JAX
 	KERAS_BACKEND=jax $(BIN)/python -m pytest $(SIDE_BY_SIDE) \
 	    $(CONTRACTS)
 
-test-torch: $(READY)  ## the contract tests on PyTorch
-	$(BIN)/python -m pip install --quiet torch
+test-torch: $(REFERENCES)  ## the contract tests on PyTorch
 	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CONTRACTS)
 
 test-oldest:  ## the tests with the oldest versions that setup.py allows
@@ -56,7 +66,7 @@ test-oldest:  ## the tests with the oldest versions that setup.py allows
 	    --constraint tests/oldest.txt
 	$(VENV)-oldest/bin/python -m pytest $(SIDE_BY_SIDE)
 
-test-large: $(READY)  ## all tests: further devices, families, real data
+test-large: $(REFERENCES)  ## all tests: further devices, families, real data
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --run-large
 
 quality: $(READY)  ## what CI checks before the tests

@@ -43,9 +43,13 @@ TESTS_REQUIRE = [
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
+# They define the right answer in tests, and the loop of benchmarks.
+REFERENCES_REQUIRE = [
+    "torch>=2.6",  # runs the models of transformers
+    "transformers>=5",  # tokenizers and models that checkpoints come from
+]
 BENCHMARKS_REQUIRE = [
-    "torch>=2.6",  # the loop that kdkit is compared with
-    "transformers>=5",  # its BertModel
+    *REFERENCES_REQUIRE,
     "onnxruntime>=1.20",  # a runtime beside LiteRT
     "tf2onnx>=1.17",  # Keras writes ONNX files with it
     "xprof>=2.20",  # reads profiles of TensorFlow
@@ -65,6 +69,7 @@ setup(
     extras_require={
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
+        "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
         "fuzz": FUZZ_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
