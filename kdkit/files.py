@@ -11,12 +11,14 @@ import shutil
 import tempfile
 
 from kdkit.disk import writing
+from kdkit.errors import shortened
 from kdkit.locks import in_use
 from kdkit.locks import is_in_use
 from kdkit.locks import one_at_a_time
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
+DIGEST = re.compile("[0-9a-f]{16}")  # what `digest` returns
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
 
 
@@ -226,3 +228,29 @@ def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
 def digest_of_text(text: str) -> str:
     """Returns 16 hexadecimal digits that change when a text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def change_in_words(name: str, before, now) -> str:
+    """Returns how an input differs, for people: without digests.
+
+    Args:
+        name: string. What people call the input.
+        before: JSON value or digest that was recorded.
+        now: JSON value or digest that was received.
+
+    >>> change_in_words("teacher", "e3b0c44298fc1c14", "0f343b0931126a20")
+    'the content of the teacher has changed'
+    >>> change_in_words("teacher", "bert_tiny_en_uncased", "0f343b0931126a20")
+    "teacher was 'bert_tiny_en_uncased', is other files"
+    """
+    is_content = [
+        isinstance(value, str) and DIGEST.fullmatch(value) is not None
+        for value in (before, now)
+    ]
+    if all(is_content):
+        return f"the content of the {name} has changed"
+    was, is_now = (
+        "other files" if is_digest else shortened(value)
+        for value, is_digest in zip((before, now), is_content, strict=True)
+    )
+    return f"{name} was {was}, is {is_now}"

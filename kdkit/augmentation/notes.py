@@ -7,7 +7,7 @@ import pathlib
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.files import change_in_words
 from kdkit.files import digest
 from kdkit.files import write_text
 from kdkit.reading import read_json
@@ -129,8 +129,7 @@ def differences(first: dict, second: dict, names: set[str]) -> str:
         name for name in sorted(names) if first.get(name) != second.get(name)
     ]
     return "; ".join(
-        f"{name[:100]} was {shortened(first.get(name))}, is "
-        f"{shortened(second.get(name))}"
+        change_in_words(name[:100], first.get(name), second.get(name))
         for name in different[:10]
     )
 

@@ -7,6 +7,7 @@ from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.places import is_path
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.families import family_of
@@ -64,10 +65,20 @@ def pretrained_encoder(options, recipe, stages):
     copies = options.student is None and isinstance(
         recipe.student, CopiedBlocks
     )
-    if (copies and recipe.student.source == "pretrained") or any(
+    reads_text = any(
         stage.objectives for stage in stages if stage.data == "corpus"
-    ):
-        return _pretrained_place(options)
+    )
+    if reads_text or (copies and recipe.student.source == "pretrained"):
+        place = _pretrained_place(options, may_be_fine_tuned=not reads_text)
+        if options.teacher and place == absolute(options.teacher[0]):
+            why = _why_unknown(_encoder_behind(place))
+            print(
+                f"The checkpoint that {place} was fine-tuned from {why}. The "
+                "student starts from the layers of the fine-tuned teacher. "
+                "Pass --pretrained MODEL to start from a pretrained encoder.",
+                flush=True,
+            )
+        return place
     if options.pretrained is not None:
         raise UsageError(
             f"--pretrained: recipe {recipe.name!r} has no use for it here: the "
@@ -244,7 +255,7 @@ def _with_word_vectors(settings, options):
 def _copied_blocks(options, plan) -> ModelSettings:
     """The blocks of the encoder that a plan means, by number."""
     if plan.source == "pretrained" or options.encoder is not None:
-        place = _pretrained_place(options)
+        place = _pretrained_place(options, may_be_fine_tuned=True)
     else:
         place = absolute(options.teacher[0])
     encoder, _ = load_encoder(place, load_weights=False)
@@ -257,13 +268,42 @@ def _copied_blocks(options, plan) -> ModelSettings:
     )
 
 
-def _pretrained_place(options):
+def _pretrained_place(options, may_be_fine_tuned=False):
+    """Where the encoder before fine-tuning is.
+
+    Args:
+        options: the parsed options.
+        may_be_fine_tuned: bool. Whether the teacher's own encoder serves where
+            the checkpoint that it was fine-tuned from is unknown or gone: a
+            student may start from its layers, but stages on text need the head
+            of a pretrained one.
+    """
     place = absolute(options.pretrained or options.encoder)
-    return place or _encoder_behind(absolute(options.teacher[0]))
+    if place is not None:
+        return place
+    teacher = absolute(options.teacher[0])
+    place = _encoder_behind(teacher)
+    if place is not None and not _is_gone(place):
+        return place
+    if may_be_fine_tuned and not pathlib.Path(teacher).is_file():
+        return teacher
+    raise UsageError(
+        f"The checkpoint that {teacher} was fine-tuned from "
+        f"{_why_unknown(place)}, and the recipe needs it. Pass --pretrained "
+        "MODEL."
+    )
+
+
+def _is_gone(place):
+    return is_path(place) and not pathlib.Path(place).exists()
+
+
+def _why_unknown(place):
+    return "is not recorded" if place is None else f"is gone ({place})"
 
 
 def _encoder_behind(teacher):
-    """Where the encoder is that a teacher was fine-tuned from."""
+    """The recorded checkpoint that a teacher was fine-tuned from, or `None`."""
     model = {}
     if pathlib.Path(teacher, CONFIG).is_file():
         model = read_config(teacher).get("model", {})
@@ -271,9 +311,4 @@ def _encoder_behind(teacher):
     if place == PRETRAINED:
         # Made in the run that made the teacher.
         return str(pathlib.Path(teacher).parent / "pretrained_run")
-    if place is None:
-        raise UsageError(
-            f"The encoder that {teacher} was fine-tuned from is not known, and "
-            "the student starts as its first blocks. Pass --pretrained MODEL."
-        )
     return place

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from kdkit.cli.places import is_path
 from kdkit.errors import UsageError
 from kdkit.reading import check_links
 from kdkit.training.run_directory import CONFIG
@@ -62,15 +63,11 @@ def locate(model: str, arm: str | None = None) -> Place:
             what lies outside of it.
     """
     path = pathlib.Path(model)
-    if path.suffix in (".keras", ".tflite") and not path.is_file():
+    if is_path(model) and not path.exists():
         raise UsageError(
-            f"No such file: {path}. Expected a run directory, a preset "
-            "directory, or a .keras or .tflite file that is there."
-        )
-    if _is_a_path(model) and not path.exists():
-        raise UsageError(
-            f"No such run, directory or file: {path}. Expected one that is "
-            "there, or the name of a keras-hub preset."
+            f"{path} does not exist. Expected a run directory, a preset "
+            "directory, a .keras or .tflite file, or the name of a keras-hub "
+            "preset."
         )
     run_path = _find_run(path)
     if run_path is None:
@@ -111,11 +108,6 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"{[*available] or 'none, it is not finished'}."
         )
     return Place(available[arm], run, arm, config)
-
-
-def _is_a_path(model):
-    """Whether a name has folders, and is no handle such as hf://USER/NAME."""
-    return "/" in str(model) and "://" not in str(model)
 
 
 def _find_run(path):

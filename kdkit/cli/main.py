@@ -9,6 +9,7 @@ import sys
 
 from kdkit.cli import quiet
 from kdkit.cli.devices import prepare
+from kdkit.cli.places import require_places
 from kdkit.disk import describe
 from kdkit.disk import disk_problem
 from kdkit.errors import RunError
@@ -120,6 +121,7 @@ def _of_a_file(error):
 
 def _run(verb, options):
     """Runs a verb; returns its exit status."""
+    require_places(options)
     if verb != "report":  # which needs matplotlib only
         keep_freed_memory()
         quiet.import_tensorflow(functools.partial(prepare, options))

@@ -112,23 +112,50 @@ def distill_settings(options) -> DistillSettings:
             teacher_weights=tuple(options.teacher_weights or ()),
             parity=options.parity,
         )
-    settings = _finish(settings, options)
+    of_control, others = _split_control(settings, options)
+    try:
+        settings = _finish(settings, options, others)
+        problems = []
+    except UsageError as error:
+        problems = [str(error)]
+    if of_control or (options.control and not settings.control):
+        # After --set, so that the control has as many updates.
+        control = same_number_of_updates(settings.stages)
+        try:
+            settings = override(
+                dataclasses.replace(settings, control=control), of_control
+            )
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
     if options.encoder is not None:
-        # What was set for the run holds for what it makes first, too.
+        # Settings of the run apply to the teachers that it makes first, too.
         settings = override(with_same_settings(settings), options.set)
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
+    return settings
+
+
+def _split_control(settings, options):
+    """The assignments to a control that is not made yet, and the others.
+
+    Raises:
+        UsageError: if `--control` or its settings do not fit the run.
+    """
     if options.control and not any(s.objectives for s in settings.stages):
         raise UsageError(
-            f"--control is what recipe {recipe.name!r} does: the student on "
-            "the labels alone. Leave it out."
+            f"Recipe {settings.recipe!r} trains the student on the labels "
+            "alone, as a control does. Remove --control."
         )
-    if options.control and not settings.control:
-        # After --set, so that the control has as many updates.
-        settings = dataclasses.replace(
-            settings, control=same_number_of_updates(settings.stages)
+    of_control = [one for one in options.set if one.startswith("control.")]
+    if settings.control or not of_control:
+        return [], options.set
+    if not options.control:
+        raise UsageError(
+            f"--set {of_control[0]}: this run has no control. Add --control."
         )
-    return settings
+    return of_control, [one for one in options.set if one not in of_control]
 
 
 def pretrain_settings(options) -> PretrainSettings:
@@ -236,8 +263,13 @@ def _require(options, *names):
         )
 
 
-def _finish(settings, options):
-    """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`."""
+def _finish(settings, options, assignments=None):
+    """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`.
+
+    `assignments` are those of `--set` to apply, `None` for all.
+    """
+    if assignments is None:
+        assignments = options.set
     if options.seed is not None:
         settings = dataclasses.replace(settings, seed=options.seed)
     if options.mixed_precision is not None:
@@ -246,8 +278,8 @@ def _finish(settings, options):
         )
     if options.strategy is not None:
         settings = with_strategy(settings, options.strategy)
-    refuse_sizes_not_read(settings, options.set)
-    return override(settings, options.set)
+    refuse_sizes_not_read(settings, assignments)
+    return override(settings, assignments)
 
 
 def with_strategy(settings, strategy: str):

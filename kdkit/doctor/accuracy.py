@@ -87,8 +87,8 @@ def teacher_accuracy(
             check,
             WARNING,
             found,
-            "Its answers run against the labels. Look at the order of the "
-            "classes.",
+            "Its answers run against the labels. Check the order of the "
+            "classes, in labels.txt where the task has one.",
         )
     if not is_better:
         return Finding(

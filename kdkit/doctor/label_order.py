@@ -11,8 +11,9 @@ from kdkit.doctor.findings import Finding
 
 CHECK = "label order"
 ADVICE = (
-    "Put the rows of the teacher's last layer, or the labels of the data, into "
-    "the other's order; or fine-tune a teacher on this data."
+    "In a task with a labels.txt, put its lines in the teacher's order, class "
+    "0 first. Otherwise reorder the rows of the teacher's last layer, or "
+    "fine-tune a teacher on this data."
 )
 LEAST_GAIN = 0.1  # of accuracy; below it, the order is not what is wrong
 LEAST_ROWS = 10  # fewer are all wrong by chance

@@ -6,7 +6,6 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
 BERT_SHARES = (0.8, 0.1)  # of masks and random tokens, which need no words
-SHOWN_DIGITS = 8  # of a digest
 
 
 def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
@@ -39,23 +38,27 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
 
 
 def _told_apart(measured, name, by_arm=False):
-    """Adds a digest to the words of what differs in it.
+    """Numbers the versions of data whose content differs under one name.
 
-    Older versions noted none; what has none keeps its words.
+    Version 1 is the one that was measured first. Logs of older versions of
+    kdkit have no digest: their measurements are not numbered.
     """
     digests = {}
     for where, arm, event in measured:
         if name in event:
             key = (where, by_arm and arm)
-            digests.setdefault(key, set()).add(event[name])
+            versions = digests.setdefault(key, [])
+            if event[name] not in versions:
+                versions.append(event[name])
+
+    def numbered(where, arm, event):
+        versions = digests.get((where, by_arm and arm), ())
+        if name not in event or len(versions) < 2:
+            return where
+        return f"{where}, version {versions.index(event[name]) + 1} of the data"
+
     return [
-        (
-            f"{where}, content {event[name][:SHOWN_DIGITS]}"
-            if name in event and len(digests[where, by_arm and arm]) > 1
-            else where,
-            arm,
-            event,
-        )
+        (numbered(where, arm, event), arm, event)
         for where, arm, event in measured
     ]
 
@@ -130,7 +133,7 @@ def _where_in_a_task(event, records):
         own = own[0].get(event["split"]) if own else None
         rows = event.get("rows_digest")
         if own and rows and rows != own:
-            text += f" of other data ({rows[:SHOWN_DIGITS]})"
+            text += " of other data"
     length = event.get("sequence_length")
     if length not in (None, data.get("sequence_length")):
         text += f", cut to {length} tokens"

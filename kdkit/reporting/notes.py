@@ -53,6 +53,13 @@ def _notes_on_the_run(records):
                 "Begun by --force, although the checks before it said that it "
                 f"would be ruined: {', '.join(ruinous)}."
             )
+    config = records.config
+    copies = (config.get("student") or {}).get("copy_from") == "pretrained"
+    if copies and config.get("pretrained") == config.get("teacher"):
+        found.append(
+            "The student starts from the layers of the fine-tuned teacher, "
+            "since the checkpoint before fine-tuning is not known."
+        )
     for event in records.events_of("tokens_seen"):
         share = finite_numbers(event).get("share")
         if share is not None:

@@ -10,6 +10,7 @@ import shutil
 from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.files import change_in_words
 from kdkit.files import digest
 from kdkit.files import write_text
 from kdkit.locks import locked
@@ -188,14 +189,14 @@ class Index:
         there = self.read()["fingerprint"]
         here = self._fingerprint
         different = [
-            f"{name} {there.get(name)} there, {here.get(name)} here"
+            change_in_words(name, there.get(name), here.get(name))
             for name in dict.fromkeys([*here, *there])
             if there.get(name) != here.get(name)
         ]
         if different:
             raise UsageError(
-                f"The cache in {self.directory} is of other outputs: "
-                f"{'; '.join(different)}. Use what it was made with, or name "
+                f"The cache in {self.directory} holds other outputs: "
+                f"{'; '.join(different)}. Use the teacher that filled it, or "
                 "another directory."
             )
 

@@ -151,8 +151,7 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
         )
         print(
             f"{file}: made earlier"
-            f"{', from the same inputs' if known and made_by else ''} "
-            f"(content {digest(file)}).",
+            f"{', from the same inputs' if known and made_by else ''}.",
             flush=True,
         )
     else:

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import pathlib
-import re
 from collections.abc import Callable
 from collections.abc import Iterable
 
@@ -11,6 +10,8 @@ import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.files import DIGEST
+from kdkit.files import change_in_words
 from kdkit.files import digest
 from kdkit.training.distribution import Distribution
 from kdkit.training.run_directory import CHECKPOINTS
@@ -20,7 +21,18 @@ from kdkit.training.run_log import END
 from kdkit.training.run_log import says_finished
 from kdkit.training.stage_state import STATE
 
-CONTENT = re.compile("[0-9a-f]{16}")  # what `digest` returns
+# What people call the inputs. Others have a name that reads as it is.
+WORDS = {
+    "train": "training examples",
+    "dev": "dev examples",
+    "test": "test examples",
+    "pretrained": "pretrained encoder",
+    "student": "starting checkpoint of the student",
+    "model": "starting checkpoint",
+    "unlabeled": "unlabelled text",
+    "augmented": "augmented examples",
+    "teacher_file": "exported teacher",
+}
 
 
 def model_digest(place: str) -> str | None:
@@ -107,25 +119,30 @@ def check_inputs(
         if value and not _is_gone(before.get(name), value)
     }
     different = [
-        f"{name} (content {before[name]}, now {value})"
+        change_in_words(_in_words(name), before[name], value)
         for name, value in present.items()
         if before.get(name, value) != value
     ]
     if different:
         raise UsageError(
-            f"The run in {run.path} was begun with another "
-            f"{' and another '.join(different)}. Put back what it was begun "
-            "with, or choose another --run-dir."
+            f"The run in {run.path} was started with other inputs: "
+            f"{'; '.join(different)}. Restore the inputs that the run was "
+            "started with, or choose another --run-dir."
         )
     if present:
-        listed = ", ".join(f"{name} {value}" for name, value in present.items())
-        print(f"{run.path}: begun earlier with the same {listed}.", flush=True)
+        listed = ", ".join(map(_in_words, present))
+        print(f"{run.path}: started earlier, same {listed}.", flush=True)
+
+
+def _in_words(name):
+    """What people call an input: `"word vectors"` for `"word_vectors"`."""
+    return WORDS.get(name, name.replace("_", " "))
 
 
 def _is_gone(before, now):
     """Whether what had content is a bare name, as of a preset, by now."""
     return bool(
-        before and CONTENT.fullmatch(before) and not CONTENT.fullmatch(now)
+        before and DIGEST.fullmatch(before) and not DIGEST.fullmatch(now)
     )
 
 

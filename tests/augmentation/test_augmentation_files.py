@@ -171,7 +171,7 @@ def test_a_note_says_what_a_file_was_made_from(tmp_path):
     assert check_made_from(path, PAIRS, {})
     with pytest.raises(UsageError, match="seed was 0, is 1"):
         check_made_from(path, PAIRS, {"seed": 1})
-    with pytest.raises(UsageError, match="texts was"):
+    with pytest.raises(UsageError, match="content of the texts has changed"):
         check_made_from(path, PAIRS.take([0, 1]), {"seed": 0})
 
 

@@ -142,16 +142,24 @@ def test_list_and_show_print_recipes(capsys):
         (
             ["train-teacher", "--task", "sst2", "--model", "RUN/none"]
             + ["--data-dir", "RUN", "--run-dir", "RUN"],
+            "RUN/none does not exist",
+        ),
+        (
+            ["train-teacher", "--task", "sst2", "--model", "bert_none"]
+            + ["--data-dir", "RUN", "--run-dir", "RUN"],
             "SST-2/train.tsv",
         ),
-        (["evaluate", "RUN/model.keras", "--task", "sst2"], "No such file"),
+        (
+            ["evaluate", "RUN/model.keras", "--task", "sst2"],
+            "RUN/model.keras does not exist",
+        ),
         (["evaluate", "RUN"], "Missing: --task"),
-        (["evaluate", "RUN/missing"], "No such run, directory or file: RUN/"),
-        (["evaluate", "./missing"], "No such run, directory or file: miss"),
-        (["export", "RUN/missing"], "No such run, directory or file: RUN/"),
-        (["perturb", "RUN/missing"], "No such run, directory or file: RUN/"),
-        (["generate", "RUN/missing"], "No such run, directory or file: RUN/"),
-        (["export", "RUN/a.tflite"], "No such file"),
+        (["evaluate", "RUN/missing"], "RUN/missing does not exist"),
+        (["evaluate", "./missing"], "./missing does not exist"),
+        (["export", "RUN/missing"], "RUN/missing does not exist"),
+        (["perturb", "RUN/missing"], "RUN/missing does not exist"),
+        (["generate", "RUN/missing"], "RUN/missing does not exist"),
+        (["export", "RUN/a.tflite"], "a.tflite does not exist"),
         (["benchmark", "RUN/none.tflite"], "none.tflite"),
         (["benchmark", "RUN"], "Expected .tflite files"),
         (["report", "RUN"], "RUN"),

@@ -64,7 +64,7 @@ def test_rows_that_others_are_kept_apart_from_are_inputs(
     log_inputs(run, inputs_of(filtered, TASK))
     check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
     write_split(tmp_path, "test", ["a text"])
-    with pytest.raises(UsageError, match=r"another set of splits .*dev, test"):
+    with pytest.raises(UsageError, match=r"set of splits .*dev, test"):
         check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
 
 
@@ -72,10 +72,10 @@ def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
     write_split(tmp_path, "test", ["another text"])
     log_inputs(run, inputs_of(filtered, TASK))
     write_split(tmp_path, "test", ["a text"])
-    with pytest.raises(UsageError, match=r"begun with another test \("):
+    with pytest.raises(UsageError, match="content of the test examples"):
         check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
     (tmp_path / "SST-2" / "test.tsv").unlink()
-    with pytest.raises(UsageError, match="another set of splits"):
+    with pytest.raises(UsageError, match="set of splits"):
         check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
 
 
@@ -127,5 +127,5 @@ def test_a_model_that_is_gone_is_not_compared(
     check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)
     (tmp_path / "elsewhere" / "config.json").write_text("[]")
     (tmp_path / "elsewhere").rename(model)
-    with pytest.raises(UsageError, match=r"begun with another teacher \("):
+    with pytest.raises(UsageError, match="content of the teacher has changed"):
         check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)

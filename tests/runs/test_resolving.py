@@ -1,6 +1,7 @@
 """From options to settings: which student a recipe gets."""
 
 import dataclasses
+import shutil
 
 import pytest
 
@@ -141,7 +142,6 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
             ["--word-vectors", "x"],
             "Cannot read x: No",
         ),
-        ("pkd", [], "Pass --pretrained MODEL"),
         ("pkd", ["--num-layers", "4", "--pretrained", "ENCODER"], "1 to 3"),
         (
             "pkd",
@@ -161,7 +161,7 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
         (
             "fine_tuning",
             ["--control", "--pretrained", "ENCODER"],
-            "--control is what",
+            "Remove --control",
         ),
     ],
 )
@@ -304,3 +304,44 @@ def test_rows_on_text_fit_the_model_unless_their_length_is_set(
     assert made.corpus.sequence_length == length
     said = capsys.readouterr().out
     assert (f"Rows have {length} tokens at most" in said) == (length < 64)
+
+
+def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
+    finished_run, tmp_path, capsys
+):
+    made_by_others = finished_run / "teacher_run" / "teacher"
+    made = settings("pkd", made_by_others)
+    assert made.pretrained == made.teacher == str(made_by_others)
+    assert made.student.copy_from == "pretrained"
+    assert "is not recorded" in capsys.readouterr().out
+    gone = tmp_path / "teacher_run"
+    shutil.copytree(finished_run / "teacher_run", gone)
+    write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
+    assert settings("pkd", gone).pretrained == str(gone)
+    assert "is gone (/gone/bert)" in capsys.readouterr().out
+
+
+def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(
+    finished_run, tmp_path
+):
+    made_by_others = finished_run / "teacher_run" / "teacher"
+    text = tmp_path / "text.txt"
+    text.write_text("some words\n")
+    with pytest.raises(UsageError, match="is not recorded, and the recipe"):
+        settings("distilbert", made_by_others, "--corpus", str(text))
+
+
+def test_settings_of_a_control_have_the_names_of_config_json(finished_run):
+    words = ["--control", "--set", "control.fine_tuning.learning_rate=0.5"]
+    words += ["--set", "stages.0.epochs=7"]
+    made = settings("tinybert", finished_run, *words)
+    (control,) = made.control
+    assert control.learning_rate == 0.5
+    assert control.epochs == sum(stage.epochs for stage in made.stages)
+    with pytest.raises(UsageError, match=r"(?s)stages.0.x.*control.0.y"):
+        settings(
+            "tinybert", finished_run, *words,
+            "--set", "stages.0.x=1", "--set", "control.fine_tuning.y=1",
+        )  # fmt: skip
+    with pytest.raises(UsageError, match="no control. Add --control"):
+        settings("tinybert", finished_run, *words[1:])

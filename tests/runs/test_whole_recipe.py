@@ -162,7 +162,7 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     words = ["--seed", "1", "--set", "augmented.copies_per_epoch=1"]
     assert main(command(place / "again", *words)) == 0
     out = capsys.readouterr().out
-    assert f"{place / 'general'}: begun earlier with the same corpus" in out
+    assert f"{place / 'general'}: started earlier, same corpus" in out
     assert f"{place / 'copies.tsv'}: made earlier, from the same inputs" in out
     # And copies are drawn anew for each epoch.
     (counts,) = read_events(place / "again", "augmented")
@@ -197,7 +197,7 @@ def test_other_inputs_are_refused_by_their_content(
         assert main(command(place / "other")) == 2
     finally:
         text.write_text(before)
-    assert "was begun with another corpus" in capsys.readouterr().err
+    assert "content of the corpus has changed" in capsys.readouterr().err
     train = place / "SST-2" / "train.tsv"
     before = train.read_text()
     train.write_text(f"{before}another film\t1\n")
@@ -205,7 +205,7 @@ def test_other_inputs_are_refused_by_their_content(
         assert main(command(place / "other")) == 2
     finally:
         train.write_text(before)
-    assert "was made from something else: texts" in capsys.readouterr().err
+    assert "something else: the content of the texts" in capsys.readouterr().err
 
 
 def refused(words, capsys):
