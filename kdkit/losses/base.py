@@ -43,6 +43,8 @@ class DistillationLoss(keras.losses.Loss):
     top_k = None
     # Whether positions of padding count, of which a cache keeps nothing.
     counts_padding = False
+    # Of how many classes there must be at least in logits that it compares.
+    min_classes = 1
 
     def __init__(self, name, dtype="float32"):
         super().__init__(name=name, reduction=None, dtype=dtype)
@@ -60,6 +62,34 @@ class DistillationLoss(keras.losses.Loss):
                 sample_weight, dtype=self.dtype
             )
         return self.weighted_sums(teacher, student, sample_weight)
+
+    def excess_sums(self, teacher, student, sample_weight=None):
+        """As `sums`, with `minimum` subtracted from the values.
+
+        Its gradient is the same, and a student equal to the teacher has 0.
+        """
+        numerator, denominator = self.sums(teacher, student, sample_weight)
+        teacher = ops.convert_to_tensor(teacher, dtype=self.dtype)
+        least = self.minimum(ops.stop_gradient(teacher))
+        if least is None:
+            return numerator, denominator
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(
+                sample_weight, dtype=self.dtype
+            )
+        constant, _ = self.reduce(least, sample_weight)
+        return numerator - ops.stop_gradient(constant), denominator
+
+    def minimum(self, teacher):
+        """Returns the values of a student that equals the teacher.
+
+        Args:
+            teacher: Tensor. The teacher's output.
+
+        Returns:
+            Tensor of the shape that `call` returns, or `None` if all values
+            are 0. Cross-entropies return the teacher's entropy.
+        """
 
     def weighted_sums(self, teacher, student, sample_weight):
         """The two sums, for tensors already in the dtype of the loss."""

@@ -12,6 +12,9 @@ from kdkit.losses.top_classes import log_probs_of
 from kdkit.losses.top_classes import split_top_classes
 from kdkit.losses.top_classes import top_classes
 
+# As a logit as good as infinite, and 0 times it is 0.
+_LARGEST_LOGIT = 1e30
+
 
 def check_temperature(temperature):
     """Raises a `UsageError` unless `temperature` is finite and positive."""
@@ -23,6 +26,13 @@ def check_temperature(temperature):
         )
 
 
+def _entropy(loss, teacher):
+    """A cross-entropy of the teacher with itself."""
+    # Where a logit is infinite its term is 0, not 0 times infinity.
+    teacher = ops.clip(teacher, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+    return loss.call(teacher, teacher)
+
+
 @keras.saving.register_keras_serializable(package="kdkit")
 class SoftCrossEntropy(DistillationLoss):
     r"""Cross-entropy of the student against the teacher's soft labels.
@@ -31,7 +41,8 @@ class SoftCrossEntropy(DistillationLoss):
         \log \mathrm{softmax}(z^S / T)_c$$
 
     Its gradient is that of `LogitKLDivergence` without the factor $T^2$; its
-    minimum is the teacher's entropy, not 0.
+    minimum is the teacher's entropy, not 0. `kdkit.Distiller` logs the value
+    minus that entropy.
 
     Args:
         temperature: float. The temperature $T$ (TinyBERT's $t$), applied to
@@ -63,6 +74,8 @@ class SoftCrossEntropy(DistillationLoss):
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
     """
 
+    min_classes = 2
+
     def __init__(
         self,
         temperature=1.0,
@@ -88,6 +101,9 @@ class SoftCrossEntropy(DistillationLoss):
             values /= teacher.shape[-1]
         return values
 
+    def minimum(self, teacher):
+        return _entropy(self, teacher)
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -111,7 +127,7 @@ class SoftBinaryCrossEntropy(DistillationLoss):
     A mean over classes, as Keras' `BinaryCrossentropy` on the labels is, so
     that the weights of soft and of true labels mean the same. Its gradient is
     that of the binary KL divergence; its minimum is the teacher's mean binary
-    entropy, not 0.
+    entropy, not 0. `kdkit.Distiller` logs the value minus that entropy.
 
     Args:
         temperature: float. The temperature $T$, applied to both sides.
@@ -161,6 +177,9 @@ class SoftBinaryCrossEntropy(DistillationLoss):
             values *= self.temperature**2
         return values
 
+    def minimum(self, teacher):
+        return _entropy(self, teacher)
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -206,6 +225,8 @@ class LogitKLDivergence(DistillationLoss):
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108)
     """
+
+    min_classes = 2
 
     def __init__(
         self,

@@ -323,12 +323,16 @@ class Stage:
     def make_label_loss(self, loss):
         """Returns the loss on the labels, smoothed where the stage says so.
 
+        It is `None` in a stage where labels do not count.
+
         Args:
             loss: `keras.losses.Loss`, as the material has it.
 
         Raises:
             UsageError: if labels of another loss are to be smoothed.
         """
+        if self.objectives and not self.label_weight:
+            return None
         if not self.label_smoothing:
             return loss
         if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
