@@ -54,7 +54,9 @@ class Distiller(Checks, Step, keras.Model):
     model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
     give the student's logits. The logs hold one scalar per objective, before
     its weight, beside `"loss"`, their weighted sum: means over all that counted
-    in the epoch, in whatever batches. What `padding_mask` (of a decoder
+    in the epoch, in whatever batches. Both are less the entropy of each teacher
+    for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
+    to its teacher has 0; the gradient is the same. What `padding_mask` (of a decoder
     `decoder_padding_mask`) leaves out counts in no objective. Of logits per
     position a sample weight per position says it instead, as it does for the
     loss on labels, which knows no mask. Keras drops sample weights of data
@@ -78,8 +80,8 @@ class Distiller(Checks, Step, keras.Model):
         student: `keras.Model`, likewise.
         objectives: list of `kdkit.Objective`, or a single one.
         hard_label_weight: float. Weight of the compiled loss on the labels:
-            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed.
-            Defaults to `0.0`.
+            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed, and a
+            compiled loss gives a warning. Defaults to `0.0`.
         teacher_weights: list of floats, one per teacher, or `None` for equal
             ones. What counts is their ratio. Defaults to `None`.
         chunk_size: int or `None`. Of decoders (`keras_hub.models.CausalLM`), at
@@ -93,9 +95,11 @@ class Distiller(Checks, Step, keras.Model):
     Raises:
         UsageError: (a `ValueError`) if the objectives do not fit the models:
             unknown tap, layer map out of range, different widths with no
-            projection, different head or class counts, clashing names. All
-            problems are in one message. Or if both models bring a tokenizer,
-            and the same ids are different words to them.
+            projection, different head or class counts, a softmax over one
+            logit, clashing names. All problems are in one message. Or if a
+            model ends in a softmax, or both bring a tokenizer and the same ids
+            are different words to them. `compile` and `check_batch` refuse
+            more before the first update.
 
     Example:
 

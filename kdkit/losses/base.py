@@ -5,6 +5,8 @@ from keras import ops
 
 from kdkit.errors import UsageError
 
+LARGEST_LOGIT = 1e30  # as good as infinite, and 0 times it is 0
+
 
 class DistillationLoss(keras.losses.Loss):
     r"""Base class of the losses between a teacher's and a student's tensors.
@@ -43,8 +45,10 @@ class DistillationLoss(keras.losses.Loss):
     top_k = None
     # Whether positions of padding count, of which a cache keeps nothing.
     counts_padding = False
-    # Of how many classes there must be at least in logits that it compares.
+    # The least number of classes in the logits that it compares.
     min_classes = 1
+    # Whether equal tensors have values above 0, as in cross-entropies.
+    has_entropy = False
 
     def __init__(self, name, dtype="float32"):
         super().__init__(name=name, reduction=None, dtype=dtype)
@@ -64,32 +68,22 @@ class DistillationLoss(keras.losses.Loss):
         return self.weighted_sums(teacher, student, sample_weight)
 
     def excess_sums(self, teacher, student, sample_weight=None):
-        """As `sums`, with `minimum` subtracted from the values.
+        """As `sums`, with the teacher's entropy subtracted from the values.
 
-        Its gradient is the same, and a student equal to the teacher has 0.
+        A student equal to the teacher has 0, and the gradient is the same. Of
+        losses without an entropy they are the same sums.
         """
         numerator, denominator = self.sums(teacher, student, sample_weight)
-        teacher = ops.convert_to_tensor(teacher, dtype=self.dtype)
-        least = self.minimum(ops.stop_gradient(teacher))
-        if least is None:
+        if not self.has_entropy:
             return numerator, denominator
-        if sample_weight is not None:
-            sample_weight = ops.convert_to_tensor(
-                sample_weight, dtype=self.dtype
-            )
-        constant, _ = self.reduce(least, sample_weight)
-        return numerator - ops.stop_gradient(constant), denominator
-
-    def minimum(self, teacher):
-        """Returns the values of a student that equals the teacher.
-
-        Args:
-            teacher: Tensor. The teacher's output.
-
-        Returns:
-            Tensor of the shape that `call` returns, or `None` if all values
-            are 0. Cross-entropies return the teacher's entropy.
-        """
+        # Where a logit is infinite its term is 0, not 0 times infinity.
+        teacher = ops.clip(
+            ops.convert_to_tensor(teacher, dtype=self.dtype),
+            -LARGEST_LOGIT,
+            LARGEST_LOGIT,
+        )
+        entropy, _ = self.sums(teacher, teacher, sample_weight)
+        return numerator - ops.stop_gradient(entropy), denominator
 
     def weighted_sums(self, teacher, student, sample_weight):
         """The two sums, for tensors already in the dtype of the loss."""

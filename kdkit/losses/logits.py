@@ -12,9 +12,6 @@ from kdkit.losses.top_classes import log_probs_of
 from kdkit.losses.top_classes import split_top_classes
 from kdkit.losses.top_classes import top_classes
 
-# As a logit as good as infinite, and 0 times it is 0.
-_LARGEST_LOGIT = 1e30
-
 
 def check_temperature(temperature):
     """Raises a `UsageError` unless `temperature` is finite and positive."""
@@ -24,13 +21,6 @@ def check_temperature(temperature):
             f"0. Received: temperature={temperature}. Use 1.0 for the plain "
             "softmax."
         )
-
-
-def _entropy(loss, teacher):
-    """A cross-entropy of the teacher with itself."""
-    # Where a logit is infinite its term is 0, not 0 times infinity.
-    teacher = ops.clip(teacher, -_LARGEST_LOGIT, _LARGEST_LOGIT)
-    return loss.call(teacher, teacher)
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -75,6 +65,7 @@ class SoftCrossEntropy(DistillationLoss):
     """
 
     min_classes = 2
+    has_entropy = True
 
     def __init__(
         self,
@@ -100,9 +91,6 @@ class SoftCrossEntropy(DistillationLoss):
         if self.parity == "tinybert":
             values /= teacher.shape[-1]
         return values
-
-    def minimum(self, teacher):
-        return _entropy(self, teacher)
 
     def get_config(self):
         return {
@@ -157,6 +145,8 @@ class SoftBinaryCrossEntropy(DistillationLoss):
        classes
     """
 
+    has_entropy = True
+
     def __init__(
         self,
         temperature=1.0,
@@ -176,9 +166,6 @@ class SoftBinaryCrossEntropy(DistillationLoss):
         if self.scale_by_temperature_squared:
             values *= self.temperature**2
         return values
-
-    def minimum(self, teacher):
-        return _entropy(self, teacher)
 
     def get_config(self):
         return {

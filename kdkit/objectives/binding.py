@@ -221,8 +221,8 @@ class BoundObjective:
     def _compared(self, teacher_taps, layer):
         """The sums of the loss, and what of the teacher they take.
 
-        What a perfect student would have is subtracted, so that logs show how
-        much is left to learn.
+        The teacher's entropy is subtracted, so that logs show what is left to
+        learn.
         """
         entry, loss = self._entry(layer), self.objective.loss
         was_kept = entry.top_k and entry.name in teacher_taps

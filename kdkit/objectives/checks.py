@@ -71,5 +71,7 @@ class Checks:
         ]
         # Logits in chunks are of known models.
         if self.chunk_size is None and (losses or self.hard_label_weight):
-            teachers = keras.tree.flatten(self.teacher) if losses else []
+            teachers = []
+            if losses and self.teacher is not None:
+                teachers = keras.tree.flatten(self.teacher)
             check_outputs(teachers, self.student, losses, x)

@@ -12,6 +12,7 @@ from kdkit.layer_maps import numbered_blocks
 from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
+from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.training.optimizers import AdamW
 from kdkit.training.ranges import too_small
 from kdkit.training.schedules import LinearWarmupDecay
@@ -312,6 +313,19 @@ class Stage:
         return tuple(
             range(self.epochs - self.average_last + 1, self.epochs + 1)
         )
+
+    @property
+    def loss_meaning(self) -> dict:
+        """The field of an `"epoch"` event with the losses less an entropy.
+
+        Empty if no objective of the stage is a cross-entropy.
+        """
+        names = [
+            objective.name
+            for objective in self.build_objectives()
+            if objective.loss.has_entropy
+        ]
+        return {LESS_ENTROPY: [*names, "loss"]} if names else {}
 
     def build_objectives(self) -> list[Objective]:
         """Returns the objectives, those on logits α times."""
