@@ -56,12 +56,12 @@ class Distiller(Checks, Step, keras.Model):
     its weight, beside `"loss"`, their weighted sum: means over all that counted
     in the epoch, in whatever batches. Both are less the entropy of each teacher
     for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
-    to its teacher has 0; the gradient is the same. What `padding_mask` (of a decoder
-    `decoder_padding_mask`) leaves out counts in no objective. Of logits per
-    position a sample weight per position says it instead, as it does for the
+    to its teacher has 0; the gradient is the same. What `padding_mask` (of a
+    decoder `decoder_padding_mask`) leaves out counts in no objective. Of logits
+    per position a sample weight per position says it instead, as it does for the
     loss on labels, which knows no mask. Keras drops sample weights of data
     without labels: give it any labels then.
-    Rows without a label among others have any label, and 0 in the feature
+    Rows without a label among others have any class, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.
 
