@@ -46,7 +46,8 @@ class Checks:
 
         The first step of `fit` and `train_on_batch` calls it before any weight
         changes. Models whose graph does not show whether their output is
-        logits, such as subclassed ones, are run once on the batch.
+        logits, such as subclassed ones, are run once on the batch. Batches of a
+        `tf.distribute` strategy with several replicas are not checked.
 
         Args:
             data: a batch, as in `keras.Model.train_step`.
