@@ -57,10 +57,10 @@ class Distiller(Checks, Step, keras.Model):
     in the epoch, in whatever batches. Both are less the entropy of each teacher
     for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
     to its teacher has 0; the gradient is the same. What `padding_mask` (of a
-    decoder `decoder_padding_mask`) leaves out counts in no objective. Of logits
-    per position a sample weight per position says it instead, as it does for the
-    loss on labels, which knows no mask. Keras drops sample weights of data
-    without labels: give it any labels then.
+    decoder `decoder_padding_mask`) leaves out counts in no objective. For
+    per-position logits, pass the mask as a per-position sample weight; the loss
+    on labels does not see the padding mask either. Keras drops sample weights
+    of data without labels: give it any labels then.
     Rows without a label among others have any class, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.
