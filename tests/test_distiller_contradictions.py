@@ -482,6 +482,16 @@ def _fresh(model):
     return again
 
 
+def test_sequential_models_train_with_labels_and_metrics():
+    teacher, student = (
+        keras.Sequential([keras.Input((4,)), layers.Dense(3)]) for _ in range(2)
+    )
+    model = distiller(teacher, student, hard_label_weight=1.0)
+    model.compile("adam", loss=on_logits, metrics=["accuracy"])
+    logs = model.fit(*rows(), verbose=0).history
+    assert 0 <= logs["accuracy"][0] <= 1
+
+
 def test_a_model_with_several_outputs_is_refused_with_their_names():
     def wrap(outputs):
         return {"embedding": layers.Dense(2)(outputs), "logits": outputs}

@@ -82,7 +82,10 @@ class Comparison:
         Args:
             logits: tensor, also in such a structure, or `None`.
         """
-        output = None if logits is None else self._student.output
+        # A sequential model has one tensor, and before a call no `output`.
+        if logits is None or isinstance(self._student, keras.Sequential):
+            return logits
+        output = self._student.output
         if not isinstance(output, dict | list | tuple):
             return logits
         return keras.tree.pack_sequence_as(output, keras.tree.flatten(logits))
