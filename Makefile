@@ -14,7 +14,8 @@ TORCH := --retries 0 --timeout 10 torch==2.13.0 \
 # The contract tests: they run on every backend.
 CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
     tests/test_objectives.py tests/test_backends.py tests/test_distiller.py \
-    tests/test_taps.py tests/test_taps_refusals.py \
+    tests/test_taps.py tests/test_taps_refusals.py tests/test_taps_endings.py \
+    tests/test_distiller_contradictions.py tests/test_logged_losses.py \
     tests/test_distiller_features.py tests/test_distiller_refusals.py \
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \

@@ -9,11 +9,13 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.models.tokens import check_shared_ids
+from kdkit.objectives import Checks
 from kdkit.objectives import Comparison
 from kdkit.objectives import Objective
 from kdkit.objectives import Teachers
 from kdkit.objectives import Terms
 from kdkit.objectives import TotalLoss
+from kdkit.objectives import as_tuple
 from kdkit.objectives import check_labels
 from kdkit.objectives import check_taken_apart
 from kdkit.objectives import label_count
@@ -33,7 +35,7 @@ COMPILED_METRICS = "compile_metrics"
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
-class Distiller(Step, keras.Model):
+class Distiller(Checks, Step, keras.Model):
     r"""Trains a student to do what a teacher does.
 
     A `keras.Model` whose `train_step` minimises
@@ -52,12 +54,14 @@ class Distiller(Step, keras.Model):
     model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
     give the student's logits. The logs hold one scalar per objective, before
     its weight, beside `"loss"`, their weighted sum: means over all that counted
-    in the epoch, in whatever batches. What `padding_mask` (of a decoder
-    `decoder_padding_mask`) leaves out counts in no objective. Of logits per
-    position a sample weight per position says it instead, as it does for the
-    loss on labels, which knows no mask. Keras drops sample weights of data
-    without labels: give it any labels then.
-    Rows without a label among others have any label, and 0 in the feature
+    in the epoch, in whatever batches. Both are less the entropy of each teacher
+    for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
+    to its teacher has 0; the gradient is the same. What `padding_mask` (of a
+    decoder `decoder_padding_mask`) leaves out counts in no objective. For
+    per-position logits, pass the mask as a per-position sample weight; the loss
+    on labels does not see the padding mask either. Keras drops sample weights
+    of data without labels: give it any labels then.
+    Rows without a label among others have any class, and 0 in the feature
     `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
     weights of the labels' loss and of `weighted_metrics` alone.
 
@@ -70,12 +74,14 @@ class Distiller(Step, keras.Model):
         teacher: `keras.Model`. A keras-hub backbone or task model, or any
             model whose only output is the logits. Or the
             `kdkit.taps.ModelShape` of one that is attached later. Or a list of
-            either, for several teachers.
+            either, for several teachers. The output may be in a dict; models
+            with several outputs, and with a softmax or sigmoid at their end,
+            are refused.
         student: `keras.Model`, likewise.
-        objectives: list of `kdkit.Objective`.
+        objectives: list of `kdkit.Objective`, or a single one.
         hard_label_weight: float. Weight of the compiled loss on the labels:
-            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed.
-            Defaults to `0.0`.
+            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed, and a
+            compiled loss gives a warning. Defaults to `0.0`.
         teacher_weights: list of floats, one per teacher, or `None` for equal
             ones. What counts is their ratio. Defaults to `None`.
         chunk_size: int or `None`. Of decoders (`keras_hub.models.CausalLM`), at
@@ -89,9 +95,11 @@ class Distiller(Step, keras.Model):
     Raises:
         UsageError: (a `ValueError`) if the objectives do not fit the models:
             unknown tap, layer map out of range, different widths with no
-            projection, different head or class counts, clashing names. All
-            problems are in one message. Or if both models bring a tokenizer,
-            and the same ids are different words to them.
+            projection, different head or class counts, a softmax over one
+            logit, clashing names. All problems are in one message. Or if a
+            model ends in a softmax, or both bring a tokenizer and the same ids
+            are different words to them. `compile` and `check_batch` refuse
+            more before the first update.
 
     Example:
 
@@ -135,7 +143,7 @@ class Distiller(Step, keras.Model):
                     "Teacher and student share their layers. Expected two "
                     f"models. Received: {model.name!r} and {student.name!r}."
                 )
-        objectives = tuple(objectives)
+        objectives = as_tuple(objectives)
         policy = backbone.dtype_policy
         terms = Terms(
             objectives,
@@ -154,12 +162,15 @@ class Distiller(Step, keras.Model):
         self.trackers = [
             keras.metrics.Mean(name=objective.name) for objective in objectives
         ]
+        weights = [objective.weight for objective in objectives]
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-        total = TotalLoss(self._tracked_loss)
+            weights.append(hard_label_weight)
+        total = TotalLoss(self.trackers, weights)
         self._hidden = Comparison(terms, teachers, student, chunk_size, total)
         if teachers.models:
             self.attach_teacher(teacher)
+        self.has_checked_data = False
         self.built = True
 
     @property
@@ -185,6 +196,7 @@ class Distiller(Step, keras.Model):
         self._hidden.attach(teacher)
         for model in self._hidden.teachers.models:
             check_shared_ids(model, self.student)
+        self.has_checked_data = False
         # A step traced with the old teacher would go on using it.
         self.train_function = None
         self.test_function = None
@@ -259,9 +271,13 @@ class Distiller(Step, keras.Model):
         values = terms.values(
             list(map(safe_divide, totals[:count], denominators))
         )
-        self._track(values, denominators, label_total, num_labels_total)
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        self._hidden.total.update_state(extra_total, sample_weight=batch_size)
+        self._hidden.total.update_all(
+            [*values, label_total],
+            [*denominators[: len(values)], num_labels_total],
+            extra_total,
+            batch_size,
+        )
         loss = extra_loss + self.hard_label_weight * label_loss
         for objective, value in zip(
             self.objectives, terms.values(shares), strict=True
@@ -284,6 +300,7 @@ class Distiller(Step, keras.Model):
                 check_taken_apart(self.loss)
         elif y is None:
             return ops.zeros((), dtype="float32")
+        y_pred = self._hidden.as_output(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
@@ -315,25 +332,6 @@ class Distiller(Step, keras.Model):
         weights = weights_of_labels(x, y, None, sample_weight)
         return label_term(self.loss, y, weights, self.hard_label_weight)
 
-    def _track(self, values, denominators, label_loss, num_labels):
-        """Updates the running means that become the logs."""
-        values, weights = [*values], [*denominators[: len(values)]]
-        if self.hard_label_weight:
-            values.append(label_loss)
-            weights.append(num_labels)
-        for tracker, value, weight in zip(
-            self.trackers, values, weights, strict=True
-        ):
-            tracker.update_state(value, sample_weight=weight)
-
-    def _tracked_loss(self):
-        """The weighted sum of the running means."""
-        weights = [objective.weight for objective in self.objectives]
-        if self.hard_label_weight:
-            weights.append(self.hard_label_weight)
-        means = [tracker.result() for tracker in self.trackers]
-        return sum(w * mean for w, mean in zip(weights, means, strict=True))
-
     @property
     def metrics(self):
         """The metrics that have a result, compiled ones if they saw labels."""
@@ -359,6 +357,7 @@ class Distiller(Step, keras.Model):
                 f"Received: {self._hidden.why_no_logits}. Compile without "
                 "metrics."
             )
+        y_pred = self._hidden.as_output(y_pred)
         return super().compute_metrics(
             x, y, y_pred, label_weights(x, sample_weight)
         )

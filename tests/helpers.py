@@ -52,6 +52,12 @@ def softmax(logits):
     return np.exp(log_softmax(logits))
 
 
+def divergence(teacher, student):
+    """Cross-entropy of rows of logits less the teacher's entropy."""
+    of_teacher, of_student = log_softmax(teacher), log_softmax(student)
+    return np.sum(np.exp(of_teacher) * (of_teacher - of_student), axis=-1)
+
+
 def with_random_weights(model, scale=0.3, seed=0):
     """The model, further from its start, so that differences show."""
     rng = np.random.default_rng(seed)

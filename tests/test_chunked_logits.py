@@ -66,7 +66,7 @@ def step(
         loss = SmoothedCrossEntropy(label_smoothing, reduction)
     distiller.compile(
         optimizer=keras.optimizers.SGD(0.5),
-        loss=loss,
+        loss=loss if distiller.hard_label_weight else None,
         jit_compile=jit_compile,
     )
     logs = distiller.train_on_batch(*batch, return_dict=True)

@@ -85,6 +85,11 @@ def interface(model) -> Interface:
     Raises:
         UsageError: (a `ValueError`) if the model is something else.
     """
+    if isinstance(getattr(model, "student", None), keras.Model):
+        raise UsageError(
+            f"A {type(model).__name__} cannot be exported. Expected the model "
+            "that it trained. Pass distiller.student."
+        )
     inputs = getattr(model, "input", None)
     if not isinstance(model, keras.Model) or not isinstance(inputs, dict):
         raise UsageError(

@@ -1,6 +1,7 @@
 """How long exported files take for one batch."""
 
 import dataclasses
+import os
 import pathlib
 import time
 from collections.abc import Sequence
@@ -172,6 +173,13 @@ def measure_latencies(
 
 
 def _open(path, threads):
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(
+            "Only exported files are timed. Expected a path. Received: "
+            f"{type(path).__name__}. Export the model first, with "
+            "kdkit.export.to_litert (the student of a Distiller is "
+            "distiller.student)."
+        )
     path = pathlib.Path(path)
     known = metadata.read(path) if path.is_file() else None
     kind = LiteRTModel

@@ -5,6 +5,8 @@ from keras import ops
 
 from kdkit.errors import UsageError
 
+LARGEST_LOGIT = 1e30  # as good as infinite, and 0 times it is 0
+
 
 class DistillationLoss(keras.losses.Loss):
     r"""Base class of the losses between a teacher's and a student's tensors.
@@ -43,6 +45,10 @@ class DistillationLoss(keras.losses.Loss):
     top_k = None
     # Whether positions of padding count, of which a cache keeps nothing.
     counts_padding = False
+    # The least number of classes in the logits that it compares.
+    min_classes = 1
+    # Whether equal tensors have values above 0, as in cross-entropies.
+    has_entropy = False
 
     def __init__(self, name, dtype="float32"):
         super().__init__(name=name, reduction=None, dtype=dtype)
@@ -60,6 +66,24 @@ class DistillationLoss(keras.losses.Loss):
                 sample_weight, dtype=self.dtype
             )
         return self.weighted_sums(teacher, student, sample_weight)
+
+    def excess_sums(self, teacher, student, sample_weight=None):
+        """As `sums`, with the teacher's entropy subtracted from the values.
+
+        A student equal to the teacher has 0, and the gradient is the same. Of
+        losses without an entropy they are the same sums.
+        """
+        numerator, denominator = self.sums(teacher, student, sample_weight)
+        if not self.has_entropy:
+            return numerator, denominator
+        # Where a logit is infinite its term is 0, not 0 times infinity.
+        teacher = ops.clip(
+            ops.convert_to_tensor(teacher, dtype=self.dtype),
+            -LARGEST_LOGIT,
+            LARGEST_LOGIT,
+        )
+        entropy, _ = self.sums(teacher, teacher, sample_weight)
+        return numerator - ops.stop_gradient(entropy), denominator
 
     def weighted_sums(self, teacher, student, sample_weight):
         """The two sums, for tensors already in the dtype of the loss."""

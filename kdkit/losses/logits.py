@@ -31,7 +31,8 @@ class SoftCrossEntropy(DistillationLoss):
         \log \mathrm{softmax}(z^S / T)_c$$
 
     Its gradient is that of `LogitKLDivergence` without the factor $T^2$; its
-    minimum is the teacher's entropy, not 0.
+    minimum is the teacher's entropy, not 0. `kdkit.Distiller` logs the value
+    minus that entropy.
 
     Args:
         temperature: float. The temperature $T$ (TinyBERT's $t$), applied to
@@ -62,6 +63,9 @@ class SoftCrossEntropy(DistillationLoss):
      - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), equation 3
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
     """
+
+    min_classes = 2
+    has_entropy = True
 
     def __init__(
         self,
@@ -111,7 +115,7 @@ class SoftBinaryCrossEntropy(DistillationLoss):
     A mean over classes, as Keras' `BinaryCrossentropy` on the labels is, so
     that the weights of soft and of true labels mean the same. Its gradient is
     that of the binary KL divergence; its minimum is the teacher's mean binary
-    entropy, not 0.
+    entropy, not 0. `kdkit.Distiller` logs the value minus that entropy.
 
     Args:
         temperature: float. The temperature $T$, applied to both sides.
@@ -140,6 +144,8 @@ class SoftBinaryCrossEntropy(DistillationLoss):
      - [Yang et al., 2023](https://arxiv.org/abs/2308.06453), who sum over the
        classes
     """
+
+    has_entropy = True
 
     def __init__(
         self,
@@ -206,6 +212,8 @@ class LogitKLDivergence(DistillationLoss):
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108)
     """
+
+    min_classes = 2
 
     def __init__(
         self,

@@ -1,7 +1,9 @@
 """Objectives: one term of the distillation loss each."""
 
+from kdkit.objectives.binding import as_tuple
 from kdkit.objectives.binding import bind
 from kdkit.objectives.binding import entry_of_teacher
+from kdkit.objectives.checks import Checks
 from kdkit.objectives.comparison import Comparison
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.objectives.labels import check_labels
@@ -18,11 +20,13 @@ from kdkit.objectives.total import TotalLoss
 from kdkit.objectives.weights import label_weights
 
 __all__ = [
+    "Checks",
     "Comparison",
     "Objective",
     "Teachers",
     "Terms",
     "TotalLoss",
+    "as_tuple",
     "bind",
     "check_chunk_size",
     "check_labels",

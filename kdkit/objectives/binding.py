@@ -1,6 +1,7 @@
 """Objectives bound to two models: pairs, projections, weighted sums."""
 
 import math
+from collections.abc import Iterable
 
 from keras import ops
 
@@ -24,6 +25,17 @@ from kdkit.taps import split_tap
 
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
+
+
+def as_tuple(objectives) -> tuple:
+    """Returns objectives as a tuple, also where a single one is given.
+
+    Args:
+        objectives: iterable of `kdkit.Objective`, or one of them.
+    """
+    if isinstance(objectives, Iterable) and not isinstance(objectives, str):
+        return tuple(objectives)
+    return (objectives,)
 
 
 def bind(
@@ -207,10 +219,14 @@ class BoundObjective:
         return total, denominator
 
     def _compared(self, teacher_taps, layer):
-        """The sums of the loss, and what of the teacher they take."""
+        """The sums of the loss, and what of the teacher they take.
+
+        The teacher's entropy is subtracted, so that logs show what is left to
+        learn.
+        """
         entry, loss = self._entry(layer), self.objective.loss
         was_kept = entry.top_k and entry.name in teacher_taps
-        sums = loss.sums_on_top if was_kept else loss.sums
+        sums = loss.sums_on_top if was_kept else loss.excess_sums
         return sums, entry.read(teacher_taps)
 
     def chunk_term(
@@ -308,6 +324,15 @@ def _check_sizes(objective, teacher, student):
             f"Received: teacher hidden_dim={teacher.hidden_dim}, student "
             f"hidden_dim={student.hidden_dim}. Use RelationKLDivergence, "
             "which needs no equal widths."
+        )
+    if tap == "logits" and teacher.num_classes < objective.loss.min_classes:
+        raise UsageError(
+            f"Objective {name!r} applies a softmax, which is always 1 over a "
+            "single logit, so that nothing would be learned. Expected at least "
+            f"{objective.loss.min_classes} logits. Received: "
+            f"{type(objective.loss).__name__}, and a teacher with "
+            f"{teacher.num_classes} logit. Use kdkit.losses.LogitMSE() for "
+            "scores, or kdkit.losses.SoftBinaryCrossEntropy() for yes or no."
         )
     if tap == "logits" and teacher.num_classes != student.num_classes:
         raise UsageError(

@@ -1,6 +1,10 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
+import keras
+
 from kdkit.errors import UsageError
+from kdkit.objectives.first_batch import check_positions
+from kdkit.objectives.first_batch import longest_input
 from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import describe
@@ -26,7 +30,10 @@ class Comparison:
         self.total = total
         self._has_head = describe(student).num_classes is not None
         head = ["logits"] if self._has_head else []
-        self.run_student = tapped(
+        self._student = student
+        self._longest = longest_input(student)
+        self._longest_of_teachers = []
+        self._run_student = tapped(
             student, [*head, *terms.taps], factor_logits=self.is_in_chunks
         )
 
@@ -53,6 +60,35 @@ class Comparison:
     def attach(self, teacher) -> None:
         """Sets the teachers' models, as `Teachers.attach`."""
         self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
+        self._longest_of_teachers = [*map(longest_input, self.teachers.models)]
+
+    def run_student(self, x, training) -> dict:
+        """Returns the taps of the student.
+
+        Args:
+            x: the inputs of the models.
+            training: bool.
+
+        Raises:
+            UsageError: if examples are longer than its positions.
+        """
+        if self._longest is not None:
+            check_positions(self._student, self._longest, "student", x)
+        return self._run_student(x, training=training)
+
+    def as_output(self, logits):
+        """Returns logits in a dict or list where the student's output is one.
+
+        Args:
+            logits: tensor, also in such a structure, or `None`.
+        """
+        # A sequential model has one tensor, and before a call no `output`.
+        if logits is None or isinstance(self._student, keras.Sequential):
+            return logits
+        output = self._student.output
+        if not isinstance(output, dict | list | tuple):
+            return logits
+        return keras.tree.pack_sequence_as(output, keras.tree.flatten(logits))
 
     def read_teachers(self, x) -> list[dict]:
         """Returns the taps of each teacher, as `Teachers` does.
@@ -75,6 +111,12 @@ class Comparison:
                 "outputs keeps nothing. Leave parity out, or train beside the "
                 "teacher, without the cache."
             )
+        if not (isinstance(x, dict) and TEACHER_OUTPUTS in x):
+            for model, longest in zip(
+                self.teachers.models, self._longest_of_teachers, strict=True
+            ):
+                if longest is not None:
+                    check_positions(model, longest, "teacher", x)
         return self.teachers(x)
 
     def sums(

@@ -90,6 +90,15 @@ def weights_of_labels(x, y, y_pred, sample_weight):
     return position_weights(y if y_pred is None else y_pred, weights)
 
 
+def single(structure):
+    """Returns the one entry of a dict or list of one output, or what is none.
+
+    Args:
+        structure: labels or a loss, as Keras takes them for one output.
+    """
+    return keras.tree.flatten(structure)[0]
+
+
 def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
     """Returns a compiled loss as a term for `chunked_sums`.
 
@@ -130,6 +139,7 @@ def label_count(loss, labels, sample_weight):
         labels: tensor of shape `(batch_size, ...)`.
         sample_weight: `None` or tensor.
     """
+    loss, labels = single(loss), single(labels)
     reduction = getattr(loss, "reduction", "sum_over_batch_size")
     if reduction not in REDUCTIONS:
         return ops.ones((), dtype="float32")

@@ -165,8 +165,11 @@ def _plot_loss(curve: Curve):
         plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=logarithmic)
         epoch_axis(axes)
 
-    name = f"{curve.arm} {curve.stage} {curve.name}"
-    return draw(_SMALL, name, words(curve.name), paint)
+    title = words(curve.name)
+    if curve.less_entropy:
+        title += " less teacher's entropy"
+    name = f"{curve.arm} {curve.stage} {title}"
+    return draw(_SMALL, name, title, paint)
 
 
 def _mark_stages(axes, curves):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
@@ -18,6 +19,8 @@ class Curve:
         name: string. The objective's name, or `"loss"`.
         train: tuple of (epoch, value).
         dev: tuple of (epoch, value), from the log named `val_…`.
+        less_entropy: bool. Whether the teacher's entropy is subtracted from the
+            values. Defaults to `False`.
     """
 
     arm: str
@@ -25,6 +28,7 @@ class Curve:
     name: str
     train: tuple
     dev: tuple
+    less_entropy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +51,8 @@ def loss_curves(records: RunRecords) -> list[Curve]:
 
     Learning rates, metrics and agreement, which the logs of an epoch hold
     too, are left out. A repeated epoch counts once, with its last numbers.
+    Losses with the teacher's entropy, as kdkit 0.1 logged them, and those
+    without it are two curves.
     """
     not_losses = {"learning_rate"}
     for event in records.events_of("evaluation"):
@@ -54,21 +60,26 @@ def loss_curves(records: RunRecords) -> list[Curve]:
         not_losses.update(event.get("agreement") or {})
     points = {}
     for event in records.events_of("epoch"):
+        less_entropy = event.get(LESS_ENTROPY) or ()
         for log, value in finite_numbers(event.get("logs")).items():
             name = log.removeprefix("val_")
             is_share = metric_format(name).unit == "%"
             if name not in not_losses and not is_share:
-                key = (event["arm"], event["stage"], name)
+                is_less = name in less_entropy
+                key = (event["arm"], event["stage"], name, is_less)
                 curve = points.setdefault(key, {"train": {}, "dev": {}})
                 side = "train" if name == log else "dev"
                 curve[side][event["epoch"]] = value
     return [
         Curve(
-            *key,
+            arm,
+            stage,
+            name,
             train=tuple(sorted(curve["train"].items())),
             dev=tuple(sorted(curve["dev"].items())),
+            less_entropy=is_less,
         )
-        for key, curve in points.items()
+        for (arm, stage, name, is_less), curve in points.items()
     ]
 
 

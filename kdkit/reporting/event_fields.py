@@ -68,7 +68,16 @@ FIELDS = {
     "left_out": (int,),
 }
 DIVISORS = ("size_bytes", "median_ms")
-LISTS_OF_TEXTS = ("corpus", "pairs", "languages", "compared_with")
+# The losses of an epoch from which the teacher's entropy is subtracted. Logs of
+# kdkit 0.1 have no such field: their losses contain it.
+LESS_ENTROPY = "less_teacher_entropy"
+LISTS_OF_TEXTS = (
+    "corpus",
+    "pairs",
+    "languages",
+    "compared_with",
+    LESS_ENTROPY,
+)
 NEEDED = {
     "doctor": ("findings",),
     "epoch": ("arm", "stage", "epoch", "seconds", "logs"),

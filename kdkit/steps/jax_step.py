@@ -1,5 +1,6 @@
 """A step on JAX: a function from the state of a model to its next state."""
 
+import itertools
 import warnings
 from typing import Any
 from typing import NamedTuple
@@ -26,6 +27,7 @@ class Step:
     """What a `Distiller` does with a batch on JAX."""
 
     num_replicas = 1  # one program sees the whole batch, on all its devices
+    has_checked_data = True  # where there is no `check_batch`
     _is_trained = None
 
     def make_train_function(self, force=False):
@@ -37,7 +39,9 @@ class Step:
             self.optimizer.build(self.trainable_variables)
         if self.train_function is None or force:
             super().make_train_function(force)
-            self.train_function = self._with_teachers(self.train_function)
+            self.train_function = self._with_teachers(
+                self.train_function, checks=True
+            )
             self._is_trained = None
 
     def make_test_function(self, force=False):
@@ -132,13 +136,18 @@ class Step:
             [*map(scope.get_current_value, self.metrics_variables)],
         )
 
-    def _with_teachers(self, function):
-        """A function of state and iterator whose batches bring the weights."""
+    def _with_teachers(self, function, checks=False):
+        """A function of state and iterator whose batches bring the weights.
+
+        With `checks` it checks the very first batch.
+        """
         variables = self.teachers_variables()  # a walk through all layers
 
         def run(state, iterator):
             weights = [variable.value for variable in variables]
             try:
+                if checks and not self.has_checked_data:
+                    iterator = self._check_first(state, iterator)
                 return function(
                     state, (_TaughtBatch(data, weights) for data in iterator)
                 )
@@ -147,6 +156,24 @@ class Step:
                 raise
 
         return run
+
+    def _check_first(self, state, iterator):
+        """Checks the next batch, and returns an iterator that begins with it.
+
+        In `fit` the variables have no values: these are in the state.
+        """
+        trainable, non_trainable, *_ = state
+        values = [
+            *zip(self.trainable_variables, trainable, strict=True),
+            *zip(self.non_trainable_variables, non_trainable, strict=True),
+        ]
+        iterator = iter(iterator)
+        taken = [*itertools.islice(iterator, 1)]
+        for data in taken:
+            with keras.StatelessScope(values):
+                self.check_batch(data)
+            self.has_checked_data = True
+        return itertools.chain(taken, iterator)
 
     def _take_back(self, state):
         """Gives the variables the values that Keras took for a first step."""

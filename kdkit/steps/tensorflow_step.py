@@ -1,5 +1,7 @@
 """A step on TensorFlow, where replicas share a batch."""
 
+import itertools
+
 import keras
 import tensorflow as tf
 
@@ -13,6 +15,8 @@ OWN = ("keras", "kdkit")
 
 class Step(EvaluationStep):
     """What a `Distiller` or `LabelTrainer` does with a batch on TensorFlow."""
+
+    has_checked_data = True  # where there is no `check_batch`
 
     @property
     def num_replicas(self) -> int:
@@ -28,7 +32,37 @@ class Step(EvaluationStep):
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
+        if self.train_function is None or force:
+            super().make_train_function(force)
+            self.train_function = self._checked(self.train_function)
+
+    def _checked(self, function):
+        """A function of batches that checks the very first of them."""
+
+        def run(batches):
+            if not self.has_checked_data:
+                batches = self._check_first(batches)
+            return function(batches)
+
+        return run
+
+    def _check_first(self, batches):
+        """Checks the next batch, and returns an iterator that begins with it.
+
+        What replicas get is not checked.
+        """
+        if isinstance(batches, tf.distribute.DistributedIterator):
+            self.has_checked_data = True
+            return batches
+        taken = []
+        again = itertools.chain(taken, batches)
+        if isinstance(batches, tf.data.Iterator):
+            again = _as_iterator(again, batches.element_spec)
+        taken += itertools.islice(batches, 1)
+        for data in taken:
+            self.check_batch(data)
+            self.has_checked_data = True
+        return again
 
     def train_step(self, data):
         """One update: a forward of each model, a backward of the student."""
@@ -76,3 +110,42 @@ def _is_known(optimizer):
         getattr(type(optimizer), name).__module__.partition(".")[0] in OWN
         for name in ("apply", "apply_gradients")
     )
+
+
+def _as_iterator(batches, element_spec):
+    """An iterator of TensorFlow, for which a step need not be traced anew.
+
+    It takes batches one by one as a step asks for them, none ahead.
+
+    Args:
+        batches: iterator of structures of tensors.
+        element_spec: what describes them.
+    """
+    specs = [
+        spec
+        for spec in tf.nest.flatten(element_spec)
+        if not isinstance(spec, tf.NoneTensorSpec)
+    ]
+
+    def generate():
+        for batch in batches:
+            yield tuple(
+                part for part in tf.nest.flatten(batch) if part is not None
+            )
+
+    def pack(*parts):
+        remaining = iter(parts)
+        return tf.nest.map_structure(
+            lambda spec: (
+                None if isinstance(spec, tf.NoneTensorSpec) else next(remaining)
+            ),
+            element_spec,
+        )
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    made = tf.data.Dataset.from_generator(
+        generate, output_signature=tuple(specs)
+    )
+    return iter(made.map(pack).with_options(options))

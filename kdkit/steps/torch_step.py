@@ -11,12 +11,27 @@ class Step(EvaluationStep):
     """What a `Distiller` does with a batch on PyTorch."""
 
     num_replicas = 1
+    has_checked_data = True  # where there is no `check_batch`
 
     def make_train_function(self, force=False):
         """Builds the optimizer, then makes the step as Keras does."""
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
+        if self.train_function is None or force:
+            super().make_train_function(force)
+            self.train_function = self._checked(self.train_function)
+
+    def _checked(self, function):
+        """A function of a list of batches that checks the very first."""
+
+        def run(batches):
+            if not self.has_checked_data:
+                with torch.no_grad():
+                    self.check_batch(batches[0])
+                self.has_checked_data = True
+            return function(batches)
+
+        return run
 
     def train_step(self, data):
         """One update: a forward of each model, a backward of the student."""

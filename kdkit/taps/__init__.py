@@ -1,15 +1,17 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `cached_block.py`, `decoder_block.py`, `naming.py`, `saving.py`
-and `shape.py` say which. tests/test_taps.py, tests/test_naming.py,
-tests/models/, tests/decoding/ and tests/runs/test_checkpoints.py pin what is
-assumed of them.
+`attention.py`, `cached_block.py`, `decoder_block.py`, `endings.py`,
+`naming.py`, `saving.py` and `shape.py` say which. tests/test_taps.py,
+tests/test_taps_endings.py, tests/test_naming.py, tests/models/, tests/decoding/
+and tests/runs/test_checkpoints.py pin what is assumed of them.
 """
 
 from kdkit.families import find_backbone
 from kdkit.taps.cached_block import block_step
 from kdkit.taps.cached_block import source_keys_values
+from kdkit.taps.endings import Ending
+from kdkit.taps.endings import ending
 from kdkit.taps.entries import LENGTH
 from kdkit.taps.entries import Entry
 from kdkit.taps.entries import sizes
@@ -52,6 +54,7 @@ __all__ = [
     "TAPS",
     "TEACHER_OUTPUTS",
     "VECTOR_TAPS",
+    "Ending",
     "Entry",
     "FactoredLogits",
     "ModelShape",
@@ -60,6 +63,7 @@ __all__ = [
     "causal_mask",
     "check_taps",
     "describe",
+    "ending",
     "find_backbone",
     "kept_names",
     "key_mask",

@@ -65,7 +65,8 @@ def with_states(model, backbone, stacks, reads_cross):
             "its hidden states are not one list. Expected one call. Tap the "
             "backbone itself."
         )
-    return keras.Model(clone.input, {"logits": clone.output, **taken[0]})
+    (logits,) = keras.tree.flatten(clone.output)
+    return keras.Model(clone.input, {"logits": logits, **taken[0]})
 
 
 def _backbone_graph(backbone, stacks, reads_cross):

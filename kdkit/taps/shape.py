@@ -13,6 +13,7 @@ from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
 from kdkit.families import find_backbone
 from kdkit.families import stacks_of
+from kdkit.taps.endings import ending
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import SEQ2SEQ_TAPS
 from kdkit.taps.names import STATE_TAPS
@@ -81,10 +82,13 @@ def describe(model) -> ModelShape:
 
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or any functional model whose only output is the logits.
+            or any functional model whose only output, which may be in a dict
+            or list, is the logits.
 
     Raises:
-        UsageError: if the model's output cannot be logits.
+        UsageError: if the model has several outputs, whose names the error
+            lists, or one that the graph shows to be no logits, as after a
+            softmax.
     """
     if not isinstance(model, keras.Model):
         raise UsageError(
@@ -183,24 +187,42 @@ def _why_absent(absent, shape):
 def _num_classes(model):
     """The width of the model's single output, which must be logits."""
     try:
-        outputs, shape = model.outputs, model.output_shape
+        outputs = model.outputs
     except (AttributeError, ValueError) as error:
         raise UsageError(
             f"The width of the logits of model {model.name!r} is unknown. "
             "Expected a functional model, or a built sequential one. Wrap it "
             "in one: keras.Model(inputs, model(inputs))."
         ) from error
-    if len(outputs) != 1 or isinstance(shape, dict | list):
+    if len(outputs) != 1:
+        names = (
+            list(model.output)
+            if isinstance(model.output, dict)
+            else list(model.output_names)
+        )
+        best = "logits" if "logits" in names else names[0]
+        taken = (
+            f"output[{best!r}]"
+            if isinstance(model.output, dict)
+            else f"outputs[{names.index(best)}]"
+        )
         raise UsageError(
             f"Model {model.name!r} has several outputs. Expected one, the "
-            f"logits. Received: {shape}. Wrap it in a model that returns the "
-            "logits alone."
+            f"logits. Received: {', '.join(map(repr, names))}. Wrap it in a "
+            "model that returns the logits alone, such as "
+            f"keras.Model(model.input, model.{taken})."
         )
     output = outputs[0]
-    producer = output._keras_history.operation
-    activation = getattr(producer, "activation", None)
-    if isinstance(producer, keras.layers.Softmax):
-        activation = keras.activations.softmax
+    end = ending(model)
+    if end.is_probabilities:
+        raise UsageError(
+            f"The output of model {model.name!r} is probabilities, not logits: "
+            f"layer {end.layer!r} ends it with {end.function}. Expected a "
+            "linear last layer. Build the model with activation=None there "
+            "(classifier_activation=None in keras.applications), or without "
+            "that layer, and compile losses with from_logits=True."
+        )
+    activation = getattr(output._keras_history.operation, "activation", None)
     if activation not in (None, keras.activations.linear):
         raise UsageError(
             f"The last layer of model {model.name!r} applies "

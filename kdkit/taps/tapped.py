@@ -49,7 +49,8 @@ def tapped(model, taps, factor_logits=False):
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
             or, for `"logits"` alone, any functional model whose only output
-            they are. Inputs are told apart by name: pass them as a dict.
+            they are, alone or in a dict. Inputs are told apart by name: pass
+            them as a dict.
         taps: iterable of strings. What the callable returns.
         factor_logits: bool. Whether `"logits"` is `kdkit.taps.FactoredLogits`
             in place of a tensor as wide as the vocabulary, which a
@@ -110,7 +111,8 @@ class TappedModel:
     def __call__(self, x, training=False):
         outputs = self._model(select_inputs(self._model, x), training=training)
         if not self._stacks:
-            return {"logits": outputs}
+            (logits,) = keras.tree.flatten(outputs)
+            return {"logits": logits}
         logits = outputs.get("logits")
         if self._embeddings is not None:
             last = outputs["sequence_output"]

@@ -159,6 +159,7 @@ class StageFit:
             step=epoch * self.steps_per_epoch // num_parts,
             seconds=seconds(),
             logs=logs,
+            **self.stage.loss_meaning,
         )
         self.run.log("evaluation", **where, **evaluation)
         self.checkpoints.save_epoch(

@@ -12,6 +12,7 @@ from kdkit.layer_maps import numbered_blocks
 from kdkit.objectives import Objective
 from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
+from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.training.optimizers import AdamW
 from kdkit.training.ranges import too_small
 from kdkit.training.schedules import LinearWarmupDecay
@@ -313,6 +314,19 @@ class Stage:
             range(self.epochs - self.average_last + 1, self.epochs + 1)
         )
 
+    @property
+    def loss_meaning(self) -> dict:
+        """The field of an `"epoch"` event with the losses less an entropy.
+
+        Empty if no objective of the stage is a cross-entropy.
+        """
+        names = [
+            objective.name
+            for objective in self.build_objectives()
+            if objective.loss.has_entropy
+        ]
+        return {LESS_ENTROPY: [*names, "loss"]} if names else {}
+
     def build_objectives(self) -> list[Objective]:
         """Returns the objectives, those on logits α times."""
         return [
@@ -323,12 +337,16 @@ class Stage:
     def make_label_loss(self, loss):
         """Returns the loss on the labels, smoothed where the stage says so.
 
+        It is `None` in a stage where labels do not count.
+
         Args:
             loss: `keras.losses.Loss`, as the material has it.
 
         Raises:
             UsageError: if labels of another loss are to be smoothed.
         """
+        if self.objectives and not self.label_weight:
+            return None
         if not self.label_smoothing:
             return loss
         if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):

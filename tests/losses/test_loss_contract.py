@@ -75,6 +75,27 @@ def test_loss_of_equal_tensors_is_its_minimum(case):
 
 
 @every_loss
+@pytest.mark.parametrize("weighted", [False, True])
+def test_excess_is_the_loss_less_that_of_equal_tensors(case, weighted):
+    teacher, student = draw(case)
+    weights = np.linspace(0, 1, BATCH) if weighted else None
+
+    def excess(teacher, student):
+        top, bottom = case.loss.excess_sums(teacher, student, weights)
+        return top / bottom
+
+    expected = case.loss(teacher, student, weights) - case.loss(
+        teacher, teacher, weights
+    )
+    np.testing.assert_allclose(excess(teacher, student), expected, atol=1e-6)
+    np.testing.assert_allclose(excess(teacher, teacher), 0, atol=1e-6)
+    np.testing.assert_array_equal(
+        gradient_at(lambda student: excess(teacher, student), student),
+        gradient(case.loss, teacher, student, weights),
+    )
+
+
+@every_loss
 def test_loss_has_a_zero_gradient_at_equal_tensors(case):
     teacher, _ = draw(case)
     np.testing.assert_allclose(

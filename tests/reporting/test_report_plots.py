@@ -9,6 +9,7 @@ from kdkit.reporting.canvas import COLORS
 from kdkit.reporting.canvas import log_ticks
 from kdkit.reporting.curve_plots import plot_losses
 from kdkit.reporting.curve_plots import plot_metric
+from kdkit.reporting.curves import loss_curves
 from kdkit.reporting.labels import place_labels
 from kdkit.reporting.labels import stack_labels
 from kdkit.reporting.latency_plot import latency_setting
@@ -90,6 +91,36 @@ def test_loss_of_a_single_objective_is_drawn_once(make_run):
     )
     ((svg,),) = [stage.pictures for stage in plot_losses(read_run(run.run_dir))]
     assert texts(svg)[-1] == "soft cross entropy"
+
+
+def test_losses_with_and_without_the_teachers_entropy_are_apart(make_run):
+    """As of a run that kdkit 0.1 began and a later version went on with."""
+    run = make_run("run", {})
+    for epoch in (1, 2):
+        run.epoch("student", "fine_tuning", epoch, loss=69.4 - epoch / 10, x=2)
+    run.log(
+        "epoch",
+        arm="student",
+        stage="fine_tuning",
+        epoch=3,
+        step=3,
+        seconds=1.0,
+        logs={"loss": 0.4, "val_loss": 0.5, "x": 1.0},
+        less_teacher_entropy=["soft", "loss"],
+    )
+    records = read_run(run.run_dir)
+    curves = {
+        (curve.name, curve.less_entropy): [epoch for epoch, _ in curve.train]
+        for curve in loss_curves(records)
+    }
+    assert curves == {
+        ("loss", False): [1, 2],
+        ("loss", True): [3],
+        ("x", False): [1, 2, 3],
+    }
+    (stage,) = plot_losses(records)
+    titles = [texts(svg)[-1] for svg in stage.pictures]
+    assert titles == ["loss", "loss less teacher's entropy", "x"]
 
 
 def test_metric_shows_arms_and_the_teachers_level(distillation_run):

@@ -77,6 +77,18 @@ def test_every_objective_and_metric_is_logged_each_epoch(finished_run):
     } <= prediction.keys()  # fmt: skip
 
 
+def test_epochs_name_the_losses_without_the_teachers_entropy(finished_run):
+    named = {
+        (event["arm"], event["stage"]): event.get("less_teacher_entropy")
+        for event in read_events(finished_run, "epoch")
+    }
+    assert named["student", "intermediate_layer"] is None
+    assert named["student", "prediction_layer"] == [
+        "soft_cross_entropy",
+        "loss",
+    ]
+
+
 def test_teacher_student_and_agreement_are_evaluated(finished_run):
     evaluations = read_events(finished_run, "evaluation")
     arms = [event["arm"] for event in evaluations]

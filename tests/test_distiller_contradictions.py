@@ -1,0 +1,523 @@
+"""A distiller trains nothing that contradicts itself."""
+
+import functools
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from backend import tensorflow_only
+from helpers import LENGTH
+from helpers import batch
+from helpers import bert
+from helpers import labels
+from keras import layers
+from keras import ops
+
+import kdkit
+from kdkit import losses
+from kdkit.backends import tf
+from kdkit.errors import UsageError
+from kdkit.taps import TEACHER_OUTPUTS
+
+ROWS = 12
+SOFT = losses.SoftCrossEntropy
+on_logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+class Softmax(layers.Layer):
+    """Whose graph does not show that it is a softmax."""
+
+    def call(self, inputs):
+        return ops.softmax(inputs)
+
+
+class Sigmoid(layers.Layer):
+    def call(self, inputs):
+        return ops.sigmoid(inputs)
+
+
+def net(width, num_classes=3, end=None, wrap=None):
+    inputs = keras.Input((4,))
+    outputs = layers.Dense(width, "relu")(inputs)
+    outputs = layers.Dense(num_classes)(outputs)
+    if end is not None:
+        outputs = end(outputs)
+    return keras.Model(inputs, outputs if wrap is None else wrap(outputs))
+
+
+def rows():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(ROWS, 4)).astype("float32")
+    return x, np.arange(ROWS) % 3
+
+
+def distiller(
+    teacher=None,
+    student=None,
+    loss=None,
+    num_classes=3,
+    hard_label_weight=0.0,
+):
+    return kdkit.Distiller(
+        net(6, num_classes) if teacher is None else teacher,
+        net(5, num_classes) if student is None else student,
+        [kdkit.Objective(loss or SOFT())],
+        hard_label_weight=hard_label_weight,
+    )
+
+
+def assert_refused(model, message, *data, method="fit", **arguments):
+    """Checks that nothing has changed when the error comes."""
+    before = model.student.get_weights()
+    with pytest.raises(UsageError, match=message):
+        getattr(model, method)(*data, **arguments)
+    for value, old in zip(model.student.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+    assert int(model.optimizer.iterations.value) == 0
+
+
+class OwnLoss(keras.losses.Loss):
+    """A loss of others with `from_logits`, as Keras' have it."""
+
+    def __init__(self, from_logits=False):
+        super().__init__()
+        self.from_logits = from_logits
+
+    def call(self, y_true, y_pred):
+        return keras.losses.sparse_categorical_crossentropy(
+            y_true, y_pred, from_logits=self.from_logits
+        )
+
+
+ON_PROBABILITIES = [
+    ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"),
+    ("categorical_crossentropy", "CategoricalCrossentropy"),
+    ("binary_crossentropy", "BinaryCrossentropy"),
+    ("SparseCategoricalCrossentropy", "SparseCategoricalCrossentropy"),
+    ("categorical_focal_crossentropy", "CategoricalFocalCrossentropy"),
+    ("binary_focal_crossentropy", "BinaryFocalCrossentropy"),
+    ("kl_divergence", "CategoricalCrossentropy"),
+    ("kld", "CategoricalCrossentropy"),
+    (keras.losses.SparseCategoricalCrossentropy(), "SparseCategorical"),
+    (keras.losses.BinaryCrossentropy(), "BinaryCrossentropy"),
+    (keras.losses.CategoricalFocalCrossentropy(), "CategoricalFocal"),
+    (keras.losses.CategoricalGeneralizedCrossEntropy(), "SparseCategorical"),
+    (keras.losses.Dice(), "CategoricalCrossentropy"),
+    (keras.losses.Tversky(), "CategoricalFocalCrossentropy"),
+    (keras.losses.sparse_categorical_crossentropy, "SparseCategorical"),
+    (
+        functools.partial(keras.losses.binary_crossentropy, axis=-1),
+        "BinaryCrossentropy",
+    ),
+    (OwnLoss(), "OwnLoss"),
+    ({"logits": "sparse_categorical_crossentropy"}, "SparseCategorical"),
+    (["categorical_crossentropy"], "CategoricalCrossentropy"),
+]
+
+
+@pytest.mark.parametrize(("loss", "instead"), ON_PROBABILITIES)
+def test_losses_on_probabilities_are_refused_with_what_to_write(loss, instead):
+    model = distiller(hard_label_weight=1.0)
+    with pytest.raises(
+        UsageError, match=rf"Pass loss=\S*{instead}\S*\(from_logits=True\)"
+    ):
+        model.compile("adam", loss=loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        on_logits,
+        functools.partial(
+            keras.losses.sparse_categorical_crossentropy, from_logits=True
+        ),
+        OwnLoss(from_logits=True),
+        losses.SmoothedCrossEntropy(0.1),
+        lambda y_true, y_pred: on_logits(y_true, y_pred),
+        {"logits": on_logits},
+        "mse",
+        None,
+    ],
+    ids=str,
+)
+def test_other_losses_compile(loss):
+    distiller(hard_label_weight=1.0).compile("adam", loss=loss)
+
+
+def test_a_compiled_loss_without_weight_warns_once():
+    model = distiller()
+    with pytest.warns(UserWarning, match="hard_label_weight is 0"):
+        model.compile("adam", loss=on_logits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.compile("adam", loss=on_logits)
+        model.fit(*rows(), verbose=0)
+        distiller().compile("adam")
+
+
+def test_a_compiled_distiller_is_compiled_when_it_is_loaded(tmp_path):
+    model = distiller(hard_label_weight=1.0)
+    model.compile(keras.optimizers.Adam(0.25), loss=on_logits)
+    model.fit(*rows(), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.loss.get_config()["from_logits"]
+    assert float(loaded.optimizer.learning_rate) == 0.25
+    assert int(loaded.optimizer.iterations.value) == 1
+
+
+@pytest.mark.parametrize(
+    "loss", [SOFT(), losses.LogitKLDivergence(), SOFT(parity="tinybert")]
+)
+def test_softmax_losses_over_a_single_logit_are_refused(loss):
+    with pytest.raises(
+        UsageError, match=r"LogitMSE\(\).*SoftBinaryCrossEntropy\(\)"
+    ):
+        distiller(num_classes=1, loss=loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        on_logits,
+        keras.losses.CategoricalCrossentropy(from_logits=True),
+        keras.losses.CategoricalFocalCrossentropy(from_logits=True),
+        losses.SmoothedCrossEntropy(0.1),
+    ],
+    ids=str,
+)
+def test_compiled_softmax_losses_over_a_single_logit_are_refused(loss):
+    model = distiller(
+        num_classes=1, loss=losses.LogitMSE(), hard_label_weight=1.0
+    )
+    with pytest.raises(UsageError, match="BinaryCrossentropy.*MeanSquared"):
+        model.compile("adam", loss=loss)
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary"])
+def test_losses_of_a_single_logit_train(loss):
+    if loss == "binary":
+        loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model = distiller(
+        num_classes=1,
+        loss=losses.SoftBinaryCrossEntropy(),
+        hard_label_weight=1.0,
+    )
+    model.compile("adam", loss=loss)
+    x, y = rows()
+    before = model.student.get_weights()
+    model.fit(x, (y > 0).astype("float32"), verbose=0)
+    assert any(
+        np.abs(new - old).max() > 1e-4
+        for new, old in zip(model.student.get_weights(), before, strict=True)
+    )
+
+
+@pytest.mark.parametrize("role", ["teacher", "student"])
+def test_softmax_in_the_graph_is_refused_when_the_distiller_is_made(role):
+    with pytest.raises(UsageError, match="probabilities, not logits"):
+        distiller(**{role: net(7, end=ops.softmax)})
+
+
+@pytest.mark.parametrize("role", ["teacher", "student"])
+@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
+def test_softmax_that_the_graph_hides_is_refused_before_an_update(role, method):
+    model = distiller(**{role: net(7, end=Softmax())})
+    model.compile("adam")
+    arguments = {"verbose": 0} if method == "fit" else {}
+    message = f"outputs of {role} .* are probabilities, not logits"
+    for _ in range(2):  # also when it is tried again
+        assert_refused(model, message, rows()[0], method=method, **arguments)
+
+
+def test_softmax_of_a_student_on_labels_alone_is_refused():
+    model = kdkit.Distiller(
+        net(6),
+        net(5, end=Softmax()),
+        [kdkit.Objective(losses.LogitMSE(), weight=0.0)],
+        hard_label_weight=1.0,
+    )
+    model.compile("adam", loss=on_logits)
+    assert_refused(model, "outputs of student", *rows(), verbose=0)
+
+
+def test_half_precision_probabilities_are_recognised():
+    def end(logits):
+        return Softmax(dtype="bfloat16")(logits)
+
+    model = distiller(teacher=net(7, end=end))
+    model.compile("adam")
+    assert_refused(model, "outputs of teacher", rows()[0], verbose=0)
+
+
+def test_hidden_logits_train_and_one_more_forward_is_run():
+    calls = []
+
+    class Logits(layers.Layer):
+        def call(self, inputs):
+            calls.append(inputs)
+            return inputs * 2.0
+
+    model = distiller(teacher=net(7, end=Logits()))
+    model.compile("adam", run_eagerly=True)
+    calls.clear()
+    model.fit(rows()[0], batch_size=4, epochs=2, verbose=0)
+    forwards = [call for call in calls if "Tracer" not in type(call).__name__]
+    assert len(forwards) <= 1 + 2 * 3
+
+
+def test_logits_that_are_not_negative_train():
+    model = distiller(teacher=net(7, end=layers.ReLU()))
+    model.compile("adam")
+    model.fit(rows()[0], verbose=0)
+
+
+def test_values_of_a_sigmoid_that_the_graph_hides_give_a_warning_once():
+    model = distiller(
+        teacher=net(7, end=Sigmoid()), loss=losses.SoftBinaryCrossEntropy()
+    )
+    model.compile("adam")
+    with pytest.warns(UserWarning, match="may be probabilities") as caught:
+        model.fit(rows()[0], epochs=2, verbose=0)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+def test_cached_outputs_are_read_before_an_update(kind):
+    model = distiller()
+    model.compile("adam")
+    x, _ = rows()
+    student = keras.Model(model.student.input, model.student.output)
+    logits = np.array(ops.convert_to_numpy(student(x)))
+    if kind == "probabilities":
+        logits = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    inputs = keras.Input((4,), name="x")
+    named = keras.Model({"x": inputs}, model.student(inputs))
+    model = distiller(student=named)
+    model.compile("adam")
+    data = {"x": x, TEACHER_OUTPUTS: ({"logits": logits},)}
+    if kind == "logits":
+        model.train_on_batch(data)
+    else:
+        assert_refused(
+            model, "outputs of teacher", data, method="train_on_batch"
+        )
+
+
+def test_a_new_teacher_is_looked_at_too():
+    model = distiller()
+    model.compile("adam")
+    model.fit(rows()[0], verbose=0)
+    model.attach_teacher(net(7, end=Softmax()))
+    with pytest.raises(UsageError, match="outputs of teacher"):
+        model.fit(rows()[0], verbose=0)
+
+
+@tensorflow_only
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"jit_compile": True}, {"steps_per_execution": 2}],
+    ids=["plain", "jit_compile", "steps_per_execution"],
+)
+def test_the_first_batch_of_a_dataset_is_used_and_nothing_traced_twice(options):
+    x, y = rows()
+    seen, traces = [], []
+
+    def note(row):
+        seen.append(int(row))
+        return row
+
+    def take(row):
+        row = tf.ensure_shape(tf.py_function(note, [row], tf.int64), ())
+        return tf.gather(x, row), tf.gather(y, row)
+
+    data = tf.data.Dataset.range(ROWS).map(take).batch(2)
+
+    class Noted(kdkit.Distiller):
+        def train_step(self, data):
+            traces.append(1)
+            return super().train_step(data)
+
+    model = Noted(net(6), net(5), kdkit.Objective(SOFT()), 1.0)
+    model.compile("adam", loss=on_logits, **options)
+    model.fit(data, shuffle=False, verbose=0)
+    assert sorted(seen) == [*range(ROWS)]
+    assert int(model.optimizer.iterations.value) == ROWS // 2
+    assert len(traces) == 1
+
+
+@tensorflow_only
+def test_data_with_and_without_labels_and_weights_passes_the_first_look():
+    x, _ = rows()
+    weights = np.ones(ROWS, "float32")
+    for parts in ((x,), (x, None, weights)):
+        data = tf.data.Dataset.from_tensor_slices(x).batch(4)
+        if len(parts) > 1:
+            data = data.map(lambda rows: (rows, None, tf.ones(len(rows))))
+        model = distiller()
+        model.compile("adam")
+        history = model.fit(data, epochs=2, shuffle=False, verbose=0).history
+        assert len(history["loss"]) == 2
+        assert int(model.optimizer.iterations.value) == 6
+
+
+BAD_LABELS = [
+    (np.where(rows()[1] == 1, -100, rows()[1]), "-100, in 4 of 12.*ignore_cl"),
+    (rows()[1] - 1, "-1, in 4 of 12 labels"),
+    (rows()[1] + 1, "from 0 to 2.*Received: 3, in 4 of 12"),
+]
+
+
+@pytest.mark.parametrize(("y", "message"), BAD_LABELS)
+@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
+def test_labels_that_are_no_classes_are_refused(y, message, method):
+    model = distiller(hard_label_weight=1.0)
+    model.compile("adam", loss=on_logits)
+    arguments = {"verbose": 0} if method == "fit" else {}
+    assert_refused(model, message, rows()[0], y, method=method, **arguments)
+
+
+def test_labels_that_the_loss_ignores_train():
+    model = distiller(hard_label_weight=1.0)
+    model.compile(
+        "adam",
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, ignore_class=-100
+        ),
+    )
+    x, y = rows()
+    logs = model.fit(x, np.where(y == 1, -100, y), verbose=0).history
+    assert np.isfinite(logs["loss"][0])
+
+
+def test_negative_labels_of_smoothed_and_binary_losses_are_refused():
+    x, y = rows()
+    smoothed = distiller(hard_label_weight=1.0)
+    smoothed.compile("adam", loss=losses.SmoothedCrossEntropy(0.1))
+    assert_refused(smoothed, "label 0 and sample weight 0", x, y - 1, verbose=0)
+    binary = distiller(
+        loss=losses.SoftBinaryCrossEntropy(), hard_label_weight=1.0
+    )
+    binary.compile(
+        "adam", loss=keras.losses.BinaryCrossentropy(from_logits=True)
+    )
+    targets = np.where(np.eye(3)[y], -100.0, 0.0)
+    assert_refused(binary, "numbers from 0 to 1", x, targets, verbose=0)
+
+
+def test_examples_longer_than_the_positions_are_refused():
+    model = kdkit.Distiller(bert(2), bert(1), [kdkit.Objective(SOFT())])
+    model.compile("adam")
+    longer = {
+        name: np.pad(array, [(0, 0), (0, 3)])
+        for name, array in batch(4).items()
+    }
+    message = f"its {LENGTH} positions. Received: {LENGTH + 3} tokens"
+    assert_refused(model, message, longer, verbose=0)
+    with pytest.raises(UsageError, match=message):
+        model.evaluate(longer, verbose=0)
+
+
+OUTPUTS = {
+    "teacher": ({"logits": True}, {}),
+    "student": ({}, {"probs": True}),
+    "both": ({"logits": True}, {"scores": True}),
+}
+
+
+@pytest.mark.parametrize("which", OUTPUTS)
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_model_with_one_output_in_a_dict_trains_as_without(which, kind):
+    def build(width, named):
+        keras.utils.set_random_seed(width)
+        if not named:
+            return net(width)
+        (name,) = named
+        return net(
+            width,
+            wrap=lambda out: {name: out} if kind is dict else [out],
+        )
+
+    x, y = rows()
+    found = []
+    for names in (OUTPUTS[which], ({}, {})):
+        teacher, student = map(build, (6, 5), names)
+        model = distiller(teacher, student, hard_label_weight=0.5)
+        model.compile(
+            keras.optimizers.SGD(0.1), loss=on_logits, metrics=["accuracy"]
+        )
+        logs = model.fit(x, y, verbose=0, shuffle=False).history
+        logs = {name: value for name, (value,) in logs.items()}
+        found.append((logs, student.get_weights()))
+    assert found[0][0] == pytest.approx(found[1][0])
+    for ours, theirs in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_losses_and_labels_by_the_name_of_the_output_train():
+    model = distiller(
+        student=net(5, wrap=lambda outputs: {"scores": outputs}),
+        hard_label_weight=1.0,
+    )
+    model.compile(
+        "adam", loss={"scores": on_logits}, metrics={"scores": ["accuracy"]}
+    )
+    x, y = rows()
+    logs = model.fit(x, {"scores": y}, verbose=0).history
+    assert np.isfinite(logs["hard_label_loss"]).all()
+    assert 0 <= logs["accuracy"][0] <= 1
+    assert_refused(
+        _fresh(model), "no_class|-100", x, {"scores": y - 100}, verbose=0
+    )
+
+
+def _fresh(model):
+    """The same once more, before any step."""
+    again = distiller(
+        student=net(4, wrap=lambda outputs: {"scores": outputs}),
+        hard_label_weight=1.0,
+    )
+    again.compile("adam", loss=model.loss)
+    return again
+
+
+def test_sequential_models_train_with_labels_and_metrics():
+    teacher, student = (
+        keras.Sequential([keras.Input((4,)), layers.Dense(3)]) for _ in range(2)
+    )
+    model = distiller(teacher, student, hard_label_weight=1.0)
+    model.compile("adam", loss=on_logits, metrics=["accuracy"])
+    logs = model.fit(*rows(), verbose=0).history
+    assert 0 <= logs["accuracy"][0] <= 1
+
+
+def test_a_model_with_several_outputs_is_refused_with_their_names():
+    def wrap(outputs):
+        return {"embedding": layers.Dense(2)(outputs), "logits": outputs}
+
+    with pytest.raises(
+        UsageError, match=r"'embedding', 'logits'.*model.output\['logits'\]"
+    ):
+        distiller(teacher=net(6, wrap=wrap))
+
+
+def test_a_single_objective_needs_no_list():
+    model = kdkit.Distiller(net(6), net(5), kdkit.Objective(SOFT()))
+    assert [objective.name for objective in model.objectives] == [
+        "soft_cross_entropy"
+    ]
+
+
+@pytest.mark.parametrize("given", [SOFT(), None, "soft_cross_entropy"])
+def test_what_is_no_objective_is_refused(given):
+    with pytest.raises(UsageError, match="list of kdkit.Objective"):
+        kdkit.Distiller(net(6), net(5), given)
+
+
+def test_labels_of_a_bert_pass():
+    model = kdkit.Distiller(
+        bert(2), bert(1), [kdkit.Objective(SOFT())], hard_label_weight=1.0
+    )
+    model.compile("adam", loss=on_logits)
+    model.train_on_batch(batch(4), labels(4))
