@@ -23,8 +23,9 @@ class Case:
 
     @property
     def id(self):
-        parity = self.loss.get_config().get("parity")
-        return self.loss.name + (f"-{parity}" if parity else "")
+        config = self.loss.get_config()
+        reading = config.get("parity") or config.get("mean_over")
+        return self.loss.name + (f"-{reading}" if reading else "")
 
 
 LOGITS = (BATCH, 5)
@@ -50,7 +51,8 @@ CASES = [
     Case(losses.PatienceMSE(parity="pkd"), (BATCH, 6)),
     Case(losses.AttentionMSE(), MATRICES, 2),
     Case(losses.AttentionMSE("tinybert"), MATRICES, 2, counts_padding=True),
-    Case(losses.RelationKLDivergence(num_relation_heads=3), VECTORS, 1),
+    Case(losses.RelationKLDivergence(3), VECTORS, 1),
+    Case(losses.RelationKLDivergence(3, mean_over="positions"), VECTORS, 1),
 ]
 
 

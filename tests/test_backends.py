@@ -113,6 +113,19 @@ def test_a_recipe_runs_on_arrays():
     assert right.mean() == pytest.approx(max(accuracies))
 
 
+def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
+    stage, _ = RECIPES["tinybert"].parities["tinybert"]
+    stage = dataclasses.replace(stage, epochs=2, learning_rate=0.01)
+    student = bert(1, 8, seed=2)
+    table = student.backbone.token_embedding.embeddings
+    before = to_numpy(table)
+    run_on_arrays([stage], bert(2, 12, seed=1), student, batch(8), labels(8))
+    after = to_numpy(table)
+    decayed = before[0] * (1 - 0.01 * stage.weight_decay) ** 2
+    np.testing.assert_allclose(after[0], decayed, atol=1e-6)
+    assert np.abs(after[1:] - before[1:]).max() > 0.01
+
+
 def test_stages_on_text_are_refused_on_arrays():
     with pytest.raises(UsageError, match="general_distillation.*running text"):
         run_on_arrays(RECIPES["tinybert"].general, None, None, None, None)

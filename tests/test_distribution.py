@@ -14,9 +14,11 @@ from trained import decoders
 
 import kdkit
 from kdkit.errors import UsageError
+from kdkit.models import padding_row
 from kdkit.training import distribution
 from kdkit.training.loops import KerasLoop
 from kdkit.training.loops import ReplicaLoop
+from kdkit.training.optimizers import AdamW
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,40 @@ def test_two_replicas_clip_what_one_device_clips(how, mirrored):
     for of_two, of_one in zip(two[2], one[2], strict=True):
         np.testing.assert_allclose(of_two, of_one, atol=1e-6)
     assert max(np.abs(change).max() for change in one[2]) < largest
+
+
+def test_two_replicas_clip_without_the_untrained_row(mirrored):
+    """Its gradient is left out before norms are taken, as on one device."""
+
+    def after_a_step(strategy):
+        keras.utils.set_random_seed(1)
+        with strategy.scope():
+            model = distiller(
+                terms=[
+                    kdkit.Objective(
+                        kdkit.losses.HiddenStateMSE(parity="tinybert"),
+                        tap="hidden_states",
+                        projection="shared",
+                    )
+                ]
+            )
+            path, row = padding_row(model.student, 0)
+            model.compile(
+                AdamW(
+                    learning_rate=0.01,
+                    clipnorm=0.01,
+                    epsilon=1.0,  # so that the gradient's length shows
+                    bias_correction=False,
+                    untrained_rows={path: row},
+                ),
+                jit_compile=False,
+            )
+        model.fit(batch(8), batch_size=8, shuffle=False, verbose=0)
+        return model.student.get_weights()
+
+    one, two = map(after_a_step, (tf.distribute.get_strategy(), mirrored))
+    for of_one, of_two in zip(one, two, strict=True):
+        np.testing.assert_allclose(of_two, of_one, atol=2e-8)
 
 
 def test_clipping_in_float16_is_for_one_device(mirrored):

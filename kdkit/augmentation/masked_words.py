@@ -43,7 +43,9 @@ class MaskedWords:
         tokenizer: its tokenizer, of word pieces.
         num_words: int. M, how many words.
         with_original: bool. Whether the unmasked text follows as a second
-            segment, as in the code of TinyBERT's authors. Defaults to `False`.
+            segment, as in the code of TinyBERT's authors: of a long text only
+            as much of it as the masked one leaves places for, which may take
+            all of them but the first. Defaults to `False`.
         tokens_per_step: int. Tokens that are predicted together, padding
             included. Defaults to `2048`.
     """
@@ -100,9 +102,7 @@ class MaskedWords:
     @property
     def most_pieces(self) -> int:
         """The longest text that is read to its end."""
-        if self._with_original:
-            return (self._longest - 3) // 2
-        return self._longest - 2
+        return self._longest - (1 if self._with_original else 2)
 
     def __call__(self, queries: Sequence[Query]) -> np.ndarray:
         """Returns the ids of the best words.
@@ -116,7 +116,7 @@ class MaskedWords:
             the ids.
         """
         rows = [self._row(query) for query in queries]
-        lengths = np.array([len(row) for row, _ in rows])
+        lengths = np.array([len(row) for row, _, _ in rows])
         padded = self._lengths[np.searchsorted(self._lengths, lengths)]
         found = np.zeros((len(queries), self._num_words), "int32")
         left_over = np.empty(0, "int64")
@@ -137,7 +137,7 @@ class MaskedWords:
         return found
 
     def _row(self, query):
-        """The model's row for a query, and how much of it is segment 0."""
+        """The model's row for a query, its position, and segment 0's length."""
         tokenizer = self._tokenizer
         text = np.asarray(query.token_ids[: self.most_pieces], "int32")
         masked = text.copy()
@@ -146,7 +146,8 @@ class MaskedWords:
         parts = [[start], masked, [end]]
         if self._with_original:
             parts += [text, [end]]
-        return np.concatenate(parts), query.position + 1
+        row = np.concatenate(parts)[: self._longest]
+        return row, query.position + 1, min(len(text) + 2, len(row))
 
     def _predict(self, rows, length, batch_size):
         """Fills a batch of one shape; what is not asked for is not read."""
@@ -157,13 +158,11 @@ class MaskedWords:
         segment_ids = np.zeros((batch_size, length), "int32")
         positions = np.zeros(batch_size, "int32")
         padding_mask[:, 0] = 1  # of rows that only fill the batch
-        for place, (row, position) in enumerate(rows):
+        for place, (row, position, first) in enumerate(rows):
             token_ids[place, : len(row)] = row
             padding_mask[place, : len(row)] = 1
             positions[place] = position
-            if self._with_original:
-                first = (len(row) + 1) // 2
-                segment_ids[place, first : len(row)] = 1
+            segment_ids[place, first : len(row)] = 1
         best = self._program(batch_size, int(length))(
             *map(tf.constant, (token_ids, segment_ids, padding_mask, positions))
         )

@@ -10,20 +10,18 @@ WORDS_PER_STEP = 256  # compared with all others together
 
 
 class VectorNeighbors:
-    """The nearest words by cosine of their vectors.
+    """The nearest words by cosine of their vectors, without the word itself.
 
     Args:
         words: sequence of strings.
         vectors: float array of shape `(len(words), width)`.
         num_neighbors: int. M, how many of them.
-        include_word: bool. Whether a word counts as its own neighbour, as in
-            the code of TinyBERT's authors. Defaults to `False`.
 
     Raises:
         UsageError: (a `ValueError`) if there are too few words.
     """
 
-    def __init__(self, words, vectors, num_neighbors, include_word=False):
+    def __init__(self, words, vectors, num_neighbors):
         if len(words) <= num_neighbors:
             raise UsageError(
                 "There must be more words than neighbours that are wanted. "
@@ -33,7 +31,6 @@ class VectorNeighbors:
         self._number = {word: place for place, word in enumerate(self._words)}
         self._vectors = _normalized(vectors)
         self._num_neighbors = num_neighbors
-        self._include_word = include_word
 
     def __call__(self, words: Sequence[str]) -> dict[str, list[str]]:
         """Returns the neighbours of words that are known, the nearest first."""
@@ -54,7 +51,7 @@ class VectorNeighbors:
         for start in range(0, len(vectors), WORDS_PER_STEP):
             step = slice(start, start + WORDS_PER_STEP)
             cosines = vectors[step] @ self._vectors.T
-            if numbers is not None and not self._include_word:
+            if numbers is not None:
                 own = numbers[step]
                 cosines[np.arange(len(own)), own] = -np.inf
             # Words of equal cosine in the order of the list.

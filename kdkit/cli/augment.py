@@ -60,7 +60,7 @@ def add_arguments(parser):
         "--parity",
         choices=["tinybert"],
         help="the authors' code: copies by task, the model also reads the "
-        "unmasked text, a word counts as like itself, the second text of a "
+        "unmasked text and texts up to its last place, the second text of a "
         "pair stands beside the last copy of the first",
     )
     parser.add_argument(

@@ -103,7 +103,7 @@ def general_distillation(options, recipe):
         )
     recipe.stages_on_text(options.parity)  # refuses recipes without
     student = ModelSettings(checkpoint=place)
-    corpus = corpus_settings(options)
+    corpus = corpus_settings(options, recipe)
     if corpus is None:
         given = given_flags(options, ("student", "pretrained"))
         if given:

@@ -2,13 +2,19 @@
 
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
+from kdkit.data import Masking
 from kdkit.errors import UsageError
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.transfer_settings import UnlabeledSettings
 
 
-def corpus_settings(options) -> CorpusSettings | None:
-    """The corpus that the options name; `None` where they name none."""
+def corpus_settings(options, recipe=None) -> CorpusSettings | None:
+    """The corpus that the options name; `None` where they name none.
+
+    Args:
+        options: the parsed options.
+        recipe: `Recipe` whose stages are on it, or `None`. Defaults to `None`.
+    """
     if options.corpus is None:
         _reject_beside(
             options,
@@ -16,18 +22,20 @@ def corpus_settings(options) -> CorpusSettings | None:
             *("column", "held_out", "one_document", "detokenizer"),
         )
         return None
+    share_of = Masking.share_of if recipe is None else recipe.mask_share_of
     return CorpusSettings(
         files=tuple(map(absolute, options.corpus)),
         column=options.column,
         held_out=tuple(map(absolute, options.held_out or ())),
         one_document=bool(options.one_document),
         detokenizer=options.detokenizer,
+        masking=Masking(share_of=share_of),
     )
 
 
 def corpus_of(options, recipe, stages):
     """The corpus of stages that need one."""
-    corpus = corpus_settings(options)
+    corpus = corpus_settings(options, recipe)
     if any(stage.data == "corpus" for stage in stages):
         if corpus is None:
             names = [stage.name for stage in stages if stage.data == "corpus"]

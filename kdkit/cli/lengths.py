@@ -5,9 +5,13 @@ import dataclasses
 from kdkit.errors import UsageError
 from kdkit.models import model_files
 from kdkit.reading import read_json
+from kdkit.training.data_settings import counting_padding
+from kdkit.training.data_settings import with_one_length
+from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 
 FIELD = "corpus.sequence_length"
+BUCKETS = "data.num_buckets"
 FIELD_OF_MODELS = "max_sequence_length"
 
 
@@ -31,6 +35,29 @@ def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
     )
     corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
     return dataclasses.replace(settings, corpus=corpus)
+
+
+def with_batches_that_fit(
+    settings: DistillSettings, options
+) -> DistillSettings:
+    """The settings with batches of one length for losses that count padding.
+
+    Args:
+        settings: `DistillSettings`.
+        options: the parsed options, with `set`.
+    """
+    if any(field.startswith(f"{BUCKETS}=") for field in options.set):
+        return settings
+    names = counting_padding(settings.stages)
+    if not names:
+        return settings
+    print(
+        f"Every batch is padded to {settings.data.sequence_length} tokens, "
+        f"since {', '.join(names)} count padding. Set another number of "
+        f"lengths by --set {BUCKETS}=N.",
+        flush=True,
+    )
+    return with_one_length(settings)
 
 
 def _positions(settings):

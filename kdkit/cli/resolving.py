@@ -15,6 +15,7 @@ from kdkit.cli.configs import settings_of
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.corpora import unlabeled_settings
+from kdkit.cli.lengths import with_batches_that_fit
 from kdkit.cli.lengths import with_rows_that_fit
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
@@ -129,6 +130,8 @@ def distill_settings(options) -> DistillSettings:
             problems.append(str(error))
     if problems:
         raise UsageError("\n".join(problems))
+    if not options.config:
+        settings = with_batches_that_fit(settings, options)
     if options.encoder is not None:
         # Settings of the run apply to the teachers that it makes first, too.
         settings = override(with_same_settings(settings), options.set)
@@ -191,9 +194,9 @@ def pretrain_settings(options) -> PretrainSettings:
                 "--parity and --stage need --recipe. Received: none."
             )
         settings = PretrainSettings(
-            corpus=(sentence_settings if of_sentences else corpus_settings)(
-                options
-            ),
+            corpus=sentence_settings(options)
+            if of_sentences
+            else corpus_settings(options, recipe),
             model=model_to_pretrain(options, recipe),
             stages=stages,
             tokenizer=absolute(options.tokenizer),

@@ -19,6 +19,7 @@ def run(options):
     from kdkit.cli.resolving import get_recipe
     from kdkit.settings import to_dict
     from kdkit.tasks import get_task
+    from kdkit.training.data_settings import counting_padding
 
     recipe = get_recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
@@ -27,6 +28,11 @@ def run(options):
     print(f"paper: {recipe.paper}")
     print(f"student: {recipe.student}")
     print(f"parity: {', '.join(sorted(recipe.parities)) or 'none'}")
+    if names := counting_padding(stages):
+        print(
+            "data.num_buckets: null, every batch padded to its full length, "
+            f"since {', '.join(names)} count padding"
+        )
     for prefix, group in (("general.", general), ("", stages)):
         for stage in group:
             print(f"\n{prefix}stages.{stage.name}")

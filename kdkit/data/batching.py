@@ -23,7 +23,7 @@ def training_batches(
     batch_size: int,
     seed: int,
     first_epoch: int = 0,
-    num_buckets: int = 8,
+    num_buckets: int | None = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,
@@ -38,8 +38,9 @@ def training_batches(
         seed: int. Seed of the order.
         first_epoch: int. Epoch to begin with, from 0. The batches of an epoch
             do not depend on it, so training can go on where it stopped.
-        num_buckets: int. Number of different padded lengths; each is one
-            program for XLA. Defaults to 8.
+        num_buckets: int or `None`. Number of different padded lengths; each is
+            one program for XLA. `None` to pad every batch to the rows'
+            `sequence_length`. Defaults to 8.
         input_names: names of the inputs that the model takes.
         rows_of_epoch: callable from the number of an epoch to the numbers of
             its rows, as many in each, or `None` for all of them. Defaults to
@@ -98,7 +99,7 @@ def training_batches(
 def evaluation_batches(
     encoded: EncodedExamples,
     batch_size: int,
-    num_buckets: int = 8,
+    num_buckets: int | None = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     features=None,
     shares: Shares = WHOLE,
@@ -109,7 +110,7 @@ def evaluation_batches(
         encoded: `EncodedExamples`.
         batch_size: int. Rows of a batch; fewer where their features would be
             more than 256 MB.
-        num_buckets: int. Number of different padded lengths. Defaults to 8.
+        num_buckets: int or `None`, as in `training_batches`. Defaults to 8.
         input_names: names of the inputs that the model takes.
         features, shares: as in `training_batches`.
 

@@ -8,7 +8,7 @@ from kdkit.errors import UsageError
 
 
 def bucket_boundaries(
-    lengths: np.ndarray, num_buckets: int, maximum: int
+    lengths: np.ndarray, num_buckets: int | None, maximum: int
 ) -> tuple[int, ...]:
     """Returns the padded lengths that waste the fewest tokens.
 
@@ -18,15 +18,21 @@ def bucket_boundaries(
 
     Args:
         lengths: int array of shape `(num_rows,)`.
-        num_buckets: int. How many different padded lengths there may be.
+        num_buckets: int or `None`. How many different padded lengths there may
+            be. `None` for one, which is `maximum`.
         maximum: int. Longer rows count as this long.
 
     Returns:
-        Tuple of lengths, rising; the last is that of the longest row.
+        Tuple of lengths, rising; the last is that of the longest row, or
+        `maximum`.
 
     >>> bucket_boundaries(np.array([2, 3, 3, 9, 10]), num_buckets=2, maximum=16)
     (3, 10)
+    >>> bucket_boundaries(np.array([2, 3, 10]), num_buckets=None, maximum=16)
+    (16,)
     """
+    if num_buckets is None:
+        return (maximum,)
     if num_buckets < 1:
         raise UsageError(
             "`num_buckets` must be at least 1. "

@@ -1,6 +1,7 @@
 """BERT's masking: which tokens are hidden, and what stands in their place."""
 
 import dataclasses
+import math
 
 import numpy as np
 import sentencepiece
@@ -10,6 +11,7 @@ from kdkit.errors import UsageError
 
 # What stands for text that no piece spells, in the families' vocabularies.
 UNKNOWN = ("[UNK]", "<unk>")
+SHARES_OF = ("row", "batch")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,15 +30,22 @@ class Masking:
             rest stays as it is. Defaults to `0.1`.
         whole_words: bool. Whether the pieces of a word are chosen together.
             Defaults to `False`.
+        share_of: string. `"row"`: each row has the share of its tokens without
+            the first and the last, rounded. `"batch"`: the rows of a batch have
+            exactly the share of all its tokens together, rounded up, as in
+            DistilBERT's code; some rows have one prediction more than others.
+            Defaults to `"row"`.
 
     Raises:
-        UsageError: (a `ValueError`) if a share is impossible.
+        UsageError: (a `ValueError`) if a share is impossible, or `share_of` is
+            unknown or does not go with `whole_words`.
     """
 
     share: float = 0.15
     mask_share: float = 0.8
     random_share: float = 0.1
     whole_words: bool = False
+    share_of: str = "row"
 
     def __post_init__(self):
         shares = (self.mask_share, self.random_share)
@@ -47,9 +56,22 @@ class Masking:
                 f"share={self.share}, mask_share={self.mask_share}, "
                 f"random_share={self.random_share}."
             )
+        if self.share_of not in SHARES_OF:
+            raise UsageError(
+                f"`share_of` must be one of {SHARES_OF}. Received: "
+                f"{self.share_of!r}."
+            )
+        if self.share_of == "batch" and self.whole_words:
+            raise UsageError(
+                "Whole words do not add up to an exact share of a batch. "
+                "Received: share_of='batch' and whole_words=True. Set one of "
+                "them to its default."
+            )
 
     def num_predictions(self, sequence_length: int) -> int:
         """Most tokens of a row that are predicted."""
+        if self.share_of == "batch":
+            return math.ceil(self.share * sequence_length)
         return max(1, round(self.share * (sequence_length - 2)))
 
 
@@ -142,12 +164,29 @@ class Masker:
             cut = ordered[:, :budget] == ordered[:, budget - 1, tf.newaxis]
             cut &= same_as_next[:, tf.newaxis]
             counts &= ~cut | tf.reduce_all(cut, axis=1, keepdims=True)
+        if self._masking.share_of == "batch":
+            counts &= tf.range(budget) < self._budgets(token_ids, seed)
         positions = order[:, :budget]
         rising = tf.argsort(positions, axis=1)
         return (
             tf.gather(positions, rising, batch_dims=1),
             tf.gather(counts, rising, batch_dims=1),
         )
+
+    def _budgets(self, token_ids, seed):
+        """How many tokens of each row are predicted, of shape `(rows, 1)`.
+
+        The batch's number is divided equally, and drawn rows have one more.
+        """
+        num_rows = tf.shape(token_ids)[0]
+        size = tf.cast(tf.size(token_ids), "float64")
+        total = tf.cast(tf.math.ceil(self._masking.share * size), "int32")
+        draw = tf.random.stateless_uniform(
+            (num_rows,), tf.random.fold_in(seed, 1)
+        )
+        rank = tf.argsort(tf.argsort(draw))
+        more = tf.cast(rank < total % num_rows, "int32")
+        return (total // num_rows + more)[:, tf.newaxis]
 
 
 def special_tokens(tokenizer) -> np.ndarray:

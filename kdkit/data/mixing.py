@@ -19,7 +19,7 @@ def mixed_training_batches(
     batch_size: int,
     seed: int,
     first_epoch: int = 0,
-    num_buckets: int = 8,
+    num_buckets: int | None = 8,
     input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
     features=None,

@@ -8,6 +8,11 @@ from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
 from kdkit.losses.base import check_same_shape
 from kdkit.losses.base import reject_parity
+from kdkit.losses.base import safe_divide
+
+# TinyBERT's code takes scores up to here for those of padded keys.
+MASKED_SCORE = -100.0
+MEANS = ("texts", "positions")
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -23,8 +28,9 @@ class AttentionMSE(DistillationLoss):
 
     Args:
         parity: `None`, or `"tinybert"` for the units of the authors' code:
-            padded keys add nothing, yet every padded query and key stands in
-            the denominator. Defaults to `None`.
+            scores of -100 and less are 0 on both sides, padded keys add
+            nothing, and the denominator counts every query and key, padding
+            included. Defaults to `None`.
         name: string. Defaults to `"attention_mse"`.
 
     Call arguments:
@@ -57,6 +63,8 @@ class AttentionMSE(DistillationLoss):
         self.counts_padding = parity is not None
 
     def call(self, teacher, student):
+        if self.parity is not None:
+            teacher, student = map(_without_masked, (teacher, student))
         return ops.square(teacher - student)
 
     def weighted_sums(self, teacher, student, sample_weight):
@@ -92,13 +100,19 @@ class RelationKLDivergence(DistillationLoss):
         \mathrm{softmax}\tfrac{Q^T_a {Q^T_a}^\top}{\sqrt{d^T_r}} \Big\|
         \mathrm{softmax}\tfrac{Q^S_a {Q^S_a}^\top}{\sqrt{d^S_r}} \right)_t$$
 
-    for queries, and the same for keys and for values. Neither the widths nor
-    the head counts of teacher and student need to agree.
+    for queries, and the same for keys and for values. $|x|$ is the length of
+    a text without its padding, and the loss of a batch is the mean over its
+    texts. Neither the widths nor the head counts of teacher and student need
+    to agree.
 
     Args:
         num_relation_heads: int. The number $A_r$ of relation heads, a divisor
             of both widths. Defaults to `12`.
         name: string. Defaults to `"relation_kl_divergence"`.
+        mean_over: string. `"texts"`, as the paper prints it: every text
+            counts the same. Or `"positions"`, the mean over all positions of
+            the batch: a text counts by its length, as in kdkit's other losses
+            per position. Defaults to `"texts"`.
 
     Call arguments:
         teacher: Tensor of shape
@@ -107,16 +121,24 @@ class RelationKLDivergence(DistillationLoss):
             width.
         sample_weight: Tensor of shape `(batch_size,)` or
             `(batch_size, sequence_length)`. Positions of weight 0 are left
-            out of the softmax as well.
+            out of the softmax as well. With `mean_over="texts"` weights per
+            position are relative within a text, whose own weight is the
+            largest of them.
 
     Raises:
-        UsageError: if `num_relation_heads` does not divide a width.
+        UsageError: if `num_relation_heads` does not divide a width, or
+            `mean_over` is unknown.
 
     References:
      - [Wang et al., 2020](https://arxiv.org/abs/2012.15828), equations 6 to 8
     """
 
-    def __init__(self, num_relation_heads=12, name="relation_kl_divergence"):
+    def __init__(
+        self,
+        num_relation_heads=12,
+        name="relation_kl_divergence",
+        mean_over="texts",
+    ):
         super().__init__(name=name)
         if num_relation_heads < 1:
             raise UsageError(
@@ -124,7 +146,13 @@ class RelationKLDivergence(DistillationLoss):
                 "integer above 0. Received: "
                 f"num_relation_heads={num_relation_heads}."
             )
+        if mean_over not in MEANS:
+            raise UsageError(
+                "Invalid value for argument `mean_over`. Expected one of "
+                f"{MEANS}. Received: mean_over={mean_over!r}."
+            )
         self.num_relation_heads = num_relation_heads
+        self.mean_over = mean_over
 
     def weighted_sums(self, teacher, student, sample_weight):
         positions = sample_weight is not None and len(sample_weight.shape) == 2
@@ -134,13 +162,18 @@ class RelationKLDivergence(DistillationLoss):
         values = ops.sum(
             ops.exp(log_teacher) * (log_teacher - log_student), axis=-1
         )  # (batch, heads, query)
-        if sample_weight is None:
-            weights = ops.ones_like(values)
-        else:
-            if positions:
-                sample_weight = sample_weight[:, None, :]
-            weights = append_axes(sample_weight, 3, self.name)
-            weights = ops.broadcast_to(weights, ops.shape(values))
+        weights = sample_weight
+        if weights is None:
+            weights = ops.ones_like(values[:, 0, 0])
+        if len(weights.shape) == 1:
+            weights = weights[:, None]
+        if len(weights.shape) == 2:
+            weights = ops.broadcast_to(weights, ops.shape(values[:, 0]))
+            if self.mean_over == "texts":
+                weights = _shares_of_texts(weights)
+            weights = weights[:, None, :]
+        weights = append_axes(weights, 3, self.name)
+        weights = ops.broadcast_to(weights, ops.shape(values))
         return ops.sum(values * weights), ops.sum(weights)
 
     def _log_relation(self, vectors, real):
@@ -169,4 +202,18 @@ class RelationKLDivergence(DistillationLoss):
         return {
             **super().get_config(),
             "num_relation_heads": self.num_relation_heads,
+            "mean_over": self.mean_over,
         }
+
+
+def _without_masked(scores):
+    """Scores with 0 for those that the authors' code takes for masked ones."""
+    return ops.where(scores <= MASKED_SCORE, ops.zeros_like(scores), scores)
+
+
+def _shares_of_texts(weights):
+    """Weights per position that add up to the weight of each text."""
+    of_text = ops.max(weights, axis=1, keepdims=True)
+    return of_text * safe_divide(
+        weights, ops.sum(weights, axis=1, keepdims=True)
+    )

@@ -2,6 +2,7 @@
 
 from kdkit.models.architecture import architecture
 from kdkit.models.architecture import num_positions
+from kdkit.models.architecture import padding_row
 from kdkit.models.architecture import token_embeddings
 from kdkit.models.bilstm import set_word_vectors
 from kdkit.models.byte_pairs import byte_pair_files
@@ -109,6 +110,7 @@ __all__ = [
     "load_tokenizer",
     "model_files",
     "num_positions",
+    "padding_row",
     "perturbed",
     "save_encoder",
     "save_labels",

@@ -5,6 +5,7 @@ import inspect
 import keras
 
 from kdkit.families import family_of
+from kdkit.models.bilstm import EMBEDDING_LAYER
 from kdkit.models.bilstm import bilstm_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.mass import MassBackbone
@@ -88,12 +89,38 @@ def length_of(preprocessor, is_chosen: bool = False) -> int | None:
     return length if is_chosen or not is_usual else None
 
 
+def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:
+    """Returns where the word embedding of the padding token is.
+
+    Args:
+        model: `keras.Model` that is trained.
+        pad_token_id: int or `None`.
+
+    Returns:
+        Tuple of the path of the embeddings and the row, or `None` for a model
+        without known word embeddings or without a padding token.
+    """
+    embedding = _token_embedding(model)
+    if embedding is None or pad_token_id is None:
+        return None
+    return embedding.path, pad_token_id
+
+
 def token_embeddings(model):
     """Returns the table of a model's token embeddings as a NumPy array.
 
     Args:
         model: `keras.Model` with an encoder of a known family.
     """
+    return keras.ops.convert_to_numpy(_token_embedding(model))
+
+
+def _token_embedding(model):
+    """The variable of a model's word embeddings, `None` if not known."""
     backbone = backbone_of(model)
-    layer = getattr(backbone, family_of(backbone).parts["token_embedding"])
-    return keras.ops.convert_to_numpy(layer.embeddings)
+    family = family_of(backbone)
+    if family is not None:
+        return getattr(backbone, family.parts["token_embedding"]).embeddings
+    if bilstm_of(model) is not None:
+        return model.get_layer(EMBEDDING_LAYER).embeddings
+    return None

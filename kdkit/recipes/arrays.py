@@ -8,6 +8,7 @@ import numpy as np
 
 from kdkit.distiller import Distiller
 from kdkit.errors import UsageError
+from kdkit.models import padding_row
 from kdkit.taps import select_inputs
 from kdkit.training.seeds import check_seed
 
@@ -102,7 +103,8 @@ def run_on_arrays(
             choose = functools.partial(select_inputs, trainer)
         trainer.compile(
             optimizer=stage.make_optimizer(
-                stage.epochs * math.ceil(num_rows / stage.batch_size)
+                stage.epochs * math.ceil(num_rows / stage.batch_size),
+                padding_row=padding_row(student, _pad_token_id(x)),
             ),
             loss=stage.make_label_loss(loss),
             metrics=list(metrics),
@@ -124,6 +126,14 @@ def run_on_arrays(
             ],
         ).history
     return histories
+
+
+def _pad_token_id(x):
+    """The token at padded positions, `None` where there are none."""
+    if not {"token_ids", "padding_mask"} <= set(x):
+        return None
+    padding = np.asarray(x["token_ids"])[np.asarray(x["padding_mask"]) == 0]
+    return int(padding[0]) if len(padding) else None
 
 
 def _distiller(stage, teacher, student):

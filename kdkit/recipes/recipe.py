@@ -56,6 +56,8 @@ class Recipe:
         for_families: dict from `"gpt2"` and `"mass"` to the recipe as it is for
             decoders and encoder-decoders. Its stages are all on text, each on
             its own: `kdkit pretrain --recipe` runs one of them.
+        mask_share_of: string. What the share of masked tokens is of on running
+            text, as in `kdkit.data.Masking`.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Recipe:
         default_factory=dict
     )
     for_families: dict[str, "Recipe"] = dataclasses.field(default_factory=dict)
+    mask_share_of: str = "row"
 
     def stages_for(self, task: "Task", parity: str | None = None):
         """Returns the stages as they are for a task.

@@ -3,6 +3,7 @@
 import dataclasses
 
 from kdkit.data import GENERATED_LANGUAGES
+from kdkit.data import Masking
 from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
@@ -12,6 +13,8 @@ from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
+from kdkit.training.data_settings import counting_padding
+from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import MassSettings
 from kdkit.training.model_settings import ModelSettings
@@ -132,17 +135,23 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         parity: string or `None`. A variant of the recipe.
     """
     stages = _short(recipe.stages_for(get_task(TASK), parity))
-    return DistillSettings(
+    corpus = None
+    if _on_corpus(stages):
+        corpus = dataclasses.replace(
+            PRETRAINING.corpus, masking=Masking(share_of=recipe.mask_share_of)
+        )
+    settings = DistillSettings(
         recipe=recipe.name,
         data=TEACHER.data,
         teacher=TEACHER,
         student=_student(recipe),
         pretrained=_pretrained(stages),
-        corpus=PRETRAINING.corpus if _on_corpus(stages) else None,
+        corpus=corpus,
         stages=stages,
         parity=parity,
         jit_compile=False,
     )
+    return with_one_length(settings) if counting_padding(stages) else settings
 
 
 def steps_on_text(

@@ -38,6 +38,8 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
     if not (norm or value or of_all):
         return trained
     gradients, variables = zip(*trained, strict=True)
+    if hasattr(optimizer, "without_untrained"):  # before norms are taken
+        gradients = optimizer.without_untrained(gradients, variables)
     gradients = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, list(gradients)
     )

@@ -46,5 +46,6 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             label_smoothing=last.label_smoothing,
             average_last=last.average_last,
             keep_best=last.keep_best,
+            optimizer=last.optimizer,
         ),
     )

@@ -91,6 +91,7 @@ class PlainTextMaterial:
     larger_is_better = False
     label_loss = None
     training_metrics = ()
+    pad_token_id = None
 
     def labeled_only(self):
         return self

@@ -19,8 +19,9 @@ class DataSettings:
         sequence_length: int. Longest sequence in tokens; longer ones are cut.
         max_train_rows: int or `None`. Train on so many rows, drawn with the
             seed. `None` for all of them.
-        num_buckets: int. Number of different lengths that batches are padded
-            to, each of which XLA compiles once.
+        num_buckets: int or `None`. Number of different lengths that batches
+            are padded to, each of which XLA compiles once. `None` to pad every
+            batch to `sequence_length`, for losses that count padding.
         dev_split: string. The split by which epochs are chosen.
 
     Raises:
@@ -32,12 +33,15 @@ class DataSettings:
     data_dir: str | None
     sequence_length: int
     max_train_rows: int | None = None
-    num_buckets: int = 8
+    num_buckets: int | None = 8
     dev_split: str = "dev"
 
     def __post_init__(self):
         problems = []
-        if wrong := too_small(self, LEAST):
+        least = dict(LEAST)
+        if self.num_buckets is None:
+            del least["num_buckets"]
+        if wrong := too_small(self, least):
             problems.append(f"Settings of data: {'; '.join(wrong)}.")
         if self.dev_split.startswith(("test", "train")):
             problems.append(
@@ -47,3 +51,31 @@ class DataSettings:
             )
         if problems:
             raise UsageError("\n".join(problems))
+
+
+def counting_padding(stages) -> list[str]:
+    """Returns the objectives whose value depends on a batch's padding.
+
+    Args:
+        stages: tuple of `Stage`.
+
+    Returns:
+        A list of their names.
+    """
+    return [
+        objective.name
+        for stage in stages
+        if stage.data == "task"
+        for objective in stage.build_objectives()
+        if objective.loss.counts_padding
+    ]
+
+
+def with_one_length(settings):
+    """Returns a run's settings with every batch padded to its full length.
+
+    Args:
+        settings: `DistillSettings`.
+    """
+    data = dataclasses.replace(settings.data, num_buckets=None)
+    return dataclasses.replace(settings, data=data)

@@ -131,6 +131,8 @@ def _memory(subject, rows, train):
     """The largest step: the stage whose batches take most."""
     largest, words = 0, ""
     length = int(train.lengths.max())
+    if subject.settings.data.num_buckets is None:
+        length = train.sequence_length
     for stage in subject.settings.stages + subject.settings.control:
         if stage.data != "task":
             continue

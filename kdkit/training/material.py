@@ -27,12 +27,15 @@ class Material(Protocol):
         label_loss: Keras loss between labels and logits.
         training_metrics: list of Keras metrics of labels and logits, logged
             while training beside the losses.
+        pad_token_id: int or `None`. The token that fills rows of a task to one
+            length; `None` for running text.
     """
 
     primary_metric: str
     larger_is_better: bool
     label_loss: keras.losses.Loss
     training_metrics: list[keras.metrics.Metric]
+    pad_token_id: int | None
 
     def labeled_only(self) -> "Material":
         """Returns it without the rows that only a teacher can use."""
@@ -77,7 +80,8 @@ class TaskMaterial:
     Args:
         train: `TrainingRows`.
         evaluator: `Evaluator` on dev.
-        num_buckets: int. Number of different batch lengths.
+        num_buckets: int or `None`. Number of different batch lengths; `None`
+            to pad every batch to the rows' `sequence_length`.
         unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
         per_labeled: float. Unlabelled rows of an epoch for each labelled one.
         num_rows: int or `None`. Where no row is unlabelled, how many rows an
@@ -86,7 +90,7 @@ class TaskMaterial:
 
     train: TrainingRows
     evaluator: Evaluator
-    num_buckets: int
+    num_buckets: int | None
     unlabeled: object = None
     per_labeled: float = 1.0
     num_rows: int | None = None
@@ -103,6 +107,10 @@ class TaskMaterial:
     @property
     def training_metrics(self):
         return self.evaluator.task.kind.training_metrics()
+
+    @property
+    def pad_token_id(self):
+        return self.train.encoded.pad_token_id
 
     def labeled_only(self):
         return dataclasses.replace(self, unlabeled=None)
@@ -136,7 +144,8 @@ class TaskMaterial:
         batches, _ = evaluation_batches(
             self.evaluator.encoded,
             BATCH_SIZE,
-            num_buckets=NUM_BUCKETS,
+            # Losses that count padding are those of training.
+            num_buckets=self.num_buckets and NUM_BUCKETS,
             features=features or kept_logits(stage, self.evaluator),
             shares=shares,
         )

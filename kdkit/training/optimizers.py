@@ -1,6 +1,10 @@
 """AdamW as it is defined, and its update as one loop over each weight."""
 
+import dataclasses
+import math
+
 import keras
+from keras import ops
 
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
@@ -23,6 +27,54 @@ def check_jit_compile(value: bool | str) -> None:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class OptimizerSettings:
+    """What of AdamW differs between papers and their code.
+
+    Args:
+        beta_2: float. Decay of the second moment. Defaults to `0.999`.
+        bias_correction: bool. Whether the moments are corrected for their
+            start at 0; BERT's own optimizer does not. Defaults to `True`.
+        clipnorm: float or `None`. The norm that each weight's gradient is
+            clipped to by itself. Defaults to `None`.
+        global_clipnorm: float or `None`. The norm that the gradient of all
+            weights together is clipped to. Defaults to `None`.
+        trains_padding: bool. Whether the word embedding of the padding token
+            has a gradient, as it has where a loss counts padding. Defaults to
+            `True`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a number is impossible, or both norms
+            are given.
+    """
+
+    beta_2: float = 0.999
+    bias_correction: bool = True
+    clipnorm: float | None = None
+    global_clipnorm: float | None = None
+    trains_padding: bool = True
+
+    def __post_init__(self):
+        problems = [
+            f"{name} must be above 0 and finite, received {value}"
+            for name in ("clipnorm", "global_clipnorm")
+            if (value := getattr(self, name)) is not None
+            and not 0 < value < math.inf
+        ]
+        if not 0 < self.beta_2 < 1:
+            problems.append(
+                f"beta_2 must be above 0 and below 1, received {self.beta_2}"
+            )
+        if self.clipnorm is not None and self.global_clipnorm is not None:
+            problems.append(
+                "clipnorm clips each weight's gradient and global_clipnorm "
+                f"all together, received both ({self.clipnorm} and "
+                f"{self.global_clipnorm}): set one of them to null"
+            )
+        if problems:
+            raise UsageError(f"Optimizer: {'; '.join(problems)}.")
+
+
 @keras.saving.register_keras_serializable(package="kdkit")
 class AdamW(keras.optimizers.AdamW):
     """Keras' AdamW, which sums the gradients of a word before it squares them.
@@ -34,18 +86,44 @@ class AdamW(keras.optimizers.AdamW):
             rows and the update all. Unlike `jit_compile=True` for the step this
             costs one compilation, not one for each length of the batches. On
             one device only, and of TensorFlow. Defaults to `False`.
+        bias_correction: bool. Whether the moments are corrected for their
+            start at 0. `False` is BERT's own optimizer. Defaults to `True`.
+        untrained_rows: dict from a weight's path to the number of its row that
+            gets no gradient, or `None`. Weight decay still shrinks that row, as
+            with `padding_idx` in PyTorch. Defaults to `None`.
         **options: those of `keras.optimizers.AdamW`.
     """
 
-    def __init__(self, *, fused: bool = False, **options):
+    def __init__(
+        self,
+        *,
+        fused: bool = False,
+        bias_correction: bool = True,
+        untrained_rows: dict[str, int] | None = None,
+        **options,
+    ):
         if fused:
             need_tensorflow("AdamW(fused=True)")
         super().__init__(**options)
         self.fused = fused
+        self.bias_correction = bias_correction
+        self.untrained_rows = untrained_rows or {}
+        self._built_rows = []
+
+    def build(self, variables):
+        """Makes the moments of the weights, as Keras' optimizers do."""
+        variables = list(variables)
+        super().build(variables)
+        self._built_rows = self._rows(variables)
 
     def apply(self, grads, trainable_variables=None):
-        """Updates the weights, as Keras' optimisers do."""
+        """Updates the weights, as Keras' optimizers do."""
         gradients = [whole(gradient) for gradient in grads]
+        if trainable_variables is None:
+            gradients = _without_rows(gradients, self._built_rows)
+        else:
+            trainable_variables = list(trainable_variables)
+            gradients = self.without_untrained(gradients, trainable_variables)
         update = super().apply
         if not self.fused:
             update(gradients, trainable_variables)
@@ -57,5 +135,50 @@ class AdamW(keras.optimizers.AdamW):
 
         fused(gradients)
 
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates a weight, as Keras' optimizers do."""
+        if not self.bias_correction:
+            # The inverse of what Keras multiplies the rate with.
+            step = ops.cast(self.iterations + 1, variable.dtype)
+            powers = [
+                ops.power(ops.cast(beta, variable.dtype), step)
+                for beta in (self.beta_1, self.beta_2)
+            ]
+            correction = ops.sqrt(1 - powers[1]) / (1 - powers[0])
+            learning_rate = ops.cast(learning_rate, variable.dtype) / correction
+        super().update_step(gradient, variable, learning_rate)
+
+    def without_untrained(self, gradients, variables) -> list:
+        """Returns gradients with zeros in the rows that get none.
+
+        Args:
+            gradients: list of tensors or `None`s.
+            variables: list of their variables.
+        """
+        return _without_rows(gradients, self._rows(variables))
+
+    def _rows(self, variables):
+        """The number of each weight's untrained row, or `None`."""
+        return [self.untrained_rows.get(one.path) for one in variables]
+
     def get_config(self):
-        return {**super().get_config(), "fused": self.fused}
+        return {
+            **super().get_config(),
+            "fused": self.fused,
+            "bias_correction": self.bias_correction,
+            "untrained_rows": self.untrained_rows,
+        }
+
+
+def _without_rows(gradients, rows):
+    """Gradients with zeros in one row of some of them."""
+    return [
+        gradient
+        if row is None or gradient is None
+        else ops.where(
+            ops.arange(gradient.shape[0])[:, None] == row,
+            ops.zeros_like(gradient),
+            gradient,
+        )
+        for gradient, row in zip(gradients, rows, strict=True)
+    ]

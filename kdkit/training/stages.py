@@ -14,6 +14,7 @@ from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
 from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.training.optimizers import AdamW
+from kdkit.training.optimizers import OptimizerSettings
 from kdkit.training.ranges import too_small
 from kdkit.training.schedules import LinearWarmupDecay
 
@@ -147,6 +148,7 @@ class Stage:
         label_smoothing: float, at least 0 and below 1. The share of the loss on
             labels that all classes divide equally, as in
             `kdkit.losses.SmoothedCrossEntropy`. Not of metrics.
+        optimizer: `kdkit.training.optimizers.OptimizerSettings`.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Stage:
     data: str = "task"
     chunk_size: int | None = None
     label_smoothing: float = 0.0
+    optimizer: OptimizerSettings = OptimizerSettings()
 
     def __post_init__(self):
         check_chunk_size(self.chunk_size)
@@ -200,6 +203,11 @@ class Stage:
             problems.append(
                 f"schedule must be one of {SCHEDULES}, received "
                 f"{self.schedule!r}"
+            )
+        if self.data == "corpus" and not self.optimizer.trains_padding:
+            problems.append(
+                "running text has no padding, received "
+                "optimizer.trains_padding=False: set it to true"
             )
         if self.data not in DATA:
             problems.append(
@@ -360,20 +368,41 @@ class Stage:
             self.label_smoothing, reduction=loss.reduction
         )
 
-    def make_optimizer(self, num_steps: int, fused: bool = False):
-        """Returns the AdamW optimiser of the stage, for `num_steps` updates."""
+    def make_optimizer(
+        self,
+        num_steps: int,
+        fused: bool = False,
+        padding_row: tuple[str, int] | None = None,
+    ):
+        """Returns the AdamW optimizer of the stage.
+
+        Args:
+            num_steps: int. Updates of the stage.
+            fused: bool, as in `kdkit.training.optimizers.AdamW`. Defaults to
+                `False`.
+            padding_row: tuple of the path of the word embeddings and the row of
+                the padding token, or `None` for models or rows without one,
+                which `optimizer.trains_padding` then says nothing about.
+                Defaults to `None`.
+        """
         learning_rate = self.learning_rate
         num_parts = self.gradient_accumulation_steps
         if self.schedule == "linear":
             learning_rate = LinearWarmupDecay(
                 learning_rate, num_steps, self.warmup_fraction, num_parts
             )
+        settings = dataclasses.asdict(self.optimizer)
+        trains_padding = settings.pop("trains_padding")
         optimizer = AdamW(
             learning_rate=learning_rate,
             weight_decay=self.weight_decay,
-            epsilon=1e-6,  # as BERT's own optimiser
+            epsilon=1e-6,  # as BERT's own optimizer
             fused=fused,
+            untrained_rows=None
+            if trains_padding or padding_row is None
+            else dict([padding_row]),
             gradient_accumulation_steps=num_parts if num_parts > 1 else None,
+            **settings,
         )
         # Matches the Keras paths of biases and of layer normalisation.
         optimizer.exclude_from_weight_decay(

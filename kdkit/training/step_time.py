@@ -56,7 +56,8 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
             )
     beside = ["evaluation"]
     if settings.jit_compile is True:
-        beside.append(f"{settings.data.num_buckets} compilations a stage")
+        lengths = settings.data.num_buckets or 1
+        beside.append(f"{lengths} compilations a stage")
     beside += _other_runs(settings)
     found = (
         f"About {duration(total)} for the updates, by {STEPS} of each stage on "

@@ -41,6 +41,7 @@ class TokenMaterial:
     primary_metric = "perplexity"
     larger_is_better = False
     training_metrics = ()
+    pad_token_id = None
 
     @property
     def label_loss(self):

@@ -1,6 +1,7 @@
 """What trains a model in a stage: a distiller, or what learns from labels."""
 
 from kdkit.distiller import Distiller
+from kdkit.models import padding_row
 from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
 from kdkit.training.optimizers import UPDATE
@@ -30,7 +31,9 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
     else:
         trainer = LabelTrainer(arm.model)
     optimizer = stage.make_optimizer(
-        num_updates, fused=arm.jit_compile == UPDATE
+        num_updates,
+        fused=arm.jit_compile == UPDATE,
+        padding_row=padding_row(arm.model, material.pad_token_id),
     )
     trainer.compile(
         optimizer=optimizer,

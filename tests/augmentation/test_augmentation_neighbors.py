@@ -34,11 +34,16 @@ def test_neighbors_are_the_nearest_by_cosine(vectors):
     }  # fmt: skip
 
 
-def test_a_word_is_its_own_neighbor_only_when_told(vectors):
-    with_word = VectorNeighbors(WORDS, vectors, 5, include_word=True)
-    assert with_word(["word3"])["word3"] == [
-        "word3", *expected(vectors, 3, 4)
-    ]  # fmt: skip
+def test_a_word_is_never_its_own_neighbor(vectors):
+    """As in TinyBERT's code, which sets its distance to -inf and then sorts."""
+    near = VectorNeighbors(WORDS, vectors, len(WORDS) - 1)
+    found = near(["word3"])["word3"]
+    assert found == expected(vectors, 3, len(WORDS))
+    assert sorted(["word3", *found]) == sorted(WORDS)
+    twice = np.repeat(vectors[:1], 2, axis=0)  # the same vector twice
+    assert VectorNeighbors(["a", "b"], twice, 1)(["a", "b"]) == {
+        "a": ["b"], "b": ["a"]
+    }  # fmt: skip
 
 
 def test_unknown_words_have_none(vectors):

@@ -86,6 +86,26 @@ def test_original_text_may_follow_as_second_segment(model, tokenizer, queries):
         assert ids.tolist() == best_words(model, row, segments, position, 4)
 
 
+@pytest.mark.parametrize("num_pieces", [9, 15, POSITIONS - 1, 30])
+def test_the_second_segment_has_what_the_first_leaves(
+    model, tokenizer, num_pieces
+):
+    """TinyBERT's code: places up to the last one, rows cut at their end."""
+    words = MaskedWords(model, tokenizer, 4, with_original=True)
+    assert words.most_pieces == POSITIONS - 1
+    token_ids = np.arange(num_pieces) % 16 + 6
+    last = min(num_pieces, words.most_pieces) - 1
+    queries = [Query(token_ids, position) for position in (0, last)]
+    for query, ids in zip(queries, words(queries), strict=True):
+        masked = token_ids.copy()
+        masked[query.position] = 4
+        row = [2, *masked, 3, *token_ids, 3][:POSITIONS]
+        first = min(num_pieces + 2, POSITIONS)
+        segments = [0] * first + [1] * (len(row) - first)
+        position = 1 + query.position
+        assert ids.tolist() == best_words(model, row, segments, position, 4)
+
+
 def test_batches_of_any_size_give_the_same(model, tokenizer, queries):
     found = [
         MaskedWords(model, tokenizer, 4, tokens_per_step=tokens)(queries)

@@ -1,6 +1,7 @@
 """BERT's masking: how much, what, and the same again from the same seed."""
 
 import itertools
+import math
 
 import keras_hub
 import numpy as np
@@ -170,6 +171,35 @@ def test_a_row_with_little_to_predict_has_weights_of_0(tokenizer):
     assert sorted(y[0][weights[0] > 0]) == [10, 11]
 
 
+@pytest.mark.parametrize("num_rows", [1, 7, 32, ROWS])
+@pytest.mark.parametrize("share", [0.15, 0.2])
+def test_a_share_of_the_batch_is_exact(corpus, tokenizer, num_rows, share):
+    """DistilBERT's code: 15 % of all tokens of a batch, rounded up."""
+    some = data.PackedCorpus(corpus.rows[:num_rows], num_rows)
+    x, y, weights = masked(some, tokenizer, share=share, share_of="batch")
+    assert weights.sum() == math.ceil(share * num_rows * LENGTH)
+    of_rows = weights.sum(axis=1)
+    assert of_rows.max() - of_rows.min() <= 1  # an equal part of each row
+    assert y.shape == (num_rows, math.ceil(share * LENGTH))
+    originals = np.take_along_axis(some.rows, x["mask_positions"], 1)
+    np.testing.assert_array_equal(y, originals)
+    assert y[weights > 0].min() >= len(SPECIAL)
+    changed = x["token_ids"] != some.rows
+    chosen = np.zeros_like(changed)
+    np.put_along_axis(chosen, x["mask_positions"], weights > 0, 1)
+    assert not changed[~chosen].any()
+
+
+def test_rows_with_one_prediction_more_are_drawn(corpus, tokenizer):
+    masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
+    rows = corpus.rows[:20]  # 126 predictions of 840 tokens
+    counts = [masker(rows, [0, seed])[2].numpy().sum(1) for seed in range(60)]
+    assert {tuple(sorted(one)) for one in counts} == {(6,) * 14 + (7,) * 6}
+    more = np.mean([one == 7 for one in counts], axis=0)
+    # Of 60 draws each, four standard deviations.
+    np.testing.assert_allclose(more, 0.3, atol=4 * (0.3 * 0.7 / 60) ** 0.5)
+
+
 def test_epochs_differ_and_repeat(corpus, tokenizer):
     masker = data.Masker(data.Masking(), tokenizer)
 
@@ -225,3 +255,10 @@ def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):
 def test_impossible_shares_are_refused(settings):
     with pytest.raises(UsageError, match="Impossible masking"):
         data.Masking(**settings)
+
+
+def test_what_the_share_is_of_must_be_known_and_fit():
+    with pytest.raises(UsageError, match="`share_of` must be one of"):
+        data.Masking(share_of="corpus")
+    with pytest.raises(UsageError, match="share_of='batch' and whole_words"):
+        data.Masking(share_of="batch", whole_words=True)

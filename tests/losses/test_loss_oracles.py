@@ -236,17 +236,24 @@ def test_attention_mse_counts_real_queries_and_keys():
     )
 
 
-def test_attention_mse_of_tinybert_matches_the_authors_code():
-    teacher, student = tensors(BATCH, HEADS, LENGTH, LENGTH)
-    # Their scores come with the mask added; what is below -100 is set to 0.
+@pytest.mark.parametrize("scale", [1.0, 150.0])
+def test_attention_mse_of_tinybert_matches_the_authors_code(scale):
+    teacher, student = scale * tensors(BATCH, HEADS, LENGTH, LENGTH)
+    # Their scores come with the mask added; those of -100 and less are 0, of
+    # padded keys and, where scores are that large, of real ones.
     added = -10000.0 * (1 - MASK[:, None, None, :])
     theirs = [
         np.where(scores + added <= -1e2, 0.0, scores + added)
         for scores in (teacher, student)
     ]
+    assert ((teacher <= -1e2) & (added == 0)).any() == (scale > 1)
+    loss = losses.AttentionMSE(parity="tinybert")
+    expected = np.mean((theirs[0] - theirs[1]) ** 2)
+    np.testing.assert_allclose(loss(teacher, student, MASK), expected, 1e-5)
+    zeroed = [np.where(one <= -1e2, 0.0, one) for one in (teacher, student)]
     np.testing.assert_allclose(
-        losses.AttentionMSE(parity="tinybert")(teacher, student, MASK),
-        np.mean((theirs[0] - theirs[1]) ** 2),
+        loss(teacher, student),  # without padding
+        np.mean((zeroed[0] - zeroed[1]) ** 2),
         rtol=1e-5,
     )
 
@@ -277,29 +284,78 @@ def relation(vectors, num_relation_heads, mask):
     return result
 
 
-def test_relation_kl_divergence_matches_numpy():
-    num_relation_heads = 4
-    teacher = GENERATOR.normal(size=(BATCH, LENGTH, 3, 4))
-    student = GENERATOR.normal(size=(BATCH, LENGTH, 2, 4))
-    loss = losses.RelationKLDivergence(num_relation_heads)
-    for mask in (MASK, np.ones_like(MASK)):
-        real_pairs = mask[:, None, :, None] * mask[:, None, None, :]
-        of_teacher = relation(teacher, num_relation_heads, mask)
-        of_student = relation(student, num_relation_heads, mask)
-        divergence = np.zeros_like(of_teacher)
-        np.divide(of_teacher, of_student, divergence, where=real_pairs == 1)
-        np.log(divergence, divergence, where=real_pairs == 1)
-        divergence = (of_teacher * divergence).sum(-1)
+def divergences(teacher, student, num_relation_heads, mask):
+    """The KL divergence of every example, head and query."""
+    real_pairs = mask[:, None, :, None] * mask[:, None, None, :]
+    of_teacher = relation(teacher, num_relation_heads, mask)
+    of_student = relation(student, num_relation_heads, mask)
+    result = np.zeros_like(of_teacher)
+    np.divide(of_teacher, of_student, result, where=real_pairs == 1)
+    np.log(result, result, where=real_pairs == 1)
+    return (of_teacher * result).sum(-1)
+
+
+def vectors_of_two_widths():
+    return (
+        GENERATOR.normal(size=(BATCH, LENGTH, 3, 4)),
+        GENERATOR.normal(size=(BATCH, LENGTH, 2, 4)),
+    )
+
+
+def test_relation_kl_divergence_is_a_mean_per_text_as_the_paper_prints_it():
+    teacher, student = vectors_of_two_widths()
+    loss = losses.RelationKLDivergence(4)
+    values = divergences(teacher, student, 4, MASK)
+    # 1 / (A_r |x|) of the sum over heads and positions, text by text.
+    of_texts = values.sum((1, 2)) / (4 * MASK.sum(1))
+    assert abs(of_texts.mean() - weighted_mean(values, MASK[:, None])) > 1e-3
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK), of_texts.mean(), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        loss(teacher, student, MASK * WEIGHTS[:, None]),
+        weighted_mean(of_texts, WEIGHTS),
+        rtol=1e-5,
+    )
+
+
+def test_relation_kl_divergence_of_all_positions_matches_numpy():
+    teacher, student = vectors_of_two_widths()
+    loss = losses.RelationKLDivergence(4, mean_over="positions")
+    values = divergences(teacher, student, 4, MASK)
+    for weights in (MASK, MASK * WEIGHTS[:, None]):
         np.testing.assert_allclose(
-            loss(teacher, student, mask),
-            weighted_mean(divergence, mask[:, None, :]),
+            loss(teacher, student, weights),
+            weighted_mean(values, weights[:, None, :]),
             rtol=1e-5,
         )
-    np.testing.assert_allclose(loss(teacher, student), divergence.mean(), 1e-5)
+
+
+@pytest.mark.parametrize("mean_over", ["texts", "positions"])
+def test_relations_of_texts_of_one_length_have_one_mean(mean_over):
+    teacher, student = vectors_of_two_widths()
+    loss = losses.RelationKLDivergence(4, mean_over=mean_over)
+    values = divergences(teacher, student, 4, np.ones_like(MASK))
+    np.testing.assert_allclose(loss(teacher, student), values.mean(), 1e-5)
+    for weights in (WEIGHTS, WEIGHTS[:, None]):
+        np.testing.assert_allclose(
+            loss(teacher, student, weights),
+            weighted_mean(values, WEIGHTS[:, None, None]),
+            rtol=1e-5,
+        )
+
+
+@pytest.mark.parametrize("mean_over", ["texts", "positions"])
+def test_relation_sums_of_parts_of_a_batch_add_up(mean_over):
+    teacher, student = vectors_of_two_widths()
+    loss = losses.RelationKLDivergence(4, mean_over=mean_over)
+    parts = [
+        loss.sums(teacher[part], student[part], MASK[part])
+        for part in (slice(0, 1), slice(1, None))
+    ]
+    numerator, denominator = np.sum(parts, axis=0)
     np.testing.assert_allclose(
-        loss(teacher, student, WEIGHTS),
-        weighted_mean(divergence, WEIGHTS[:, None, None]),
-        rtol=1e-5,
+        numerator / denominator, loss(teacher, student, MASK), rtol=1e-5
     )
 
 
@@ -338,6 +394,8 @@ def test_relation_heads_must_divide_the_width():
         loss(np.ones((1, 2, 2, 4)), np.ones((1, 2, 2, 4)))
     with pytest.raises(ValueError, match="above 0"):
         losses.RelationKLDivergence(num_relation_heads=0)
+    with pytest.raises(ValueError, match="mean_over='heads'"):
+        losses.RelationKLDivergence(mean_over="heads")
 
 
 def test_kl_divergence_is_that_of_keras_where_it_is_no_name():

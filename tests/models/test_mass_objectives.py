@@ -98,7 +98,10 @@ def expected_value(tap, teacher, student, x, weight):
             relation(vectors, positions > 0) for vectors in (teacher, student)
         )
         values = np.exp(of_teacher) * (of_teacher - of_student)
-        values, weights = values.sum(-1), positions[:, None]
+        # Means per text, each of the weight of its heaviest position.
+        of_texts = positions.max(1, keepdims=True)
+        weights = of_texts * positions / positions.sum(1, keepdims=True)
+        values, weights = values.sum(-1), weights[:, None]
     elif part == "encoder":
         values, weights = ((teacher - student) ** 2).mean(-1), positions
     else:

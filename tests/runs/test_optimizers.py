@@ -85,7 +85,11 @@ def test_a_distiller_sums_them_for_every_optimizer():
     np.testing.assert_allclose(words, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_fused_update_goes_on_as_the_plain_one():
+AUTHORS = {"bias_correction": False, "clipnorm": 0.1}
+
+
+@pytest.mark.parametrize("options", [{}, AUTHORS], ids=["usual", "authors"])
+def test_a_fused_update_goes_on_as_the_plain_one(options):
     generator = np.random.default_rng(0)
     x = generator.integers(6, size=(64, 3), dtype="int32")
     y = generator.integers(2, size=64)
@@ -93,7 +97,7 @@ def test_a_fused_update_goes_on_as_the_plain_one():
     for fused in (False, True):
         model = classifier()
         model.set_weights(start.get_weights())
-        compiled(model, optimizer=optimizer(fused=fused))
+        compiled(model, optimizer=optimizer(fused=fused, **options))
         model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
         results.append([*model.weights, *model.optimizer.variables])
     for plain, fused in zip(*results, strict=True):
@@ -103,11 +107,13 @@ def test_a_fused_update_goes_on_as_the_plain_one():
 
 
 def test_an_optimizer_is_made_again_from_its_configuration():
-    copy = keras.optimizers.deserialize(
-        keras.optimizers.serialize(optimizer(fused=True))
+    made = optimizer(
+        fused=True, bias_correction=False, untrained_rows={"words": 1}
     )
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(made))
     assert isinstance(copy, AdamW)
-    assert copy.fused
+    assert (copy.fused, copy.bias_correction) == (True, False)
+    assert copy.untrained_rows == {"words": 1}
     assert copy.weight_decay == DECAY
 
 

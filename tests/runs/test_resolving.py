@@ -59,6 +59,7 @@ def test_stages_on_a_corpus_learn_from_the_encoder(finished_run, tmp_path):
     made = settings("distilbert", finished_run, *words, "--column", "text")
     assert made.corpus.files == (str(text),)
     assert made.corpus.column == "text"
+    assert made.corpus.masking.share_of == "batch"  # as its authors mask
     assert made.student.copy_layers == (1,)
     assert [stage.data for stage in made.stages] == ["corpus", "task"]
 

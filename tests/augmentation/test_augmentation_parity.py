@@ -1,0 +1,79 @@
+"""`kdkit augment --parity tinybert`: the authors' reading of nearest words."""
+
+import json
+
+import keras_hub
+import pytest
+from helpers import spread_weights
+
+from kdkit import models
+from kdkit.augmentation import Augmentation
+from kdkit.errors import UsageError
+from kdkit.tasks import get_task
+from kdkit.training.augmenting import augment
+from kdkit.training.augmenting import prepare_augmented
+from kdkit.training.transfer_settings import AugmentedSettings
+from kdkit.training.transfer_settings import AugmentSettings
+
+PIECES = [
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "it", "film", "plot",
+    "grip", "##ping", "thrill", "##ing",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """One text of a word that has several pieces, and its vectors."""
+    folder = tmp_path_factory.mktemp("augment")
+    (folder / "SST-2").mkdir()
+    for split in ("train", "dev"):
+        (folder / "SST-2" / f"{split}.tsv").write_text(
+            "sentence\tlabel\nit is gripping\t1\nthe the the\t0\n"
+        )
+    (folder / "vectors.txt").write_text(
+        "gripping 1 0\nthrilling 0.9 0.1\nplot -1 0\nfilm 0 1\n"
+    )
+    tokenizer = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
+    encoder = models.student(
+        {
+            "num_layers": 1,
+            "hidden_dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": 16,
+            "vocabulary_size": len(PIECES),
+            "max_sequence_length": 16,
+        }
+    )
+    language_model = models.language_model(encoder)
+    spread_weights(language_model)
+    models.save_language_model(language_model, tokenizer, folder / "model", 16)
+    return AugmentSettings(
+        task="sst2",
+        data_dir=str(folder),
+        model=str(folder / "model"),
+        word_vectors=str(folder / "vectors.txt"),
+        augmentation=Augmentation(1, probability=1.0, num_candidates=1),
+        parity="tinybert",
+    )
+
+
+def test_the_nearest_word_of_the_authors_code_is_another(settings, tmp_path):
+    augment(settings, tmp_path / "copies.tsv")
+    lines = (tmp_path / "copies.tsv").read_text().splitlines()
+    assert [line.split("\t")[-1] for line in lines[1:]] == ["it is thrilling"]
+
+
+def test_copies_of_the_earlier_reading_are_not_taken_for_these(
+    settings, tmp_path
+):
+    file = tmp_path / "copies.tsv"
+    augment(settings, file)
+    examples = get_task("sst2").load("train", settings.data_dir)
+    made = AugmentedSettings(str(file), made_by=settings)
+    prepare_augmented(made, examples)
+    (note,) = tmp_path.glob("copies*.json")
+    noted = json.loads(note.read_text())
+    noted["fingerprint"]["parity"] = "tinybert"
+    note.write_text(json.dumps(noted))
+    with pytest.raises(UsageError, match="parity was 'tinybert', is 'tinybert"):
+        prepare_augmented(made, examples)
