@@ -20,6 +20,9 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.preset_tokenizers import save_rules
+from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
@@ -151,6 +154,7 @@ def load_language_model(source) -> LoadedModel:
             )
         preprocessor, model.preprocessor = model.preprocessor, None
         tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
+        tokenizer = with_saved_rules(tokenizer, directory)
         loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
             return loaded
@@ -235,8 +239,11 @@ def save_language_model(
         }
     if isinstance(tokenizer, TokenizerPair):
         lengths["decoder_tokenizer"] = tokenizer.decoder
-    copy.preprocessor = type(model).preprocessor_cls(encoder, **lengths)
+    copy.preprocessor = type(model).preprocessor_cls(
+        plain_tokenizer(encoder), **lengths
+    )
     copy.save_to_preset(str(path))
+    save_rules(encoder, path)
     write_digests(path)
 
 
