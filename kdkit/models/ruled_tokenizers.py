@@ -64,7 +64,7 @@ def with_rules(tokenizer, rules: TextRules | None):
     )
 
 
-def rules_of(tokenizer) -> TextRules | None:
+def tokenizer_rules(tokenizer) -> TextRules | None:
     """Returns the rules that a tokenizer applies to texts, `None` for none."""
     return getattr(tokenizer, "text_rules", None)
 
@@ -75,7 +75,7 @@ def plain_tokenizer(tokenizer):
     Args:
         tokenizer: a tokenizer with or without rules.
     """
-    if rules_of(tokenizer) is None:
+    if tokenizer_rules(tokenizer) is None:
         return tokenizer
     return _of_class(type(tokenizer).plain, tokenizer)
 
