@@ -25,7 +25,7 @@ def test_encoder_of_a_checkpoint_gets_a_new_head(family, tmp_path):
     assert not loaded.has_trained_head
     assert type(loaded.model) is FAMILIES[family].classifier
     assert loaded.model.output_shape == (None, 3)
-    assert type(loaded.tokenizer) is FAMILIES[family].tokenizer
+    assert isinstance(loaded.tokenizer, FAMILIES[family].tokenizer)
     expected = tokenizer(family)
     assert loaded.tokenizer.get_vocabulary() == expected.get_vocabulary()
     assert list(loaded.tokenizer(["good"])[0]) == list(expected(["good"])[0])
