@@ -349,7 +349,9 @@ def _between(tokens, inner):
 
 def _ruled(cls, mixin):
     """A tokenizer class of keras-hub's with rules, which Keras can save."""
-    made = type(f"Ruled{cls.__name__}", (mixin, cls), {"plain": cls})
+    # Without a backbone: keras-hub looks among all classes for that of one.
+    members = {"plain": cls, "backbone_cls": None}
+    made = type(f"Ruled{cls.__name__}", (mixin, cls), members)
     return keras.saving.register_keras_serializable(package="kdkit")(made)
 
 

@@ -143,5 +143,5 @@ def test_checkpoints_that_keras_hub_cannot_convert_are_refused(kind, tmp_path):
 def test_a_broken_checkpoint_says_what_is_missing(tmp_path):
     write_checkpoint(tmp_path, "distil_bert")
     (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(UsageError, match="could not load .*vocab.txt"):
+    with pytest.raises(UsageError, match="No vocabulary .*vocab.txt"):
         load_classifier(tmp_path, num_classes=3)
