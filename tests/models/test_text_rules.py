@@ -11,6 +11,7 @@ from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.models import check_same_ids
+from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_saved_tokenizer
 from kdkit.models import load_tokenizer
@@ -103,6 +104,17 @@ def test_keras_saves_a_tokenizer_with_its_rules(tokenizer):
     config = keras.saving.serialize_keras_object(tokenizer)
     again = keras.saving.deserialize_keras_object(config)
     again.set_vocabulary(PIECES)
+    assert list(again([TEXT])[0]) == IDS
+
+
+def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
+    model = student(SIZES, num_classes=2)
+    model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=8
+    )
+    model.save(tmp_path / "model.keras")
+    again = load_classifier(tmp_path / "model.keras", 2).tokenizer
+    assert tokenizer_rules(again) == RULES
     assert list(again([TEXT])[0]) == IDS
 
 
