@@ -20,6 +20,11 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.preset_readme import save_readme
+from kdkit.models.preset_readme import tokenizer_note
+from kdkit.models.preset_tokenizers import save_rules
+from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
@@ -151,6 +156,7 @@ def load_language_model(source) -> LoadedModel:
             )
         preprocessor, model.preprocessor = model.preprocessor, None
         tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
+        tokenizer = with_saved_rules(tokenizer, directory)
         loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
             return loaded
@@ -235,8 +241,12 @@ def save_language_model(
         }
     if isinstance(tokenizer, TokenizerPair):
         lengths["decoder_tokenizer"] = tokenizer.decoder
-    copy.preprocessor = type(model).preprocessor_cls(encoder, **lengths)
+    copy.preprocessor = type(model).preprocessor_cls(
+        plain_tokenizer(encoder), **lengths
+    )
     copy.save_to_preset(str(path))
+    save_rules(encoder, path)
+    save_readme(path, tokenizer_note(encoder))
     write_digests(path)
 
 

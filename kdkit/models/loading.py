@@ -22,10 +22,11 @@ from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
+from kdkit.models.preset_tokenizers import load_preset_tokenizer
+from kdkit.models.preset_tokenizers import with_saved_rules
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.tokenizer_checks import checked_tokenizer
-from kdkit.models.tokenizer_pair import load_preset_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
@@ -141,13 +142,15 @@ def load_encoder(source, load_weights=True):
         backbone = keras_hub.models.Backbone.from_preset(
             place, load_weights=load_weights
         )
-        tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(place)
+        check_family(backbone, source)
+        tokenizer = load_preset_tokenizer(place)
+    except UsageError:
+        raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
             f"No encoder could be loaded from {source!r}: "
             f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
-    check_family(backbone, source)
     return backbone, checked_tokenizer(tokenizer, source)
 
 
@@ -183,6 +186,7 @@ def load_tokenizer(source):
                 str(path), load_weights=False
             )
             tokenizer = classifier.preprocessor.tokenizer
+            tokenizer = with_saved_rules(tokenizer, path)
         else:
             tokenizer = load_preset_tokenizer(path)
     return checked_tokenizer(tokenizer, path)
@@ -321,7 +325,8 @@ def _load_task(source):
         model = without_plain_encoder(model)
         check_activation(model)
     check_family(model.backbone, source)
-    checked_tokenizer(tokenizer, source)
+    tokenizer = checked_tokenizer(tokenizer, source)
+    tokenizer = with_saved_rules(tokenizer, source)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
@@ -335,5 +340,4 @@ def _put_head_on(source, head):
 def _load_backbone(source):
     backbone = keras_hub.models.Backbone.from_preset(source)
     check_family(backbone, source)
-    tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
-    return backbone, checked_tokenizer(tokenizer, source)
+    return backbone, checked_tokenizer(load_preset_tokenizer(source), source)
