@@ -108,6 +108,7 @@ class Distiller(Step, keras.Model):
                 tap="hidden_states",
                 projection="shared",
             ),
+            kdkit.Objective(kdkit.losses.SoftCrossEntropy(), tap="logits"),
         ],
     )
     distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))

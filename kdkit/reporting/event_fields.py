@@ -29,6 +29,7 @@ FIELDS = {
     "examples": (int, OPTIONAL),
     "metrics": (dict, OPTIONAL),
     "agreement": (dict, OPTIONAL),
+    "collapsed": (str, OPTIONAL),
     "digests": (dict,),
     "data_digest": (str,),
     "rows_digest": (str,),
@@ -68,7 +69,9 @@ FIELDS = {
     "left_out": (int,),
 }
 DIVISORS = ("size_bytes", "median_ms")
-LISTS_OF_TEXTS = ("corpus", "pairs", "languages", "compared_with")
+LISTS_OF_TEXTS = (
+    "corpus", "pairs", "languages", "compared_with", "untrained_layers",
+)  # fmt: skip
 NEEDED = {
     "doctor": ("findings",),
     "epoch": ("arm", "stage", "epoch", "seconds", "logs"),

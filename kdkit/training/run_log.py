@@ -8,6 +8,8 @@ from kdkit import models
 from kdkit.doctor import Findings
 from kdkit.doctor import print_findings
 from kdkit.errors import RunError
+from kdkit.reporting.records import read_run
+from kdkit.reporting.summary import verdict
 from kdkit.training.run_directory import RunDirectory
 
 DOCTOR = "doctor"  # the event of the checks before a run
@@ -52,7 +54,7 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best) -> None:
-    """Logs the end of a run, once, and prints where its models are.
+    """Logs the end of a run, once, and prints its models and its outcome.
 
     Args:
         run: `RunDirectory`.
@@ -76,6 +78,8 @@ def finish(run: RunDirectory, best) -> None:
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
+    if not run.is_read_only:
+        print(verdict(read_run(run.path)), flush=True)
 
 
 def _end_of(event):
