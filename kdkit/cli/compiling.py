@@ -12,8 +12,10 @@ from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
 
 SETTING = "jit_compile"
-# Updates of a stage below which a CPU compiles the step for longer than it
-# saves; see docs/howto.md for the measurement.
+# Updates of a stage below which a CPU compiles a step for longer than it saves.
+# For TinyBERT's student of 4×312, a teacher of 6×384 and batches of 32 rows, XLA
+# takes 16 to 20 s of CPU for the first step of each length, the update alone 9
+# to 10 s; the steps after it take 0.9 s (32 tokens) and 1.4 s (48) either way.
 SHORT = 1000
 
 
