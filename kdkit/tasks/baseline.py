@@ -110,11 +110,14 @@ def of_classes(labels, predictions) -> Baseline:
     0.6666666666666666
     """
     _, counts = np.unique(labels, return_counts=True)
+    correlation = 0.0
+    if len(counts) > 1:
+        correlation = sklearn.metrics.matthews_corrcoef(labels, predictions)
     return Baseline(
         "accuracy",
         float(np.mean(labels == predictions)),
         float(counts.max() / len(labels)),
-        float(sklearn.metrics.matthews_corrcoef(labels, predictions)),
+        float(correlation),
         len(labels),
         _differ(predictions),
         len(counts) > 1,
