@@ -16,6 +16,8 @@ from kdkit.reporting.summary import verdict
 from kdkit.reporting.uncertainty import difference_error
 from kdkit.reporting.uncertainty import is_noise
 from kdkit.reporting.uncertainty import standard_error
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_log import finish
 
 CHANCE = "is right in 50.9 %, the commonest answer alone in 50.9 %"
 
@@ -118,6 +120,25 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     overview = markdown_overview(group_by_seed([records, other]))
     assert "50.9 % (collapsed)" in overview
     assert overview.endswith("no better than the commonest answer to all.")
+
+
+def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
+    run = make_distillation("run", student=0.509, exported=False)
+    collapse(run, "student", 0.509)
+    best = {
+        "stage": "prediction_layer",
+        "epoch": 3,
+        "averaged_epochs": (),
+        "split": "dev",
+        "metrics": {"accuracy": 0.509},
+        "agreement": None,
+        "collapsed": CHANCE,
+    }
+    finish(RunDirectory(run.run_dir), {"student": best})
+    student, headline = capsys.readouterr().out.splitlines()
+    assert student.startswith("student: accuracy 0.5090 on dev")
+    assert headline == verdict(read_run(run.run_dir))
+    assert headline.startswith("The student has collapsed")
 
 
 def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
