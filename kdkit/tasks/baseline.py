@@ -6,6 +6,7 @@ import numpy as np
 import sklearn.metrics
 
 FEWEST_ANSWERS = 100  # with fewer, one answer in ten may be chance
+FEWEST_OTHERS = 5  # labels that one answer for all misses
 CHANCE = 3.0  # standard errors
 EXPLAINED_VARIANCE = "explained variance"
 
@@ -62,7 +63,10 @@ def collapse(baseline: Baseline) -> str | None:
     For scores the second condition alone counts. 3 standard errors and not 2,
     since the epoch that is measured is the best of several. A model of which a
     rare class is known, and that is right no more often than the commonest
-    class, has not collapsed. Labels that are all the same tell nothing.
+    class, has not collapsed.
+
+    Nothing is told by labels of which fewer than 5 are others than the
+    commonest: a model that knows every second of 5 misses all in 1 of 32 cases.
 
     Args:
         baseline: `Baseline` of the model's answers.
@@ -76,7 +80,8 @@ def collapse(baseline: Baseline) -> str | None:
     True
     """
     count = baseline.num_answers
-    if not baseline.labels_differ:
+    num_others = count * (1 - baseline.constant)
+    if not baseline.labels_differ or num_others < FEWEST_OTHERS:
         return None
     if not baseline.answers_differ:
         return "gives every example the same answer"

@@ -78,6 +78,10 @@ def test_few_rows_accuse_nobody_but_of_one_answer():
     kind = SingleLabel(("no", "yes"))
     assert kind.collapse(labels, one_hot(coin)) is None
     assert kind.collapse(labels, one_hot(np.zeros(60, int)))
+    assert kind.collapse(labels[:10], one_hot(np.zeros(10, int)))
+    assert kind.collapse(labels[:8], one_hot(np.zeros(8, int))) is None
+    rare = (np.arange(ROWS) < 4).astype(int)
+    assert kind.collapse(rare, one_hot(np.zeros(ROWS, int))) is None
 
 
 def test_scores(rng):
