@@ -70,7 +70,7 @@ def _level(records, metric, file):
     text = f", at {shown.text(value)} {shown.title}"
     distance = value - before
     if shown.number(distance) == shown.number(0.0):
-        return f"{text} as before"
+        return f"{text}, as before"
     disagreement = None
     if file.same_top_class is not None:
         disagreement = 1 - file.same_top_class
