@@ -116,6 +116,7 @@ class Distiller(Checks, Step, keras.Model):
                 tap="hidden_states",
                 projection="shared",
             ),
+            kdkit.Objective(kdkit.losses.SoftCrossEntropy(), tap="logits"),
         ],
     )
     distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))

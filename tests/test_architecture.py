@@ -53,6 +53,7 @@ FLOORS = (
         "reading",
         "settings",
         "stopping",
+        "trained_weights",
         "version",
     ),
 )

@@ -1,12 +1,14 @@
 """Measures the latency of LiteRT files on this machine.
 
-Several files are measured in turn within one run, so that their ratios hold.
-The last line is a JSON object with a result for each. Results for files of a
-run are noted in it. Of a decoder's file the time is that of one token, of an
-encoder-decoder's that of one sentence, read and written (25 tokens unless
---sequence-length says it).
+Several files are measured in turn within one sitting, so that their ratios
+hold. RUN stands for its exported files, the fp32 files of its teacher's run and
+the teacher's int8 file that kdkit export wrote. The last line is a JSON object
+with a result for each. Results for files of a run are noted in it. Of a
+decoder's file the time is that of one token, of an encoder-decoder's that of
+one sentence, read and written (25 tokens unless --sequence-length says it).
 
 example:
+  kdkit benchmark runs/tinybert
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
 """
 
@@ -14,7 +16,7 @@ from kdkit.cli import options as shared
 
 
 def add_arguments(parser):
-    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("files", nargs="+", metavar="FILE|RUN")
     parser.add_argument(
         "--sequence-length",
         type=shared.a_length,

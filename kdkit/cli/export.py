@@ -3,7 +3,10 @@
 Each file is compared with the Keras model on real rows of the task (generated
 ones for a model without a known task) before it gets its name; what differs is
 not written. For models of a run, accuracy on dev is measured too and noted in
-the run.
+the run. A run's teacher is exported too, once, in int8, to
+RUN/exports/teacher, so that the report tells what distillation won from what
+quantisation won. A model that has collapsed, or whose head was never trained,
+is called that.
 
 A decoder becomes a file of one step, with room for --sequence-length tokens,
 compared with the Keras model token by token on text that its run held out. An
@@ -47,6 +50,12 @@ def add_arguments(parser):
         "--output",
         metavar="DIR",
         help="where to write; RUN/exports for models of a run, else exports",
+    )
+    parser.add_argument(
+        "--no-teacher",
+        dest="teacher",
+        action="store_false",
+        help="do not export the run's teacher in int8",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace existing files"

@@ -1,5 +1,6 @@
 """The work of `kdkit export`: files, their accuracy, a note in the run."""
 
+import copy
 import dataclasses
 import os
 import pathlib
@@ -14,9 +15,13 @@ from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import text_of_run
 from kdkit.disk import writing
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.files import digest
+from kdkit.reporting.summary import HELP
 from kdkit.taps import select_inputs
 from kdkit.training.evaluation import predict_logits
+from kdkit.training.inputs import model_digest
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import load_held_out
 
@@ -39,21 +44,28 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is exported already. Expected a Keras model."
         )
+    _export_place(place, options)
+    if _has_teacher_to_export(place, options):
+        _export_teacher(place, options)
+
+
+def _export_place(place, options, **noted):
+    """Writes the files of a model; `noted` goes into each one's event."""
     for has_one, export_one in (
         (models.has_decoder, _export_decoder),
         (models.has_encoder_decoder, _export_encoder_decoder),
     ):
         if has_one(place.path):
             _reject_what_is_for_classifiers(options)
-            export_one(place, options)
+            export_one(place, options, **noted)
             return
     opened = open_model(place, options)
     targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
-    on, encoded, batches = {}, None, None
+    encoded, batches = None, None
     if has_data and opened.tokenizer is not None:
         split = _split(place, opened)
-        on = {"task": opened.task.name, "split": split}
+        noted |= {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
         some_rows = opened.encode(split, VERIFICATION_ROWS)
         batches, _ = data.evaluation_batches(some_rows, batch_size=16)
@@ -63,10 +75,93 @@ def export_model(options) -> None:
             "generated rows and their accuracy is not measured. Pass "
             "--data-dir for both."
         )
+    _warn_of_untrained_head(opened)
+    has_collapsed = False
     for precision, path in targets.items():
         report = _export(opened, path, precision, batches, options)
-        metrics = _metrics(opened, path, encoded, options)
-        _note(place, report, metrics, **on)
+        measured = _measured(opened, path, encoded, options)
+        _note(place, report, **measured, **noted)
+        has_collapsed = has_collapsed or measured["collapsed"] is not None
+    if has_collapsed:
+        print(f"{HELP}.", flush=True)
+
+
+def _warn_of_untrained_head(opened):
+    """Says that a head is as it began, where its bias can tell."""
+    layers = models.untrained_head(opened.model)
+    if layers and opened.task.head.kind != "multiple_choice":
+        print(
+            f"The head was never trained ({', '.join(layers)}): its answers "
+            "are chance. Train a stage whose objectives or labels reach the "
+            "logits.",
+            flush=True,
+        )
+
+
+def _has_teacher_to_export(place, options):
+    """Whether the model is what a run made from a teacher."""
+    return (
+        options.teacher
+        and options.format == "litert"
+        and place.run is not None
+        and place.config.get("teacher") is not None
+        and place.arm not in ("teacher", "control")
+    )
+
+
+def _export_teacher(place, options):
+    """Writes the teacher of a run in 8 bits, unless that file is there.
+
+    What the report compares the student's file with. A teacher that is gone, or
+    that cannot be exported, is told, and that is all.
+    """
+    options = copy.copy(options)
+    options.precision, options.overwrite = ["int8"], True
+    options.output = place.run.path / "exports" / "teacher"
+    try:
+        teacher = _teacher_of(place)
+        made_from = {
+            "model": model_digest(str(teacher.path)),
+            "sequence_length": options.sequence_length,
+            "dynamic_length": options.dynamic_length,
+            "data": place.config.get("data"),
+        }
+        file = _file_of_teacher(place, made_from)
+        if file is not None:
+            print(f"{file}: there already, of the same teacher.", flush=True)
+            return
+        _export_place(teacher, options, made_from=made_from)
+    except (UsageError, RunError) as error:
+        print(
+            f"The run's teacher was not exported in int8, so the report does "
+            f"not compare with that: {error}",
+            flush=True,
+        )
+
+
+def _teacher_of(place):
+    """The teacher's `Place`, as a model of the run."""
+    source = place.config["teacher"]
+    if isinstance(source, dict):
+        source = place.run.path / "teacher_run"
+    found = locate(str(source))
+    return dataclasses.replace(
+        found, run=place.run, arm="teacher", config=place.config
+    )
+
+
+def _file_of_teacher(place, made_from):
+    """The file that was exported from the same, `None` if it has changed."""
+    events = [
+        event
+        for event in place.run.events("export")
+        if event["arm"] == "teacher" and event.get("made_from") == made_from
+    ]
+    if not events or made_from["model"] is None:
+        return None
+    file = place.run.path / events[-1]["file"]
+    is_same = file.is_file() and digest(file) == events[-1].get("file_digest")
+    return file if is_same else None
 
 
 def _split(place, opened):
@@ -75,7 +170,7 @@ def _split(place, opened):
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
-def _export_decoder(place, options):
+def _export_decoder(place, options, **noted):
     """Writes the step of a decoder, compared on what its run held out."""
     targets = _targets(place, options)
     model = models.load_language_model(place.path).model
@@ -94,10 +189,10 @@ def _export_decoder(place, options):
             verification_texts=texts,
             overwrite=options.overwrite,
         )
-        _note(place, report, None)
+        _note(place, report, **noted)
 
 
-def _export_encoder_decoder(place, options):
+def _export_encoder_decoder(place, options, **noted):
     """Writes encoder and step, compared on pairs that its run held out."""
     targets = _targets(place, options)
     loaded = models.load_language_model(place.path)
@@ -118,7 +213,7 @@ def _export_encoder_decoder(place, options):
             verification_pairs=pairs,
             overwrite=options.overwrite,
         )
-        _note(place, report, None)
+        _note(place, report, **noted)
 
 
 def _held_out_pairs(text, tokenizer, length):
@@ -157,16 +252,18 @@ def _held_out(directory, length):
     ]
 
 
-def _note(place, report, metrics, **on):
+def _note(place, report, metrics=None, **noted):
     """Prints what came of a file, and notes it in the run.
 
-    `on` is the task and the split that the metrics are of.
+    `noted` has the task and the split that the metrics are of, and more.
     """
-    event = {**dataclasses.asdict(report), "metrics": metrics, **on}
+    event = {**dataclasses.asdict(report), "metrics": metrics, **noted}
     _print(event)
     if place.run is not None:
         path = pathlib.Path(report.file).resolve()
         event["file"] = os.path.relpath(path, place.run.path)
+        if path.is_file():
+            event["file_digest"] = digest(path)
         place.run.log("export", arm=place.arm, **event)
 
 
@@ -217,10 +314,10 @@ def _export(opened, path, precision, batches, options):
     )
 
 
-def _metrics(opened, path, encoded, options):
-    """The metrics of an exported file on some rows, `None` without them."""
+def _measured(opened, path, encoded, options):
+    """The metrics of an exported file, and why it has collapsed if it has."""
     if encoded is None:
-        return None
+        return {"metrics": None, "collapsed": None}
     if options.format == "litert":
         predict = export.LiteRTModel(path)
     else:
@@ -230,7 +327,11 @@ def _metrics(opened, path, encoded, options):
             return loaded.serve(select_inputs(opened.model, batch))
 
     logits = predict_logits(predict, encoded)
-    return opened.task.compute_metrics(encoded.targets, logits)
+    task = opened.task
+    return {
+        "metrics": task.compute_metrics(encoded.targets, logits),
+        "collapsed": task.kind.collapse(encoded.targets, logits),
+    }
 
 
 def _print(event):
@@ -240,6 +341,8 @@ def _print(event):
     )
     if measured:
         measured += f" on {event['split']}"
+    if event.get("collapsed"):
+        measured += f". It has collapsed: it {event['collapsed']}"
     same = event["same_top_class"]
     agreement = "" if same is None else f", same class {100 * same:.1f} %"
     print(

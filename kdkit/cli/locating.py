@@ -115,7 +115,7 @@ def _find_run(path):
     if not path.exists():
         return None
     path = path.resolve()
-    for candidate in (path, *path.parents[:2]):
+    for candidate in (path, *path.parents[:3]):  # of a teacher's file
         if (candidate / EVENTS).is_file() and (candidate / CONFIG).is_file():
             return candidate
     return None

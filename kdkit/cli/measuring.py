@@ -13,6 +13,8 @@ from rich.table import Table
 from kdkit import export
 from kdkit.cli.locating import locate
 from kdkit.errors import UsageError
+from kdkit.reporting.records import is_run
+from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
 
 JSON_FIELDS = (
@@ -35,15 +37,16 @@ def benchmark_files(options) -> None:
         options: the parsed options of `kdkit benchmark`.
 
     Raises:
-        UsageError: if a file is missing or no LiteRT file, or the shape does
-            not fit it.
+        UsageError: if a file is missing or no LiteRT file, the shape does not
+            fit it, or a run has no files.
     """
-    files = [pathlib.Path(file) for file in options.files]
+    files = [file for name in options.files for file in _files(name)]
+    files = list(dict.fromkeys(files))
     wrong = [str(file) for file in files if file.suffix != ".tflite"]
     if wrong:
         raise UsageError(
-            f"Expected .tflite files. Received: {', '.join(wrong)}. Make them "
-            "with kdkit export MODEL."
+            f"Expected .tflite files, or runs. Received: {', '.join(wrong)}. "
+            "Make files with kdkit export MODEL."
         )
     places = [locate(str(file)) for file in files]
     reports = export.measure_latencies(
@@ -78,6 +81,23 @@ def benchmark_files(options) -> None:
             }
         )
     )
+
+
+def _files(name):
+    """A file, or those of a run and of its teacher that a report compares."""
+    path = pathlib.Path(name)
+    if not is_run(path):
+        return [path]
+    files = sorted((path / "exports").glob("*.tflite"))
+    if not files:
+        raise UsageError(
+            f"The run in {path} has no exported .tflite files. Make them with "
+            f"kdkit export {path}."
+        )
+    teacher = read_run(path).teacher_run
+    if teacher is not None:
+        files += sorted((teacher.run_dir / "exports").glob("*-fp32.tflite"))
+    return files + sorted((path / "exports" / "teacher").glob("*.tflite"))
 
 
 def _table(results):

@@ -11,6 +11,7 @@ from kdkit.cli.choosing import pretrained_encoder
 from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import wanted_stages
+from kdkit.cli.compiling import with_quick_compilation
 from kdkit.cli.configs import settings_of
 from kdkit.cli.corpora import corpus_of
 from kdkit.cli.corpora import corpus_settings
@@ -282,7 +283,10 @@ def _finish(settings, options, assignments=None):
     if options.strategy is not None:
         settings = with_strategy(settings, options.strategy)
     refuse_sizes_not_read(settings, assignments)
-    return override(settings, assignments)
+    settings = override(settings, assignments)
+    if isinstance(settings, TeacherSettings | DistillSettings):
+        settings = with_quick_compilation(settings, options)
+    return settings
 
 
 def with_strategy(settings, strategy: str):

@@ -36,6 +36,7 @@ from kdkit.doctor.rows import class_balance
 from kdkit.doctor.rows import lengths_cut
 from kdkit.doctor.rows import texts_too_long
 from kdkit.doctor.sizes import compared_layers
+from kdkit.doctor.sizes import few_updates
 from kdkit.doctor.sizes import student_size
 from kdkit.doctor.stillness import teacher_at_rest
 from kdkit.doctor.stillness import teacher_frozen
@@ -59,6 +60,7 @@ __all__ = [
     "compared_layers",
     "copies_of_rows",
     "disk",
+    "few_updates",
     "findings_table",
     "finite_weights",
     "label_order",

@@ -11,9 +11,9 @@ from kdkit.doctor.findings import share
 from kdkit.doctor.rows import are_alike
 from kdkit.tasks import Regression
 from kdkit.tasks import Task
+from kdkit.tasks.baseline import FEWEST_ANSWERS
 
 CHECK = "teacher accuracy"
-FEWEST_ANSWERS = 100  # with fewer, one answer in ten may be chance
 RETRAIN = (
     "Use a teacher that was fine-tuned on this task: kdkit train-teacher, or "
     "more epochs or another learning rate of it."

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
@@ -12,6 +13,9 @@ from kdkit.reporting.formatting import words
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import ModelShape
 from kdkit.taps import split_tap
+
+INITIAL_SPREAD = 0.02  # standard deviation of random weights, as BERT's
+LEAST_WAY = 2.5 * INITIAL_SPREAD  # of a weight, to learn anything by
 
 
 def student_size(
@@ -44,6 +48,53 @@ def student_size(
         f"{found}no smaller, {times(1 / ratio)} the teacher.",
         "Choose fewer blocks or less width, with --student or --set "
         "student.num_layers=N.",
+    )
+
+
+def few_updates(
+    updates: Iterable[tuple[int, float]],
+    is_trial: bool = False,
+    check: str = "updates",
+) -> Finding:
+    """Tells whether random weights get as many updates as they need.
+
+    Adam moves a weight by about its learning rate in an update, whatever the
+    gradient is, so all updates together move it by at most the sum of their
+    rates. Random weights begin with a standard deviation of 0.02. A rule of
+    thumb: where that way is shorter than 2.5 times that, 0.05, a student hardly
+    leaves where it began and answers with the commonest class. It takes 2,000
+    updates with a rate that falls from 5e-5 to 0, or 100 from 1e-3. Of the runs
+    of docs/results.md from random weights, the one of the shortest way, 0.105,
+    has learned.
+
+    Args:
+        updates: iterable of pairs of a number of updates and their mean rate,
+            one per stage.
+        is_trial: bool. Whether the run only tries things out, which makes it a
+            note. Defaults to `False`.
+        check: string, as in `Finding`. Defaults to `"updates"`.
+
+    >>> few_updates([(345, 2.5e-5)]).outcome
+    'warning'
+    """
+    updates = list(updates)
+    count = sum(number for number, _ in updates)
+    way = sum(number * rate for number, rate in updates)
+    found = (
+        f"The student starts from random weights, of a standard deviation of "
+        f"{INITIAL_SPREAD:g}; {count} updates move each by {way:.2g} at most."
+    )
+    if way >= LEAST_WAY:
+        return Finding(check, OK, found)
+    needed = "more" if not way else f"{count * LEAST_WAY / way:.0f}"
+    return Finding(
+        check,
+        NOTE if is_trial else WARNING,
+        found,
+        "Such a student seldom gets beyond the commonest class. It takes about "
+        f"{needed} updates at these rates: set more epochs, a larger learning "
+        "rate (such as --set stages.0.learning_rate=3e-4), or start it from a "
+        "checkpoint (--student, --general).",
     )
 
 

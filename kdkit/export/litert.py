@@ -10,6 +10,7 @@ from kdkit.export.litert_model import LiteRTModel
 from kdkit.export.options import check_arguments
 from kdkit.export.options import converter_options
 from kdkit.export.report import ExportReport
+from kdkit.export.untrained import warn_of_untrained_layers
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import verification_batches
 from kdkit.export.writing import write_verified
@@ -54,6 +55,10 @@ def to_litert(
     Returns:
         An `ExportReport` with the differences from the Keras model.
 
+    Warns:
+        UserWarning: if a `kdkit.Distiller` trained the model and never reached
+            layers behind the output, such as a head with random weights.
+
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the file
             exists. Nothing is written.
@@ -77,6 +82,7 @@ def to_litert(
     length = model_interface.export_length(sequence_length)
     _check_length(length, model_interface.family)
     batches = verification_batches(verification_data, model_interface, length)
+    warn_of_untrained_layers(model, batches[0])
     model = as_float32(model)
     expected = reference_outputs(model, batches)
     batch_size = 1 if model_interface.recurrent else None

@@ -10,6 +10,7 @@ from kdkit.errors import UsageError
 from kdkit.export.interface import interface
 from kdkit.export.opening import is_saved_model
 from kdkit.export.report import ExportReport
+from kdkit.export.untrained import warn_of_untrained_layers
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
@@ -46,6 +47,10 @@ def to_saved_model(
     Returns:
         An `ExportReport` with the differences from the Keras model.
 
+    Warns:
+        UserWarning: if a `kdkit.Distiller` trained the model and never reached
+            layers behind the output, such as a head with random weights.
+
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the path
             exists. Nothing is written.
@@ -59,6 +64,7 @@ def to_saved_model(
     model_interface = interface(model)
     length = model_interface.export_length(None)
     batches = verification_batches(verification_data, model_interface, length)
+    warn_of_untrained_layers(model, batches[0])
     model = as_float32(model)
     expected = reference_outputs(model, batches)
     with staged(path) as partial:

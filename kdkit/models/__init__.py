@@ -16,6 +16,7 @@ from kdkit.models.heads import add_head
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import has_encoder
 from kdkit.models.heads import in_policy
+from kdkit.models.heads import untrained_head
 from kdkit.models.initialization import initialize_from_teacher
 from kdkit.models.language_models import frozen_pooler
 from kdkit.models.language_models import has_decoder
@@ -130,6 +131,7 @@ __all__ = [
     "tokenizer_rules",
     "tokenizers_of_sides",
     "train_byte_pairs",
+    "untrained_head",
     "vocabulary_by_id",
     "word_piece_tokenizer",
 ]

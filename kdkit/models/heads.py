@@ -21,6 +21,7 @@ from kdkit.families import family_of
 from kdkit.families import find_backbone
 from kdkit.parameters import TABLE
 from kdkit.policies import with_policy
+from kdkit.trained_weights import layers_at_their_start
 
 HEADS = ("sequence", "multiple_choice", "tokens")
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
@@ -156,6 +157,24 @@ def head_kind_of(model) -> str:
     if head_model is not None:
         return head_model.name
     return "tokens" if len(model.output_shape) == 3 else "sequence"
+
+
+def untrained_head(model) -> list[str]:
+    """Returns the paths of layers of a classifier's head that no update moved.
+
+    That is a head whose bias is zero in all classes, as it begins. Of
+    `"multiple_choice"` the bias of the one logit has no gradient, so that this
+    tells only of stages without one for the rest of the head either.
+
+    Args:
+        model: `keras.Model`; of one without a known encoder nothing is said.
+    """
+    if not has_encoder(model):
+        return []
+    of_encoder = {id(weight) for weight in backbone_of(model).weights}
+    return layers_at_their_start(
+        weight for weight in model.weights if id(weight) not in of_encoder
+    )
 
 
 def check_activation(model) -> None:

@@ -27,8 +27,17 @@ from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
+from kdkit.reporting.uncertainty import WITHIN_NOISE
+from kdkit.reporting.uncertainty import arms_are_alike
+from kdkit.reporting.uncertainty import metric_values
 
 _AXES_WIDTH, _HEIGHT = 320, 310
+# What stands behind a number of the overview, and what it means below it.
+ALIKE, COLLAPSED = " ≈", " (collapsed)"
+LEGEND = {
+    ALIKE: f"≈: {WITHIN_NOISE} of the student.",
+    COLLAPSED: "collapsed: no better than the commonest answer to all.",
+}
 
 
 def run_name(records: RunRecords) -> str:
@@ -72,7 +81,9 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
         A GitHub Markdown table by task, in the order of the groups: the
         metric on dev of student, teacher and control, how much of the
         teacher's the student keeps, parameters and, where files were timed,
-        the int8 file. Empty for fewer than two distillations.
+        the int8 file. Marks, explained below it, tell what is within two
+        standard errors of the student, and what has collapsed. Empty for fewer
+        than two distillations.
     """
     groups = [
         group
@@ -90,16 +101,20 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
         cells = [
             task_name(group[0]),
             run_name(group[0]),
-            _metric(group, "student"),
+            _metric(group, "student") + _fallen(group, "student"),
             _kept(group),
-            _metric(group, "teacher"),
-            _metric(group, "control"),
+            _metric(group, "teacher") + _alike(group, "teacher"),
+            _metric(group, "control")
+            + _alike(group, "control")
+            + _fallen(group, "control"),
             _parameters(group[0]),
             _smallest_file(group),
             str(len(group)),
         ]
         lines.append(table_row(cells))
-    return "\n".join(lines)
+    table = "\n".join(lines)
+    legend = [text for mark, text in LEGEND.items() if f"{mark} |" in table]
+    return "\n\n".join([table, *filter(None, [" ".join(legend)])])
 
 
 def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
@@ -200,26 +215,6 @@ def _task_order(group, groups):
     return tasks.index(task_name(group[0]))
 
 
-def metric_values(group, arm, metric=None):
-    """Returns a metric of an arm in each run that has it; the main one."""
-    metric = metric or metric_names(group[0])[0]
-    if arm == "teacher":
-        # One that several runs share counts once.
-        group = {_teacher_place(run): run for run in group}.values()
-    evaluations = [best_evaluation(run, arm) for run in group]
-    return [
-        evaluation.metrics[metric]
-        for evaluation in evaluations
-        if evaluation is not None and metric in evaluation.metrics
-    ]
-
-
-def _teacher_place(run):
-    if run.teacher_run is not None:
-        return str(run.teacher_run.run_dir.resolve())
-    return str(run.config.get("teacher"))
-
-
 def _metric(group, arm):
     metric = metric_names(group[0])[0]
     shown = metric_format(metric)
@@ -228,6 +223,19 @@ def _metric(group, arm):
         return DOES_NOT_APPLY
     what = shown.unit if metric == "accuracy" else shown.title
     return f"{shown.mean(values)} {what}"
+
+
+def _alike(group, arm):
+    """The mark of what cannot be told apart from the student."""
+    return ALIKE if arms_are_alike(group, "student", arm) else ""
+
+
+def _fallen(group, arm):
+    """The mark of an arm of which a run has collapsed."""
+    evaluations = [best_evaluation(run, arm) for run in group]
+    return (
+        COLLAPSED if any(one and one.collapsed for one in evaluations) else ""
+    )
 
 
 def _kept(group):

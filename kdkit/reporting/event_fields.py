@@ -29,6 +29,7 @@ FIELDS = {
     "examples": (int, OPTIONAL),
     "metrics": (dict, OPTIONAL),
     "agreement": (dict, OPTIONAL),
+    "collapsed": (str, OPTIONAL),
     "digests": (dict,),
     "data_digest": (str,),
     "rows_digest": (str,),
@@ -77,6 +78,7 @@ LISTS_OF_TEXTS = (
     "languages",
     "compared_with",
     LESS_ENTROPY,
+    "untrained_layers",
 )
 NEEDED = {
     "doctor": ("findings",),

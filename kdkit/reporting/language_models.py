@@ -4,7 +4,6 @@ other text.
 
 from collections.abc import Sequence
 
-from kdkit.reporting.comparison import metric_values
 from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import metric_format
@@ -14,6 +13,7 @@ from kdkit.reporting.measurements import measurements
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.tables import metric_names
+from kdkit.reporting.uncertainty import metric_values
 
 # Perplexity over words is the one that is comparable across vocabularies.
 TEXT_METRICS = ("word_perplexity", "perplexity")

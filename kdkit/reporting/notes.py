@@ -1,7 +1,5 @@
 """What a reader of a run's table has to know beside it."""
 
-import math
-
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.measurements import measurements
 from kdkit.reporting.records import RunRecords
@@ -16,6 +14,7 @@ from kdkit.reporting.tables import common_setting
 from kdkit.reporting.tables import latency_settings
 from kdkit.reporting.tables import metric_names
 from kdkit.reporting.tables import table_rows
+from kdkit.reporting.uncertainty import standard_error
 
 GENERATED_TASK = "sentiment"
 
@@ -138,21 +137,22 @@ def _notes_on_teaching(records):
 
 
 def _notes_on_precision(records):
-    found = []
     metric = (metric_names(records) or [""])[0]
-    for arm in ("teacher",) if records.trains_a_teacher else ("student",):
-        evaluation = best_evaluation(records, arm)
-        if metric != "accuracy" or not evaluation or not evaluation.examples:
-            continue
-        share = evaluation.metrics.get(metric, -1)
-        if 0 <= share <= 1:
-            error = math.sqrt(share * (1 - share) / evaluation.examples)
-            found.append(
-                f"Measured on the {evaluation.examples} examples of "
-                f"{evaluation.split}: one standard error of the {arm}'s "
-                f"accuracy is {100 * error:.1f} points."
-            )
-    return found
+    arm = "teacher" if records.trains_a_teacher else "student"
+    evaluation = best_evaluation(records, arm)
+    if evaluation is None or metric not in evaluation.metrics:
+        return []
+    value, examples = evaluation.metrics[metric], evaluation.examples
+    error = standard_error(metric, [value], examples)
+    if error is None:
+        return []
+    shown = metric_format(metric)
+    points = " points" if shown.unit else ""
+    return [
+        f"Measured on the {examples} examples of {evaluation.split}: one "
+        f"standard error of the {arm}'s {shown.title} is "
+        f"{shown.number(error)}{points}."
+    ]
 
 
 def _notes_on_other_splits(records):

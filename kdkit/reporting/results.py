@@ -20,15 +20,19 @@ from kdkit.reporting.markdown import table_row
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.provenance import provenance
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
 from kdkit.reporting.tables import ANY_FILE
 from kdkit.reporting.tables import KERAS
 from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import metric_names
 from kdkit.reporting.tables import row_label
 from kdkit.reporting.tables import table_columns
 from kdkit.reporting.tables import table_rows
+from kdkit.reporting.uncertainty import WITHIN_NOISE
+from kdkit.reporting.uncertainty import arms_are_alike
 
 START_MARKER = "<!-- kdkit:results:start -->"
 END_MARKER = "<!-- kdkit:results:end -->"
@@ -212,7 +216,7 @@ def _section(runs, hashes):
     else:
         parts.append(
             f"{len(runs)} runs: mean ± sample standard deviation over seeds; "
-            "sizes and latencies are means."
+            f"sizes and latencies are means.{_over_seeds(runs)}"
         )
     parts.append(markdown_table(runs))
     made = provenance(runs)
@@ -222,6 +226,21 @@ def _section(runs, hashes):
     if made.commands:
         parts.append(commands(made.commands))
     return "\n\n".join(parts)
+
+
+def _over_seeds(runs):
+    """What the spread over seeds cannot tell apart, and what has collapsed."""
+    found = [
+        f"Student and {arm}: {WITHIN_NOISE}, by that deviation."
+        for arm in ("teacher", "control")
+        if metric_names(runs[0]) and arms_are_alike(runs, "student", arm)
+    ]
+    for arm in ("student", "control"):
+        evaluations = [best_evaluation(run, arm) for run in runs]
+        count = sum(bool(one and one.collapsed) for one in evaluations)
+        if count:
+            found.append(f"Collapsed: the {arm} of {count} of these runs.")
+    return "".join(f" {text}" for text in found)
 
 
 def _common_notes(runs):

@@ -24,6 +24,8 @@ class Evaluation:
         epoch: optional integer, from 1 within the stage.
         split: optional string, such as `"dev"`.
         examples: optional integer. The number of examples in the split.
+        collapsed: optional string. Why the model has collapsed, as
+            `kdkit.tasks.baseline.collapse` tells it.
     """
 
     metrics: dict
@@ -32,6 +34,7 @@ class Evaluation:
     epoch: int | None
     split: str | None
     examples: int | None
+    collapsed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -216,6 +219,7 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
             epoch=key[1],
             split=split,
             examples=event.get("examples"),
+            collapsed=event.get("collapsed"),
         )
     return list(latest.values())
 
@@ -349,6 +353,7 @@ def _best_of_finished_run(records, arm):
         epoch=best.get("epoch"),
         split=None,
         examples=None,
+        collapsed=best.get("collapsed"),
     )
 
 

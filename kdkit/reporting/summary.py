@@ -1,16 +1,26 @@
 """A run in words: its title and one sentence on the outcome."""
 
+from kdkit.reporting.file_gains import file_gains
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import times
 from kdkit.reporting.formatting import words
 from kdkit.reporting.records import SEED
 from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import PRECISIONS
 from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.tables import metric_names
+from kdkit.reporting.uncertainty import WITHIN_NOISE
+from kdkit.reporting.uncertainty import arms_are_alike
+
+# What to try with a model that has collapsed.
+HELP = (
+    "What usually helps: another learning rate (a smaller one; for random "
+    "weights a larger one) and more epochs"
+)
+HELP_BY_CONTROL = (
+    ", and --control, which shows whether the same student learns from the "
+    "labels alone"
+)
 
 _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 
@@ -58,7 +68,7 @@ def stage_title(arm: str, stage: str) -> str:
 
 
 def verdict(records: RunRecords) -> str:
-    """Returns the outcome of a run in one sentence, from its numbers.
+    """Returns the outcome of a run in a few words, from its numbers.
 
     Args:
         records: `RunRecords`.
@@ -67,21 +77,43 @@ def verdict(records: RunRecords) -> str:
         A sentence such as "The student keeps 94.4 % of the teacher's
         accuracy (83.8 % of 88.8 %) at 63 % of the parameters; its int8 file
         is 31× faster and 29× smaller than the teacher's fp32 file; the same
-        student without a teacher: 78.3 %, 5.5 points less."
+        student without a teacher: 78.3 %, 5.5 points less." Differences of at
+        most two standard errors are called that. Of models that have collapsed
+        or whose head was never trained it tells that, and what usually helps,
+        and no gains.
     """
     metrics = metric_names(records)
     if not metrics:
         return "Nothing has been evaluated yet."
     metric = metrics[0]
-    if records.trains_a_teacher:
-        return _join([_teacher_level(records, metric), _file_gain(records)])
-    return _join(
-        [
-            _student_level(records, metric),
-            _file_gain(records),
-            "" if records.is_on_text else _control_level(records, metric),
-        ]
-    )
+    arm = records.trained_arm
+    level = _teacher_level if records.trains_a_teacher else _student_level
+    parts = [level(records, metric)]
+    has_fallen = _collapse(records, arm) or untrained_layers(records, arm)
+    if not has_fallen:
+        parts += file_gains(records, metric)
+    if not (records.trains_a_teacher or records.is_on_text):
+        parts.append(_control_level(records, metric))
+    text = _join(parts)
+    arms = ("student", "teacher", "control")
+    if any(_collapse(records, one) for one in arms):
+        has_control = _level(records, "control", metric) is not None
+        is_alone = records.trains_a_teacher or has_control
+        text += f" {HELP}{'' if is_alone else HELP_BY_CONTROL}."
+    return text
+
+
+def untrained_layers(records: RunRecords, arm: str) -> list[str]:
+    """Returns the layers of an arm's head that no stage of its run trained."""
+    finished = records.events_of("run_finished")
+    best = finished[-1]["best"] if finished else {}
+    return (best.get(arm) or {}).get("untrained_layers") or []
+
+
+def _collapse(records, arm):
+    """Why an arm has collapsed, in words that follow "it"."""
+    evaluation = best_evaluation(records, arm)
+    return None if evaluation is None else evaluation.collapsed
 
 
 def _join(parts):
@@ -100,6 +132,11 @@ def _teacher_level(records, metric):
         return f"The {called} was not evaluated"
     shown = metric_format(metric)
     level = shown.text(evaluation.metrics[metric])
+    if evaluation.collapsed:
+        return (
+            f"The {called} has collapsed: it {evaluation.collapsed}; it "
+            f"reaches {level} {shown.title}"
+        )
     text = f"The {called} reaches {level} {shown.title}"
     if evaluation.examples is not None:
         kind = f"{evaluation.split} examples"
@@ -115,21 +152,55 @@ def _student_level(records, metric):
     shown = metric_format(metric)
     if student is None:
         return "The student was not evaluated"
+    problems = _problems(records, metric)
+    if problems:
+        return problems
     if teacher is None:
         text = f"The student reaches {shown.text(student)} {shown.title}"
     elif shown.higher_is_better and teacher > 0:
         text = (
             f"The student keeps {100 * student / teacher:.1f} % of the "
             f"teacher's {shown.title} "
-            f"({shown.text(student)} of {shown.text(teacher)})"
+            f"({shown.text(student)} of {shown.text(teacher)}"
+            + (f", {WITHIN_NOISE}" if _is_alike(records, "teacher") else "")
+            + ")"
         )
     else:
         text = (
             f"The student reaches {shown.text(student)} {shown.title}, "
             f"the teacher {shown.text(teacher)},"
+            + (f" {WITHIN_NOISE}," if _is_alike(records, "teacher") else "")
         )
     size = _share_of_parameters(records)
     return f"{text} at {size} of the parameters" if size else text.rstrip(",")
+
+
+def _problems(records, metric):
+    """What makes a student's numbers meaningless, empty without such."""
+    shown = metric_format(metric)
+    found = []
+    layers = untrained_layers(records, "student")
+    if layers:
+        found.append(
+            f"The student's head was never trained ({', '.join(layers)}): no "
+            "stage reads its logits, so its answers are chance"
+        )
+    for arm in ("student", "teacher"):
+        reason, level = _collapse(records, arm), _level(records, arm, metric)
+        if reason:
+            found.append(
+                f"{'t' if found else 'T'}he {arm} has collapsed: it {reason}"
+            )
+        if found and level is not None:
+            found[-1] += f"; the {arm} reaches {shown.text(level)}"
+    if found:
+        found[-1] += f" {shown.title}"
+    return "; ".join(found)
+
+
+def _is_alike(records, arm):
+    """Whether the student and an arm cannot be told apart."""
+    return arms_are_alike([records], "student", arm)
 
 
 def _share_of_parameters(records):
@@ -143,48 +214,6 @@ def _share_of_parameters(records):
     return f"{100 / ratio:.0f} %"
 
 
-def _file_gain(records):
-    """Compares the smallest kind of file with the teacher's fp32 file."""
-    arm = "teacher" if records.trains_a_teacher else "student"
-    reference = next(
-        (
-            file
-            for file in exported_files(records, "teacher")
-            if (file.format, file.precision) == ("litert", "fp32")
-        ),
-        None,
-    )
-    files = [
-        file
-        for file in exported_files(records, arm)
-        if file.format == "litert" and file.precision in PRECISIONS
-    ]
-    if reference is None or not files:
-        return ""
-    file = max(files, key=lambda file: PRECISIONS.index(file.precision))
-    if file == reference:
-        return ""
-    gains = []
-    common = sorted(set(file.latencies) & set(reference.latencies))
-    if common:
-        old = reference.latencies[common[-1]].median_ms
-        new = file.latencies[common[-1]].median_ms
-        gains.append(_gain(old / new, "faster", "slower"))
-    ratio = reference.size_bytes / file.size_bytes
-    gains.append(_gain(ratio, "smaller", "larger"))
-    whose = "its" if arm == "teacher" else "the teacher's"
-    return (
-        f"its {file.precision} file is {' and '.join(gains)} than {whose} "
-        "fp32 file"
-    )
-
-
-def _gain(ratio, better, worse):
-    if ratio >= 1:
-        return f"{times(ratio)} {better}"
-    return f"{times(1 / ratio)} {worse}"
-
-
 def _control_level(records, metric):
     control = _level(records, "control", metric)
     student = _level(records, "student", metric)
@@ -192,7 +221,10 @@ def _control_level(records, metric):
         return "the same student without a teacher was not run"
     shown = metric_format(metric)
     text = f"the same student without a teacher: {shown.text(control)}"
-    if student is None:
+    reason = _collapse(records, "control")
+    if reason:
+        text += f", collapsed: it {reason}"
+    if student is None or _problems(records, metric):
         return text
     distance = abs(student - control)
     if shown.number(distance) == shown.number(0.0):
@@ -200,6 +232,8 @@ def _control_level(records, metric):
     points = " points" if shown.unit else ""
     less = "less" if control < student else "more"
     text = f"{text}, {shown.number(distance)}{points} {less}"
+    if _is_alike(records, "control"):
+        return f"{text}, {WITHIN_NOISE}: no difference is shown"
     if (control < student) != shown.higher_is_better:
         text += ", so that distilling did not help"
     return text

@@ -9,7 +9,6 @@ from kdkit.errors import UsageError
 from kdkit.reporting.canvas import COLORS
 from kdkit.reporting.canvas import RUN_COLORS
 from kdkit.reporting.canvas import beside
-from kdkit.reporting.comparison import metric_values
 from kdkit.reporting.comparison import run_name
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.names_apart import names_apart
@@ -23,6 +22,7 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.selection import most_timed
 from kdkit.reporting.summary import task_name
 from kdkit.reporting.tables import metric_names
+from kdkit.reporting.uncertainty import metric_values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import jax
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.steps.untrained import check_trained
+from kdkit.trained_weights import note_gradients
 
 
 class _TaughtBatch(NamedTuple):
@@ -69,7 +69,7 @@ class Step:
 
         if self._is_trained is None:
             self._is_trained = _dependencies(loss, trainable)
-            check_trained(self._is_trained, len(trainable))
+            note_gradients(self.trainable_variables, self._is_trained)
         gradients, (logs, non_trainable, metrics) = jax.grad(
             loss, has_aux=True
         )(trainable)

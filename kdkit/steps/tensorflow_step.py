@@ -8,7 +8,7 @@ import tensorflow as tf
 from kdkit.gradients import whole
 from kdkit.steps.clipping import clipped
 from kdkit.steps.evaluation import EvaluationStep
-from kdkit.steps.untrained import check_trained
+from kdkit.trained_weights import note_gradients
 
 OWN = ("keras", "kdkit")
 
@@ -75,13 +75,15 @@ class Step(EvaluationStep):
             scaled_loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
         gradients = tape.gradient(scaled_loss, variables)
+        note_gradients(
+            variables, [gradient is not None for gradient in gradients]
+        )
         # An intermediate stage leaves the head alone: no gradient, no decay.
         trained = [
             (whole(gradient), variable)
             for gradient, variable in zip(gradients, variables, strict=True)
             if gradient is not None
         ]
-        check_trained(trained, len(variables))
         self._apply(clipped(trained, self.optimizer, self.num_replicas))
         return self.compute_metrics(x, y, y_pred, sample_weight)
 

@@ -4,7 +4,7 @@ import keras
 import torch
 
 from kdkit.steps.evaluation import EvaluationStep
-from kdkit.steps.untrained import check_trained
+from kdkit.trained_weights import note_gradients
 
 
 class Step(EvaluationStep):
@@ -49,13 +49,15 @@ class Step(EvaluationStep):
                 [variable.value for variable in variables],
                 allow_unused=True,
             )
+        note_gradients(
+            variables, [gradient is not None for gradient in gradients]
+        )
         # An intermediate stage leaves the head alone: no gradient, no decay.
         trained = [
             (gradient, variable)
             for gradient, variable in zip(gradients, variables, strict=True)
             if gradient is not None
         ]
-        check_trained(trained, len(variables))
         with torch.no_grad():
             self.optimizer.apply_gradients(trained)
         return self.compute_metrics(x, y, y_pred, sample_weight)

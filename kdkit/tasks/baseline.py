@@ -5,6 +5,11 @@ import dataclasses
 import numpy as np
 import sklearn.metrics
 
+FEWEST_ANSWERS = 100  # with fewer, one answer in ten may be chance
+FEWEST_OTHERS = 5  # labels that one answer for all misses
+CHANCE = 3.0  # standard errors
+EXPLAINED_VARIANCE = "explained variance"
+
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
@@ -17,6 +22,10 @@ class Baseline:
         correlation: float. Of the model's answers with the labels: 0 where
             they do not depend on each other.
         num_answers: int. How many were compared.
+        answers_differ: bool. Whether the model's answers are not all the same.
+            Defaults to `True`.
+        labels_differ: bool. Whether the labels are not all the same. Defaults
+            to `True`.
     """
 
     measure: str
@@ -24,6 +33,8 @@ class Baseline:
     constant: float
     correlation: float
     num_answers: int
+    answers_differ: bool = True
+    labels_differ: bool = True
 
     @property
     def is_related(self) -> bool:
@@ -33,6 +44,63 @@ class Baseline:
         1 / √n; beyond twice that it is hardly chance.
         """
         return abs(self.correlation) * self.num_answers**0.5 > 2
+
+
+def collapse(baseline: Baseline) -> str | None:
+    """Returns why a model has collapsed, `None` for one that has not.
+
+    A model has collapsed if it gives the same answer to every row. Or if, on
+    at least 100 answers,
+
+    - its share of right answers is at most 3 standard errors,
+      √(p (1 − p) / n), above the share p of the best constant answer, such as
+      the commonest class; and
+    - its answers do not depend on the labels: their correlation (Matthews' for
+      classes, the mean over the classes for several labels a row, Pearson's
+      for scores) is at most 3 / √n, where 1 / √n is its standard error for
+      independent answers.
+
+    For scores the second condition alone counts. 3 standard errors and not 2,
+    since the epoch that is measured is the best of several. A model of which a
+    rare class is known, and that is right no more often than the commonest
+    class, has not collapsed.
+
+    Nothing is told by labels of which fewer than 5 are others than the
+    commonest: a model that knows every second of 5 misses all in 1 of 32 cases.
+
+    Args:
+        baseline: `Baseline` of the model's answers.
+
+    Returns:
+        The reason, to follow "it", or `None`.
+
+    >>> collapse(of_classes(np.arange(200) % 2, np.zeros(200, int)))
+    'gives every example the same answer'
+    >>> collapse(of_classes(np.arange(200) % 2, np.arange(200) % 2)) is None
+    True
+    """
+    count = baseline.num_answers
+    num_others = count * (1 - baseline.constant)
+    if not baseline.labels_differ or num_others < FEWEST_OTHERS:
+        return None
+    if not baseline.answers_differ:
+        return "gives every example the same answer"
+    if count < FEWEST_ANSWERS:
+        return None
+    if abs(baseline.correlation) * count**0.5 > CHANCE:
+        return None
+    correlation = f"correlation {baseline.correlation:.2f} on {count}"
+    if baseline.measure == EXPLAINED_VARIANCE:
+        return f"gives scores that do not depend on the labels ({correlation})"
+    level = baseline.constant
+    error = (level * (1 - level) / count) ** 0.5
+    if baseline.model > level + CHANCE * error:
+        return None
+    return (
+        f"is right in {100 * baseline.model:.1f} %, the commonest answer alone "
+        f"in {100 * level:.1f} %, and its answers do not depend on the labels "
+        f"({correlation})"
+    )
 
 
 def of_classes(labels, predictions) -> Baseline:
@@ -47,12 +115,17 @@ def of_classes(labels, predictions) -> Baseline:
     0.6666666666666666
     """
     _, counts = np.unique(labels, return_counts=True)
+    correlation = 0.0
+    if len(counts) > 1:
+        correlation = sklearn.metrics.matthews_corrcoef(labels, predictions)
     return Baseline(
         "accuracy",
         float(np.mean(labels == predictions)),
         float(counts.max() / len(labels)),
-        float(sklearn.metrics.matthews_corrcoef(labels, predictions)),
+        float(correlation),
         len(labels),
+        _differ(predictions),
+        len(counts) > 1,
     )
 
 
@@ -78,6 +151,8 @@ def of_decisions(labels, predictions) -> Baseline:
         float(np.maximum(shares, 1 - shares).mean()),
         float(np.mean(correlations)) if correlations else 0.0,
         len(labels) * max(len(correlations), 1),
+        _differ(predictions),
+        _differ(labels),
     )
 
 
@@ -98,5 +173,16 @@ def of_scores(labels, predictions) -> Baseline:
     if np.ptp(labels):
         explained = float(sklearn.metrics.r2_score(labels, predictions))
     return Baseline(
-        "explained variance", explained, 0.0, correlation, len(labels)
+        EXPLAINED_VARIANCE,
+        explained,
+        0.0,
+        correlation,
+        len(labels),
+        _differ(predictions),
+        _differ(labels),
     )
+
+
+def _differ(answers):
+    """Whether the rows of an array are not all the same."""
+    return bool((answers != answers[:1]).any())

@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.tasks import metrics
 from kdkit.tasks.agreement import agreement
 from kdkit.tasks.baseline import Baseline
+from kdkit.tasks.baseline import collapse
 from kdkit.tasks.baseline import of_classes
 from kdkit.tasks.baseline import of_scores
 
@@ -108,6 +109,14 @@ class Kind:
             logits: float array of shape `(num_labels, num_classes)`.
         """
         return of_classes(np.asarray(targets), self.predict(logits))
+
+    def collapse(self, targets, logits) -> str | None:
+        """Returns why a model has collapsed, `None` for one that has not.
+
+        Args:
+            targets, logits: as in `baseline`.
+        """
+        return collapse(self.baseline(targets, logits))
 
 
 @dataclasses.dataclass(frozen=True)

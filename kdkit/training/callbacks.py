@@ -1,7 +1,9 @@
 """Callbacks of the runner: progress, finite losses, what an epoch leaves."""
 
+import collections
 import math
 import time
+from collections.abc import Iterable
 
 import keras
 import numpy as np
@@ -10,6 +12,8 @@ from kdkit.errors import RunError
 from kdkit.quantities import duration
 
 SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
+STEPS_KEPT = 500  # whose time tells how long the next ones take
+COMPILED = 10  # how many times a step's own time its compilation takes
 
 
 class StopAtNonFinite(keras.callbacks.Callback):
@@ -72,6 +76,10 @@ class SeedEpochs(keras.callbacks.Callback):
 class ProgressLines(keras.callbacks.Callback):
     """Prints a line now and then: epoch, step, losses, time left.
 
+    Time left is reckoned by the steps that were only computed: not by those in
+    which the step was compiled too, as for every new length of a batch, or a
+    checkpoint was saved. See `seconds_of_step`.
+
     Args:
         title: string. Begins each line.
         num_epochs: int. Epochs of the stage.
@@ -88,23 +96,26 @@ class ProgressLines(keras.callbacks.Callback):
         self._num_epochs = num_epochs
         self._steps_per_epoch = steps_per_epoch
         self._seconds_between = seconds_between
+        self._seconds = collections.deque(maxlen=STEPS_KEPT)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._start = self._last_line = time.monotonic()
+        self._start = self._last_line = self._last_step = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
         now = time.monotonic()
+        self._seconds.append(now - self._last_step)
+        self._last_step = now
         if now - self._last_line < self._seconds_between:
             return
         self._last_line = now
         done = batch + 1
-        left = (now - self._start) / done * (self._steps_per_epoch - done)
-        self._print(
-            f"step {done}/{self._steps_per_epoch}, "
-            f"{duration(left)} left in this epoch",
-            logs,
-        )
+        position = f"step {done}/{self._steps_per_epoch}"
+        seconds = seconds_of_step(self._seconds)
+        if seconds is not None:
+            left = duration(seconds * (self._steps_per_epoch - done))
+            position += f", {left} left in this epoch"
+        self._print(position, logs)
 
     def on_epoch_end(self, epoch, logs=None):
         self._print(f"done in {duration(time.monotonic() - self._start)}", logs)
@@ -118,6 +129,31 @@ class ProgressLines(keras.callbacks.Callback):
             f"{position}: {values}",
             flush=True,
         )
+
+
+def seconds_of_step(seconds: Iterable[float]) -> float | None:
+    """Returns the mean time of steps, without those that were compiled.
+
+    A step that takes more than ten times as long as the quickest quarter did
+    more than compute: batches of one run differ in length by less, and a
+    compilation takes seconds.
+
+    Args:
+        seconds: iterable of floats, one per step.
+
+    Returns:
+        Float, or `None` for fewer than two steps, of which the first is always
+        compiled.
+
+    >>> round(seconds_of_step([20.0, 0.3, 18.0, 0.5, 0.4]), 3)
+    0.4
+    """
+    ordered = sorted(seconds)
+    if len(ordered) < 2:
+        return None
+    limit = COMPILED * ordered[(len(ordered) - 1) // 4]
+    computed = [one for one in ordered if one <= limit]
+    return sum(computed) / len(computed)
 
 
 class Checkpointing(keras.callbacks.Callback):

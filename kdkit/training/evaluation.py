@@ -52,6 +52,7 @@ class Evaluator:
             "examples": len(self.encoded),
             "metrics": self.task.compute_metrics(self.encoded.targets, logits),
             "agreement": agrees,
+            "collapsed": self.task.kind.collapse(self.encoded.targets, logits),
         }
 
 

@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
+import math
 import pathlib
 
 from kdkit.doctor import NOTE
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import compared_layers
+from kdkit.doctor import few_updates
 from kdkit.doctor import finite_weights
 from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
@@ -26,6 +28,7 @@ from kdkit.training.examined_rows import encode_some
 from kdkit.training.examined_rows import examine_lengths
 from kdkit.training.examined_rows import examine_rows
 from kdkit.training.examined_rows import load_rows_to_examine
+from kdkit.training.examined_rows import rows_of_epoch
 from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
@@ -155,6 +158,8 @@ def examine(
     _examine_models(subject, rows, findings)
     if rows is not None:
         examine_rows(subject.settings, subject.task, rows, num_texts, findings)
+        with findings.attempt("augmented copies"):
+            findings.add(_updates(subject, rows))
     if dev is not None:
         examine_lengths(subject.settings, train, dev, findings)
         if subject.student is not None:
@@ -251,3 +256,26 @@ def _examine_models(subject, rows, findings):
             )
         )
     findings.add(student_size(architecture(first.model), architecture(student)))
+
+
+def _updates(subject, rows):
+    """Whether random weights get enough; `None` for others, or with a corpus.
+
+    Unlabelled rows are not counted, which takes reading them.
+    """
+    settings = subject.settings
+    if not settings.student.has_random_weights or any(
+        stage.data == "corpus" for stage in settings.stages
+    ):
+        return None
+    count = rows_of_epoch(settings, subject.task, len(rows.train), False)
+    return few_updates(
+        [
+            (
+                stage.epochs * math.ceil(count / stage.batch_size),
+                stage.mean_learning_rate,
+            )
+            for stage in settings.stages
+        ],
+        is_trial=subject.task.generate is not None,
+    )

@@ -29,6 +29,7 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
                 examples=len(dev),
                 metrics=metrics,
                 agreement=None,
+                collapsed=task.kind.collapse(dev.targets, logits),
             )
         log_model(run, arm, teacher.model)
         print(

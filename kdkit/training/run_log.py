@@ -1,5 +1,6 @@
 """What every kind of run writes into its log, and says at its end."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -8,6 +9,9 @@ from kdkit import models
 from kdkit.doctor import Findings
 from kdkit.doctor import print_findings
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.reporting.records import read_run
+from kdkit.reporting.summary import verdict
 from kdkit.training.run_directory import RunDirectory
 
 DOCTOR = "doctor"  # the event of the checks before a run
@@ -52,7 +56,7 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best) -> None:
-    """Logs the end of a run, once, and prints where its models are.
+    """Logs the end of a run, once, and prints its models and its outcome.
 
     Args:
         run: `RunDirectory`.
@@ -76,6 +80,10 @@ def finish(run: RunDirectory, best) -> None:
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
+    # The records of its teacher's run may be damaged: then reports tell it.
+    with contextlib.suppress(UsageError):
+        if not run.is_read_only:
+            print(verdict(read_run(run.path)), flush=True)
 
 
 def _end_of(event):

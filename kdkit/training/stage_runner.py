@@ -81,7 +81,9 @@ class Arm:
         Returns:
             A dict with the `stage` and its `epoch` with whose weights the
             model ends, or `None` and the `averaged_epochs`; the `split` it was
-            measured on, `metrics` and `agreement`.
+            measured on, `metrics` and `agreement`; why the model has
+            `collapsed`, or `None`; and the `untrained_layers` of its head, if
+            no stage reads its logits.
         """
         if self.caches is not None:
             self.caches.expect(stages, self.model, self.teacher_weights)
@@ -96,7 +98,15 @@ class Arm:
             "split": evaluation["split"],
             "metrics": evaluation["metrics"],
             "agreement": evaluation["agreement"],
+            "collapsed": evaluation.get("collapsed"),
+            "untrained_layers": self._untrained_layers(stages),
         }
+
+    def _untrained_layers(self, stages):
+        """Those of a head that is as it began, where no stage trains one."""
+        if any(stage.trains_head for stage in stages):
+            return []
+        return models.untrained_head(self.model)
 
     def _evaluation(self, run, stage, epoch):
         """What was measured after the epoch whose weights the model has."""

@@ -314,6 +314,13 @@ class Stage:
         )
 
     @property
+    def mean_learning_rate(self) -> float:
+        """The mean of the rates of its updates."""
+        if self.schedule == "linear":  # up, and down to 0
+            return self.learning_rate / 2
+        return self.learning_rate
+
+    @property
     def averaged_epochs(self) -> tuple[int, ...]:
         """The epochs whose weights are averaged, from 1; empty for none."""
         if self.average_last == 1:

@@ -23,6 +23,7 @@ from kdkit.doctor import WARNING
 from kdkit.recipes import RECIPES
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training.diagnosis import diagnose
 
@@ -44,6 +45,24 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
         found(findings, "rows kept apart").found
     )
     assert not (tmp_path / "run").exists()
+
+
+def test_few_updates_of_random_weights_are_a_warning(settings, tmp_path):
+    rates = [f"stages.{number}.learning_rate=5e-5" for number in (0, 1)]
+    findings = diagnose(override(settings, rates), tmp_path / "run")
+    assert checks(findings, WARNING) == {"updates"}
+    finding = found(findings, "updates")
+    updates = 2 * ROWS["train"] // 8
+    way = updates / 2 * (5e-5 + 5e-5 / 2)  # constant, and falling to 0
+    assert f"{updates} updates move each by {way:.2g}" in finding.found
+    assert f"about {updates * 0.05 / way:.0f} updates" in finding.advice
+    # Blocks of the teacher do not start at random.
+    copied = dataclasses.replace(
+        override(settings, rates),
+        student=ModelSettings(copy_from="teacher", copy_layers=(1,)),
+    )
+    findings = diagnose(copied, tmp_path / "run")
+    assert "updates" not in {one.check for one in findings}
 
 
 def reversed_labels(made, tmp_path, *splits):

@@ -36,7 +36,7 @@ def runs(make_distillation):
 def rows(table):
     heads, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in table.splitlines()
+        for line in table.partition("\n\n")[0].splitlines()
     ]
     return [dict(zip(heads, line, strict=True)) for line in lines]
 

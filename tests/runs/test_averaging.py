@@ -77,9 +77,9 @@ def test_the_numbers_of_a_run_are_those_of_the_mean(run):
         name: mean[name]
         for name in (
             "stage", "epoch", "averaged_epochs", "split", "metrics",
-            "agreement",
+            "agreement", "collapsed",
         )
-    }  # fmt: skip
+    } | {"untrained_layers": []}  # fmt: skip
 
 
 def test_no_more_is_kept_than_the_mean_needs(tmp_path):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from helpers import DEV_ROWS
+from helpers import read_events
 
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import main
@@ -29,9 +30,13 @@ def exported(run_dir):
     teacher = run_dir / "teacher_run"
     assert main(["export", str(teacher), "--precision", "fp32"]) == 0
     assert main(["export", str(run_dir), "--precision", "fp32", "int8"]) == 0
-    files = sorted(map(str, run_dir.rglob("*.tflite")))
-    assert main(["benchmark", *files, "--runs", "3", "--warmup", "1"]) == 0
+    command = ["benchmark", str(run_dir), "--runs", "3", "--warmup", "1"]
+    assert main(command) == 0
     return run_dir
+
+
+def events_of(run, kind, arm=None):
+    return [e for e in read_events(run, kind) if arm in (None, e["arm"])]
 
 
 def last_json(text):
@@ -218,21 +223,70 @@ def test_evaluate_of_a_lone_file_asks_for_its_tokenizer(
 
 
 def test_export_notes_what_it_measured(exported):
-    lines = (exported / "metrics.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
-    exports = {e["precision"]: e for e in events if e["event"] == "export"}
+    events = events_of(exported, "export", "student")
+    exports = {event["precision"]: event for event in events}
     assert exports["fp32"]["max_abs_difference"] < 1e-4
-    assert exports["int8"]["arm"] == "student"
     assert 0 <= exports["int8"]["metrics"]["accuracy"] <= 1
     assert exports["int8"]["size_bytes"] < exports["fp32"]["size_bytes"]
     assert (exported / exports["int8"]["file"]).is_file()
+
+
+def test_export_of_a_run_exports_its_teacher_in_int8(exported):
+    (event,) = events_of(exported, "export", "teacher")
+    assert event["file"] == "exports/teacher/teacher-int8.tflite"
+    assert (event["precision"], event["split"]) == ("int8", "dev")
+    teacher = events_of(exported, "evaluation", "teacher")[0]["metrics"]
+    for name, value in teacher.items():
+        assert abs(event["metrics"][name] - value) <= 2 / DEV_ROWS
+    timed = {event["file"] for event in read_events(exported, "latency")}
+    assert timed == {
+        "exports/student-fp32.tflite", "exports/student-int8.tflite",
+        "exports/teacher/teacher-int8.tflite",
+    }  # fmt: skip
+    (fp32,) = read_events(exported / "teacher_run", "latency")
+    assert fp32["file"] == "exports/teacher-fp32.tflite"
+
+
+def test_a_teachers_file_is_made_again_if_it_changed(exported):
+    command = ["export", str(exported), "--precision", "fp32", "--overwrite"]
+    file = exported / "exports" / "teacher" / "teacher-int8.tflite"
+    content = file.read_bytes()
+    made = len(events_of(exported, "export", "teacher"))
+    file.write_bytes(content[:-1])
+    assert main([*command, "--no-teacher"]) == 0
+    assert len(file.read_bytes()) < len(content)
+    assert main(command) == 0
+    assert file.read_bytes() == content
+    assert len(events_of(exported, "export", "teacher")) == made + 1
+
+
+def test_a_teacher_that_is_gone_is_told(exported, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(exported, run)
+    shutil.rmtree(run / "teacher_run")
+    shutil.rmtree(run / "exports")
+    assert main(["export", str(run), "--precision", "int8"]) == 0
+    said = capsys.readouterr().out
+    assert "teacher was not exported in int8" in said
+    assert f"{run}/teacher_run" in said
+    assert not (run / "exports" / "teacher").exists()
+
+
+def test_benchmark_of_a_run_without_files_says_how_to_make_them(
+    finished_run, capsys
+):
+    assert main(["benchmark", str(finished_run)]) == 2
+    assert f"kdkit export {finished_run}" in capsys.readouterr().err
 
 
 def test_export_overwrites_only_when_told(exported, capsys):
     command = ["export", str(exported), "--precision", "int8"]
     assert main(command) == 2
     assert "--overwrite" in capsys.readouterr().err
+    made = len(events_of(exported, "export", "teacher"))
     assert main([*command, "--overwrite"]) == 0
+    assert "there already, of the same teacher" in capsys.readouterr().out
+    assert len(events_of(exported, "export", "teacher")) == made
 
 
 @pytest.mark.large

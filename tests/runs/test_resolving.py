@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from kdkit.cli import compiling
 from kdkit.cli import resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
@@ -346,3 +347,42 @@ def test_settings_of_a_control_have_the_names_of_config_json(finished_run):
         )  # fmt: skip
     with pytest.raises(UsageError, match="no control. Add --control"):
         settings("tinybert", finished_run, *words[1:])
+
+
+def compiled(folder, rows, *words, run_dir="run"):
+    """What XLA compiles of a distillation of one stage on so many rows."""
+    place = folder / "SST-2"
+    place.mkdir(exist_ok=True)
+    lines = ["sentence\tlabel", *["fine\t1"] * rows, ""]
+    (place / "train.tsv").write_text("\n".join(lines))
+    options = make_verb_parser("distill").parse_args(
+        ["pkd", "--task", "sst2", "--data-dir", str(folder), "--teacher", "t"]
+        + ["--student", "s", "--run-dir", str(run_dir)]
+        + ["--set", "stages.0.batch_size=1", "--set", "stages.0.epochs=2"]
+        + list(words)
+    )
+    return resolving.distill_settings(options).jit_compile
+
+
+def test_short_runs_compile_the_update_alone(tmp_path, monkeypatch):
+    """Below 1,000 updates a stage, on CPUs, unless another choice is made."""
+    assert compiled(tmp_path, 499) == "update"
+    assert compiled(tmp_path, 500) is True
+    few = ["--set", "data.max_train_rows=499"]
+    assert compiled(tmp_path, 500, *few) == "update"
+    for value in (True, False):
+        word = f"jit_compile={str(value).lower()}"
+        assert compiled(tmp_path, 499, "--set", word) is value
+    monkeypatch.setattr(
+        compiling.tf.config, "list_physical_devices", lambda kind: [kind]
+    )
+    assert compiled(tmp_path, 499) is True
+
+
+def test_a_run_that_was_begun_compiles_what_it_did(tmp_path):
+    for value in (True, "update"):
+        path = tmp_path / f"run_{value}"
+        path.mkdir()
+        write_json(path / "config.json", {"jit_compile": value})
+        for rows in (10, 1000):
+            assert compiled(tmp_path, rows, run_dir=path) == value

@@ -1,0 +1,195 @@
+"""Conclusions of a report: noise, collapse, what won what."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from kdkit.reporting import group_by_seed
+from kdkit.reporting import markdown_overview
+from kdkit.reporting import markdown_results
+from kdkit.reporting import print_report
+from kdkit.reporting.html import render_report
+from kdkit.reporting.records import read_run
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.uncertainty import difference_error
+from kdkit.reporting.uncertainty import is_noise
+from kdkit.reporting.uncertainty import standard_error
+from kdkit.training.run_directory import RunDirectory
+from kdkit.training.run_log import finish
+
+CHANCE = "is right in 50.9 %, the commonest answer alone in 50.9 %"
+
+
+def test_standard_errors_are_those_of_simulations():
+    rng = np.random.default_rng(0)
+    right = rng.random((4000, 400)) < 0.85
+    other = np.where(rng.random(right.shape) < 0.1, ~right, right)
+    drawn = right.mean(axis=1)
+    assert standard_error("accuracy", [0.85], 400) == pytest.approx(
+        drawn.std(), rel=0.05
+    )
+    differences = drawn - other.mean(axis=1)
+    found = difference_error(
+        "accuracy", [right.mean()], [other.mean()], 400, disagreement=0.1
+    )
+    assert found == pytest.approx(differences.std(), rel=0.05)
+    x, noise = rng.normal(size=(2, 4000, 400))
+    pairs = zip(x, 0.6 * x + 0.8 * noise, strict=True)
+    correlations = [np.corrcoef(a, b)[0, 1] for a, b in pairs]
+    assert standard_error("pearson", [0.6], 400) == pytest.approx(
+        np.std(correlations), rel=0.05
+    )
+
+
+def test_seeds_are_compared_by_their_spread():
+    first, second = [0.80, 0.82, 0.84], [0.81, 0.80, 0.82]
+    error = (np.var(first, ddof=1) / 3 + np.var(second, ddof=1) / 3) ** 0.5
+    found = difference_error("f1", first, second, None)
+    assert found == pytest.approx(error)
+    assert is_noise("f1", first, second, None)
+    assert not is_noise("f1", first, [value - 0.1 for value in second], None)
+    assert not is_noise("f1", [0.8], [0.8001], 100)  # no error is known
+
+
+@pytest.mark.parametrize("student", [0.88, 0.8876, 0.893])
+def test_students_near_the_teacher_are_called_that(student, make_distillation):
+    """For and against: 872 rows tell no half of a point."""
+    run = make_distillation("run", student=student, exported=False)
+    text = verdict(read_run(run.run_dir))
+    assert f"({100 * student:.1f} % of 88.8 %, within two standard" in text
+
+
+def test_controls_near_the_student_are_called_that(make_distillation):
+    for name, control in (("less", 0.835), ("more", 0.841)):
+        run = make_distillation(name, control=control, exported=False)
+        text = verdict(read_run(run.run_dir))
+        assert "points " + name in text
+        assert text.endswith(
+            "within two standard errors: no difference is shown."
+        )
+        assert "did not help" not in text
+
+
+def test_tables_mark_what_is_within_two_standard_errors(make_distillation):
+    runs = [
+        make_distillation("near", student=0.883, exported=False),
+        make_distillation("far", task="mrpc", control=0.75, exported=False),
+    ]
+    records = [read_run(run.run_dir) for run in runs]
+    overview = markdown_overview(group_by_seed(records))
+    near, far = overview.splitlines()[2:4]
+    assert near.count("≈") == 1
+    assert "88.8 % ≈" in near
+    assert "≈" not in far
+    assert overview.endswith("≈: within two standard errors of the student.")
+    seeds = [
+        make_distillation(f"seed_{n}", seed=n, student=value, exported=False)
+        for n, value in ((1, 0.87), (2, 0.9))
+    ]
+    text = markdown_results([read_run(run.run_dir) for run in seeds])
+    assert "Student and teacher: within two standard errors" in text
+    assert "Student and control" not in text
+
+
+def collapse(run, arm, accuracy):
+    """Logs that an arm ended at the level of the commonest class."""
+    stage = {"student": "prediction_layer", "control": "fine_tuning"}.get(arm)
+    epoch = {"student": 3, "control": 4}.get(arm)
+    run.evaluation(arm, stage, epoch, accuracy, collapsed=CHANCE)
+
+
+def test_a_collapsed_student_has_no_gains(make_distillation):
+    run = make_distillation("run", student=0.509)
+    collapse(run, "student", 0.509)
+    records = read_run(run.run_dir)
+    text = verdict(records)
+    assert text.startswith(
+        f"The student has collapsed: it {CHANCE}; the student reaches 50.9 %"
+    )
+    assert "keeps" not in text
+    assert "faster" not in text
+    assert "What usually helps: another learning rate" in text
+    assert "--control" not in text  # it was there
+    assert "The student has collapsed" in render_report(records)
+    output = io.StringIO()
+    print_report(records, Console(file=output, width=80))
+    assert "The student has collapsed" in output.getvalue()
+    other = read_run(make_distillation("other", task="mrpc").run_dir)
+    overview = markdown_overview(group_by_seed([records, other]))
+    assert "50.9 % (collapsed)" in overview
+    assert overview.endswith("no better than the commonest answer to all.")
+
+
+def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
+    run = make_distillation("run", student=0.509, exported=False)
+    collapse(run, "student", 0.509)
+    best = {
+        "stage": "prediction_layer",
+        "epoch": 3,
+        "averaged_epochs": (),
+        "split": "dev",
+        "metrics": {"accuracy": 0.509},
+        "agreement": None,
+        "collapsed": CHANCE,
+    }
+    finish(RunDirectory(run.run_dir), {"student": best})
+    student, headline = capsys.readouterr().out.splitlines()
+    assert student.startswith("student: accuracy 0.5090 on dev")
+    assert headline == verdict(read_run(run.run_dir))
+    assert headline.startswith("The student has collapsed")
+
+
+def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
+    run = make_distillation("run", control=0.509)
+    collapse(run, "control", 0.509)
+    text = verdict(read_run(run.run_dir))
+    assert text.startswith("The student keeps 94.4 %")
+    assert f"without a teacher: 50.9 %, collapsed: it {CHANCE}" in text
+    run = make_run("teacher_alone", {"verb": "train-teacher"})
+    collapse(run, "teacher", 0.509)
+    text = verdict(read_run(run.run_dir))
+    assert text.startswith(f"The teacher has collapsed: it {CHANCE}")
+    assert "--control" not in text
+    run = make_run("of_it", {"recipe": "pkd", "teacher": "x"})
+    run.evaluation("student", "s", 1, 0.6)
+    collapse(run, "teacher", 0.509)
+    text = verdict(read_run(run.run_dir))
+    assert text.startswith("The teacher has collapsed")
+    assert "--control" in text
+
+
+def test_an_untrained_head_is_told_first(make_run):
+    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
+    run.evaluation("student", "intermediate_layer", 1, 0.49)
+    best = {
+        "stage": "intermediate_layer",
+        "epoch": 1,
+        "metrics": {"accuracy": 0.49},
+        "untrained_layers": ["bert/logits"],
+    }
+    run.log("run_finished", seconds=1.0, best={"student": best})
+    assert verdict(read_run(run.run_dir)).startswith(
+        "The student's head was never trained (bert/logits): no stage reads "
+        "its logits, so its answers are chance; the student reaches 49.0 %"
+    )
+
+
+def test_distillation_and_quantisation_are_told_apart(
+    distillation_run, teacher_run
+):
+    file = "exports/teacher/teacher-int8.tflite"
+    distillation_run.export(
+        "teacher", "int8", 0.8870, file=file, size_bytes=22_800_000
+    )
+    distillation_run.latency(file, 24.0)
+    text = verdict(read_run(distillation_run.run_dir))
+    assert (
+        "by distillation alone its fp32 file is 4.1× faster and 1.6× smaller "
+        "than the teacher's; by quantisation alone the teacher's int8 file is "
+        "2.6× faster and 4.0× smaller than its fp32 file, at 88.7 % accuracy, "
+        "within two standard errors of what it was; its int8 file is 10× "
+        "faster and 6.3× smaller than the teacher's fp32 file, and 4.0× "
+        "faster and 1.6× smaller than the teacher's int8 file;"
+    ) in text

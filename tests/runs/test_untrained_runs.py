@@ -1,0 +1,73 @@
+"""Runs whose student learned nothing that its answers show."""
+
+import argparse
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers import read_events
+
+from kdkit import export
+from kdkit import tasks
+from kdkit.cli import exporting
+from kdkit.cli.main import main
+from kdkit.cli.opening import Opened
+from kdkit.recipes import RECIPES
+from kdkit.recipes import smoke
+from kdkit.training import distill
+
+
+@pytest.fixture(scope="module")
+def headless(finished_run, tmp_path_factory):
+    """A run of TinyBERT's first stage alone."""
+    settings = smoke.distillation(RECIPES["tinybert"])
+    settings = dataclasses.replace(
+        settings,
+        teacher=str(finished_run / "teacher_run"),
+        stages=settings.stages[:1],
+    )
+    path = tmp_path_factory.mktemp("headless") / "run"
+    distill(settings, path)
+    return path
+
+
+def test_a_head_that_no_stage_trains_is_told(headless, capsys):
+    (finished,) = read_events(headless, "run_finished")
+    (layer,) = finished["best"]["student"]["untrained_layers"]
+    assert "logits" in layer
+    assert main(["report", str(headless)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"The student's head was never trained ({layer})" in said
+    command = ["export", str(headless), "--precision", "fp32", "--no-teacher"]
+    assert main(command) == 0
+    assert f"The head was never trained ({layer})" in capsys.readouterr().out
+
+
+def test_a_head_that_a_stage_trains_is_not(finished_run):
+    (finished,) = read_events(finished_run, "run_finished")
+    assert finished["best"]["student"]["untrained_layers"] == []
+    for event in read_events(finished_run, "evaluation"):
+        assert "collapsed" in event
+
+
+def test_files_that_give_one_answer_have_collapsed(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        export,
+        "LiteRTModel",
+        lambda path: lambda batch: np.tile([1.0, 0.0], (len(batch["x"]), 1)),
+    )
+    task = tasks.get_task("sentiment")
+    monkeypatch.setattr(
+        exporting,
+        "predict_logits",
+        lambda predict, encoded: predict({"x": encoded.targets}),
+    )
+    opened = Opened(task, None, None, None, None, 8)
+    labels = np.arange(120) % 2
+    encoded = argparse.Namespace(targets=labels)
+    options = argparse.Namespace(format="litert")
+    measured = exporting._measured(opened, tmp_path, encoded, options)
+    assert measured == {
+        "metrics": {"accuracy": 0.5},
+        "collapsed": "gives every example the same answer",
+    }
