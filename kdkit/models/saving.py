@@ -12,6 +12,8 @@ from kdkit.models.heads import head_model_of
 from kdkit.models.plain_encoder import needs_plain_encoder
 from kdkit.models.plain_encoder import with_plain_encoder
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.variants import as_keras_hub
+from kdkit.models.variants import save_settings
 
 LABELS_FILE = "labels.json"  # what the logits stand for
 SLACK = 1 << 18  # bytes of configs
@@ -82,21 +84,22 @@ def save_encoder(backbone, tokenizer, path):
 
 def _save_encoder(backbone, tokenizer, path):
     tokenizer = family_tokenizer(backbone, tokenizer)
-    backbone.save_to_preset(str(path))
+    as_keras_hub(backbone).save_to_preset(str(path))
     tokenizer.save_to_preset(str(path))
+    save_settings(backbone, path)
 
 
 def _save_task(model, tokenizer, path, sequence_length):
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, since what is saved of a compiled model includes its optimiser.
-    copy = type(model).from_config(model.get_config())
-    copy.set_weights(model.get_weights())
+    copy = as_keras_hub(model)
     if needs_plain_encoder(copy):
         copy = with_plain_encoder(copy)
     copy.preprocessor = type(model).preprocessor_cls(
         tokenizer, sequence_length=sequence_length
     )
     copy.save_to_preset(str(path))
+    save_settings(model, path)
 
 
 def stored_size(model) -> int:
