@@ -53,14 +53,14 @@ class BlockSettings:
     layer_norm_epsilon: float
 
     def __post_init__(self):
-        if self.activation not in ACTIVATIONS:
+        name = self.activation
+        if not isinstance(name, str) or name not in ACTIVATIONS:
             raise UsageError(
                 f"Unknown activation. Expected one of {sorted(ACTIVATIONS)}. "
-                f"Received: {shortened(self.activation)}."
+                f"Received: {shortened(name)}."
             )
         epsilon = self.layer_norm_epsilon
-        is_number = isinstance(epsilon, float) and not isinstance(epsilon, bool)
-        if not is_number or not 0 < epsilon < 1:
+        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
             raise UsageError(
                 "layer_norm_epsilon must be a float between 0 and 1. Received: "
                 f"{shortened(epsilon)}."

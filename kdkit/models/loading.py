@@ -21,6 +21,7 @@ from kdkit.models.loading_checks import check_class_names
 from kdkit.models.loading_checks import check_convertible
 from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
+from kdkit.models.loading_checks import check_pad_id
 from kdkit.models.places import check_above_model
 from kdkit.models.places import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
@@ -147,6 +148,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     try:
         backbone = load_backbone(place, load_weights, needs_pooler)
         tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(place)
+        check_pad_id(tokenizer, path)
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
@@ -358,4 +360,5 @@ def _load_backbone(source):
     backbone = load_backbone(source)
     check_family(backbone, source)
     tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
+    check_pad_id(tokenizer, pathlib.Path(source))
     return backbone, checked_tokenizer(tokenizer, source)
