@@ -16,6 +16,7 @@ import numpy as np
 import safetensors
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.models.trust import loading
 from kdkit.reading import read_json
 
@@ -164,8 +165,9 @@ class Tensors(contextlib.ExitStack):
         self._places = {}
         files = [WEIGHTS]
         if (path / SHARDS).is_file():
-            shards = read_json(path / SHARDS, "a list of files of weights")
-            files = sorted({*shards.get("weight_map", {}).values()})
+            what = "a list of files of weights"
+            shards = read_json(path / SHARDS, what, _not_of_files)
+            files = sorted({*shards["weight_map"].values()})
         for file in files:
             with loading(path / file):
                 opened = self.enter_context(
@@ -346,6 +348,17 @@ def _check_unread(layout, prefix, names, tensors):
                 "model does not: its numbers would be other ones. Use a "
                 "checkpoint of the plain architecture."
             )
+
+
+def _not_of_files(index):
+    """What is wrong with a list of files of weights."""
+    files = index.get("weight_map")
+    if not isinstance(files, dict):
+        return "it has no 'weight_map'"
+    for name in files.values():
+        if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+            return f"{shortened(name)} is no file of this directory"
+    return None
 
 
 def _today(name):

@@ -39,8 +39,8 @@ NAMES = (  # in `kdkit.json`
 class _Backbone:
     """A keras-hub backbone with two more arguments."""
 
-    def __init__(self, *args, hidden_activation, layer_norm_epsilon, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, hidden_activation, layer_norm_epsilon, **kwargs):
+        super().__init__(**kwargs)
         self.block_settings = BlockSettings(
             hidden_activation, layer_norm_epsilon
         )
@@ -57,8 +57,8 @@ class _Backbone:
 class _MaskedLM:
     """A keras-hub masked-language model with two more arguments."""
 
-    def __init__(self, *args, head_activation, head_epsilon, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, backbone, head_activation, head_epsilon, **kwargs):
+        super().__init__(backbone, **kwargs)
         self.head_settings = BlockSettings(head_activation, head_epsilon)
         set_masked_lm_head(
             self.masked_lm_head, ACTIVATIONS[head_activation], head_epsilon
