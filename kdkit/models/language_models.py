@@ -22,6 +22,11 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.preset_readme import save_readme
+from kdkit.models.preset_readme import tokenizer_note
+from kdkit.models.preset_tokenizers import save_rules
+from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
 from kdkit.models.tokenizer_pair import tokenizer_of
@@ -29,6 +34,7 @@ from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import family_tokenizer
 from kdkit.models.trust import check_directory
 from kdkit.models.trust import loading
+from kdkit.models.variant_notes import settings_note
 from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import save_settings
 from kdkit.models.variants import saved_settings
@@ -165,6 +171,7 @@ def load_language_model(source) -> LoadedModel:
         preprocessor, model.preprocessor = model.preprocessor, None
         model = with_settings(model, settings)
         tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
+        tokenizer = with_saved_rules(tokenizer, directory)
         loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
             return loaded
@@ -252,9 +259,13 @@ def save_language_model(
         }
     if isinstance(tokenizer, TokenizerPair):
         lengths["decoder_tokenizer"] = tokenizer.decoder
-    copy.preprocessor = type(model).preprocessor_cls(encoder, **lengths)
+    copy.preprocessor = type(model).preprocessor_cls(
+        plain_tokenizer(encoder), **lengths
+    )
     copy.save_to_preset(str(path))
+    save_rules(encoder, path)
     save_settings(model, path)
+    save_readme(path, tokenizer_note(encoder), settings_note(model))
     write_digests(path)
 
 

@@ -26,10 +26,11 @@ from kdkit.models.places import check_above_model
 from kdkit.models.places import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
+from kdkit.models.preset_tokenizers import load_preset_tokenizer
+from kdkit.models.preset_tokenizers import with_saved_rules
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.tokenizer_checks import checked_tokenizer
-from kdkit.models.tokenizer_pair import load_preset_tokenizer
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
@@ -147,8 +148,9 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         place = str(directory)
     try:
         backbone = load_backbone(place, load_weights, needs_pooler)
-        tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(place)
-        check_pad_id(tokenizer, path)
+        check_family(backbone, source)
+        tokenizer = load_preset_tokenizer(place)
+        check_pad_id(tokenizer, pathlib.Path(place))
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
@@ -156,7 +158,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             f"No encoder could be loaded from {source!r}: "
             f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
-    check_family(backbone, source)
     return backbone, checked_tokenizer(tokenizer, source)
 
 
@@ -192,6 +193,7 @@ def load_tokenizer(source):
                 str(path), load_weights=False
             )
             tokenizer = classifier.preprocessor.tokenizer
+            tokenizer = with_saved_rules(tokenizer, path)
         else:
             tokenizer = load_preset_tokenizer(path)
     return checked_tokenizer(tokenizer, path)
@@ -345,7 +347,8 @@ def _load_task(source):
         model = with_settings(model, saved_settings(source))
         check_activation(model)
     check_family(model.backbone, source)
-    checked_tokenizer(tokenizer, source)
+    tokenizer = checked_tokenizer(tokenizer, source)
+    tokenizer = with_saved_rules(tokenizer, source)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
@@ -359,6 +362,6 @@ def _put_head_on(source, head):
 def _load_backbone(source):
     backbone = load_backbone(source)
     check_family(backbone, source)
-    tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(source)
+    tokenizer = load_preset_tokenizer(source)
     check_pad_id(tokenizer, pathlib.Path(source))
     return backbone, checked_tokenizer(tokenizer, source)

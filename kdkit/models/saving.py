@@ -11,7 +11,12 @@ from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_model_of
 from kdkit.models.plain_encoder import needs_plain_encoder
 from kdkit.models.plain_encoder import with_plain_encoder
+from kdkit.models.preset_readme import save_readme
+from kdkit.models.preset_readme import tokenizer_note
+from kdkit.models.preset_tokenizers import save_rules
+from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.variant_notes import settings_note
 from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import save_settings
 
@@ -85,8 +90,10 @@ def save_encoder(backbone, tokenizer, path):
 def _save_encoder(backbone, tokenizer, path):
     tokenizer = family_tokenizer(backbone, tokenizer)
     as_keras_hub(backbone).save_to_preset(str(path))
-    tokenizer.save_to_preset(str(path))
+    plain_tokenizer(tokenizer).save_to_preset(str(path))
+    save_rules(tokenizer, path)
     save_settings(backbone, path)
+    save_readme(path, tokenizer_note(tokenizer), settings_note(backbone))
 
 
 def _save_task(model, tokenizer, path, sequence_length):
@@ -96,10 +103,12 @@ def _save_task(model, tokenizer, path, sequence_length):
     if needs_plain_encoder(copy):
         copy = with_plain_encoder(copy)
     copy.preprocessor = type(model).preprocessor_cls(
-        tokenizer, sequence_length=sequence_length
+        plain_tokenizer(tokenizer), sequence_length=sequence_length
     )
     copy.save_to_preset(str(path))
+    save_rules(tokenizer, path)
     save_settings(model, path)
+    save_readme(path, tokenizer_note(tokenizer), settings_note(model))
 
 
 def stored_size(model) -> int:

@@ -1,9 +1,6 @@
 """The vocabularies of an encoder-decoder's sides, one joint or two."""
 
 import dataclasses
-import pathlib
-
-import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.sentence_pieces import MassTokenizer
@@ -90,21 +87,4 @@ def tokenizer_of(preprocessor):
     decoder = getattr(preprocessor, "decoder_tokenizer", None)
     if decoder is None:
         return tokenizer
-    return TokenizerPair(tokenizer, decoder)
-
-
-def load_preset_tokenizer(directory: pathlib.Path):
-    """Loads the tokenizer, or both, of a preset directory.
-
-    Args:
-        directory: `pathlib.Path`.
-
-    Returns:
-        A keras-hub tokenizer or a `TokenizerPair`.
-    """
-    load = keras_hub.tokenizers.Tokenizer.from_preset
-    tokenizer = load(str(directory))
-    if not (directory / DECODER_TOKENIZER).is_file():
-        return tokenizer
-    decoder = load(str(directory), config_file=DECODER_TOKENIZER)
     return TokenizerPair(tokenizer, decoder)

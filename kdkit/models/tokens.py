@@ -10,6 +10,12 @@ from kdkit.errors import UsageError
 from kdkit.families import FAMILIES
 from kdkit.families import family_of
 from kdkit.models.file_digests import write_digests
+from kdkit.models.preset_tokenizers import save_rules
+from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.ruled_tokenizers import WordPiece
+from kdkit.models.ruled_tokenizers import plain_tokenizer
+from kdkit.models.ruled_tokenizers import tokenizer_rules
+from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.tokenizer_checks import checked_tokenizer
 from kdkit.models.tokenizer_pair import TokenizerPair
@@ -19,7 +25,6 @@ from kdkit.models.trust import check_directory
 from kdkit.models.trust import loading
 from kdkit.reading import read_json
 
-WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
 # Families that read MASS's pieces too, which have all their special tokens.
@@ -78,11 +83,13 @@ def tokenizer_of_family(family, tokenizer):
             "family, or with word pieces one of "
             f"{[one.name for one in FAMILIES.values() if _has_pieces(one)]}."
         )
-    config = tokenizer.get_config()
+    plain = plain_tokenizer(tokenizer)
+    config = plain.get_config()
     del config["name"]
-    return family.tokenizer.from_config(
-        {**config, "vocabulary": tokenizer.get_vocabulary()}
+    converted = family.tokenizer.from_config(
+        {**config, "vocabulary": plain.get_vocabulary()}
     )
+    return with_rules(converted, tokenizer_rules(tokenizer))
 
 
 def _has_pieces(family):
@@ -132,6 +139,11 @@ def _differences(teacher, student):
         problems.append(
             f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
             f"{sizes[1]}"
+        )
+    if tokenizer_rules(teacher) != tokenizer_rules(student):
+        problems.append(
+            "they normalize texts differently, or find other added tokens in "
+            "them (what kdkit 0.1 saved has keras-hub's own rules)"
         )
     for name in ("start_token_id", "end_token_id", "pad_token_id"):
         ids = getattr(teacher, name), getattr(student, name)
@@ -195,11 +207,12 @@ def save_tokenizer(tokenizer, directory) -> None:
             save_tokenizer(getattr(tokenizer, side), directory / side)
         return
     directory.mkdir(parents=True)
-    config = keras.saving.serialize_keras_object(tokenizer)
+    config = keras.saving.serialize_keras_object(plain_tokenizer(tokenizer))
     (directory / CONFIG_FILE).write_text(
         f"{json.dumps(config, indent=1)}\n", encoding="utf-8"
     )
     tokenizer.save_assets(str(directory))
+    save_rules(tokenizer, directory)
     write_digests(directory)
 
 
@@ -216,4 +229,4 @@ def load_saved_tokenizer(directory):
         tokenizer = keras.saving.deserialize_keras_object(config)
         checked_tokenizer(tokenizer, directory)
         tokenizer.load_assets(str(directory))
-    return tokenizer
+    return with_saved_rules(tokenizer, directory)

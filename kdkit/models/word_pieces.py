@@ -7,6 +7,8 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import bert_rules
 from kdkit.models.trust import loading
 from kdkit.reading import numbered_lines
 
@@ -18,7 +20,8 @@ def read_word_pieces(path: pathlib.Path):
 
     Args:
         path: `pathlib.Path`. A UTF-8 file with one word piece a line; it is
-            taken as lower-cased unless a piece has a capital letter.
+            taken as lower-cased, without accents, unless a piece has a capital
+            letter.
 
     Raises:
         UsageError: (a `ValueError`) if a special piece is missing, or a piece
@@ -49,6 +52,15 @@ def read_word_pieces(path: pathlib.Path):
         if not (piece.startswith("[") and piece.endswith("]"))
     )
     with loading(path):
-        return keras_hub.tokenizers.BertTokenizer(
-            pieces, lowercase=not is_cased
-        )
+        return word_piece_tokenizer(pieces, lowercase=not is_cased)
+
+
+def word_piece_tokenizer(pieces, lowercase: bool):
+    """Returns a tokenizer of word pieces that splits texts as BERT's does.
+
+    Args:
+        pieces: list of strings, with BERT's special pieces.
+        lowercase: bool. Whether texts are lower-cased and accents stripped.
+    """
+    tokenizer = keras_hub.tokenizers.BertTokenizer(pieces)
+    return with_rules(tokenizer, bert_rules(lowercase))

@@ -202,6 +202,8 @@ def test_presets_keep_it_in_kdkit_json(family, kind, tmp_path):
     save_preset(model, tokenizer(family), tmp_path, 6, head)
     saved = json.loads((tmp_path / "kdkit.json").read_text())
     assert saved["activation"] == "gelu"
+    readme = (tmp_path / "README.md").read_text()
+    assert "the activation is gelu and not gelu_new" in readme
     assert "layer_norm_epsilon" not in saved
     loaded = load_classifier(tmp_path, head).model
     assert difference(loaded, model) == 0

@@ -1,0 +1,368 @@
+"""keras-hub's tokenizers with rules for texts before them.
+
+They are keras-hub's classes in all else: vocabulary, special tokens, family.
+`plain_tokenizer` returns keras-hub's own class, which is what presets hold, so
+that they load without kdkit.
+"""
+
+import re
+
+import keras
+import keras_hub
+
+from kdkit.backends import LateModule
+from kdkit.backends import tf
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.families import ALL_FAMILIES
+from kdkit.models.character_maps import character_map
+from kdkit.models.text_rules import NOT_A_PIECE
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import read_rules
+
+tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
+BytePair = keras_hub.tokenizers.BytePairTokenizer
+SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
+WordPiece = keras_hub.tokenizers.WordPieceTokenizer
+BY_CHARACTER = ("BertNormalizer", "Lowercase", "StripAccents")
+BLANKS = r"[\s\p{Z}\x{85}]*"
+MAX_BYTES_PER_CHARACTER = 4
+
+
+def with_rules(tokenizer, rules: TextRules | None):
+    """Returns a tokenizer that applies rules to texts first.
+
+    Args:
+        tokenizer: a keras-hub tokenizer of a known family, with or without
+            rules.
+        rules: `TextRules`, or `None` for the plain tokenizer.
+
+    Returns:
+        A tokenizer of the same family, vocabulary and special tokens.
+
+    Raises:
+        UsageError: (a `ValueError`) if an added token is not in its vocabulary.
+    """
+    tokenizer = plain_tokenizer(tokenizer)
+    if rules is None:
+        return tokenizer
+    if type(tokenizer) not in RULED:
+        raise UsageError(
+            f"A {type(tokenizer).__name__} takes no rules for texts. Expected "
+            f"one of {[cls.__name__ for cls in RULED]}. Remove the rules."
+        )
+    size = tokenizer.vocabulary_size()
+    for token in rules.added_tokens:
+        if token.id >= size or tokenizer.id_to_token(token.id) != token.content:
+            raise UsageError(
+                f"The added token {shortened(token.content)} does not have the "
+                f"id {token.id} in the vocabulary of {size} pieces. "
+                "Restore the tokenizer's files from a copy."
+            )
+    return _of_class(
+        RULED[type(tokenizer)], tokenizer, text_rules=rules.to_json()
+    )
+
+
+def tokenizer_rules(tokenizer) -> TextRules | None:
+    """Returns the rules that a tokenizer applies to texts, `None` for none."""
+    return getattr(tokenizer, "text_rules", None)
+
+
+def plain_tokenizer(tokenizer):
+    """Returns keras-hub's own tokenizer, which comes as close as it can.
+
+    Args:
+        tokenizer: a tokenizer with or without rules.
+    """
+    if tokenizer_rules(tokenizer) is None:
+        return tokenizer
+    return _of_class(type(tokenizer).plain, tokenizer)
+
+
+def _of_class(cls, tokenizer, **changes):
+    """A tokenizer of another class with the same settings and vocabulary."""
+    config = {**tokenizer.get_config(), **changes}
+    for name in ("name", "text_rules"):
+        if name not in changes:
+            config.pop(name, None)
+    return cls.from_config({**config, **_assets(tokenizer)})
+
+
+def _assets(tokenizer):
+    """What a tokenizer has in files when it is saved."""
+    if isinstance(tokenizer, SentencePiece):
+        return {"proto": tokenizer.proto}
+    if isinstance(tokenizer, BytePair):
+        return {
+            "vocabulary": dict(tokenizer.vocabulary),
+            "merges": list(tokenizer.merges),
+        }
+    return {"vocabulary": tokenizer.get_vocabulary()}
+
+
+class WithTextRules:
+    """A mixin for keras-hub's tokenizers: `TextRules` before them.
+
+    Args:
+        text_rules: dict, as `TextRules.to_json` returns it.
+        kwargs: of the keras-hub tokenizer.
+    """
+
+    plain = None  # keras-hub's class
+
+    def __init__(self, *args, text_rules, **kwargs):
+        self._ids = None
+        super().__init__(*args, **kwargs)
+        self.text_rules = read_rules(text_rules, "the config of a tokenizer")
+
+    def tokenize(self, inputs):
+        """Returns the token ids of texts, as keras-hub's tokenizers do."""
+        if self._ids is None:
+            # Not the layer, which Keras would take for a part of this one.
+            ids = RuledIds(self.ids_of_texts(), self.text_rules)
+            self._ids = ids.__call__
+        return self._ids(inputs)
+
+    def ids_of_texts(self):
+        """Returns a callable from texts to ragged ids, without added tokens.
+
+        It takes a string tensor of shape `(num_texts,)`, and `is_normalized`
+        for texts that are normalized already.
+        """
+        normalize = normalization(self.text_rules.normalizer)
+        plain = plain_tokenizer(self)
+        tokenize = tf.function(lambda texts: plain.tokenize(texts))
+
+        def ids(texts, is_normalized=False):
+            return tokenize(texts if is_normalized else normalize(texts))
+
+        return ids
+
+    def get_config(self):
+        config = super().get_config()
+        return {**config, "text_rules": self.text_rules.to_json()}
+
+
+class WordPieceRules(WithTextRules):
+    """`WithTextRules` for word pieces: what keras-hub's class comes close to.
+
+    Args:
+        lowercase: not used: as the rules have it.
+        strip_accents: not used: as the rules have it.
+        text_rules, kwargs: as in `WithTextRules`.
+    """
+
+    def __init__(
+        self,
+        vocabulary=None,
+        lowercase=False,
+        strip_accents=False,
+        *,
+        text_rules,
+        **kwargs,
+    ):
+        del lowercase, strip_accents
+        rules = read_rules(text_rules, "the config of a tokenizer")
+        super().__init__(
+            vocabulary,
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            text_rules=text_rules,
+            **kwargs,
+        )
+
+    def set_vocabulary(self, vocabulary):
+        """Sets the vocabulary, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_vocabulary(vocabulary)
+
+    def ids_of_texts(self):
+        """As that of `WithTextRules`; splits texts and finds pieces itself."""
+        return _ids_of_words(self)
+
+
+class BytePairRules(WithTextRules):
+    """`WithTextRules` for byte pairs."""
+
+    def set_vocabulary_and_merges(self, vocabulary, merges):
+        """Sets both, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_vocabulary_and_merges(vocabulary, merges)
+
+
+class SentencePieceRules(WithTextRules):
+    """`WithTextRules` for SentencePiece's models."""
+
+    def set_proto(self, proto):
+        """Sets the model, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_proto(proto)
+
+
+class RuledIds(keras_hub.tokenizers.Tokenizer):
+    """Texts to token ids, with rules; a layer so that keras-hub calls it.
+
+    Args:
+        ids_of_texts: callable from a string tensor of shape `(num_texts,)` to
+            ragged ids, and from normalized texts with `is_normalized=True`.
+        rules: `TextRules`.
+    """
+
+    def __init__(self, ids_of_texts, rules):
+        super().__init__(dtype="int32")
+        normalize = normalization(rules.normalizer)
+        first = [one for one in rules.added_tokens if not one.normalized]
+        later = [one for one in rules.added_tokens if one.normalized]
+        inner = ids_of_texts
+        if later:
+            with tf.init_scope():
+                contents = normalize([one.content for one in later]).numpy()
+            found = _between(
+                {
+                    content.decode(): token
+                    for content, token in zip(contents, later, strict=True)
+                },
+                lambda texts: ids_of_texts(texts, is_normalized=True),
+            )
+            inner = lambda texts: found(normalize(texts))  # noqa: E731
+        if first:
+            inner = _between({one.content: one for one in first}, inner)
+        self._of_texts = inner
+
+    def tokenize(self, inputs):
+        """Returns ragged ids, or those of one text as a vector."""
+        if isinstance(inputs, tf.RaggedTensor):
+            return inputs.with_values(self.tokenize(inputs.values))
+        inputs = tf.convert_to_tensor(inputs, "string")
+        if inputs.shape.rank == 0:
+            return self._of_texts(inputs[tf.newaxis]).values
+        if inputs.shape.rank == 1:
+            return self._of_texts(inputs)
+        return tf.RaggedTensor.from_uniform_row_length(
+            self.tokenize(tf.reshape(inputs, [-1, *inputs.shape[2:]])),
+            inputs.shape[1],
+        )
+
+
+def normalization(steps):
+    """Returns a function that applies a normalizer's steps to texts.
+
+    Args:
+        steps: tuple of dicts, as in `TextRules`.
+    """
+    functions = []
+    for step in steps:
+        if step["type"] in BY_CHARACTER:
+            functions.append(character_map(step))
+        else:
+            functions.append(_to_form(step["type"]))
+
+    def normalize(texts):
+        for function in functions:
+            texts = function(texts)
+        return texts
+
+    return normalize
+
+
+def _to_form(form):
+    return lambda texts: tf_text.normalize_utf8(texts, form)
+
+
+def _ids_of_words(tokenizer):
+    """Ids of texts by word pieces, BERT's words."""
+    rules = tokenizer.text_rules
+    pieces = list(tokenizer.get_vocabulary())
+    for token in rules.added_tokens:
+        if not token.is_piece:
+            pieces[token.id] = NOT_A_PIECE.format(token.id)
+    longest = rules.max_input_chars_per_word
+    with tf.init_scope():
+        matcher = tf_text.FastWordpieceTokenizer(
+            pieces,
+            suffix_indicator=tokenizer.suffix_indicator,
+            max_bytes_per_word=MAX_BYTES_PER_CHARACTER * longest,
+            token_out_type=tf.int32,
+            unknown_token=tokenizer.oov_token,
+            no_pretokenization=True,
+        )
+    *before, last = rules.normalizer or (None,)
+    if last is not None and last["type"] not in BY_CHARACTER:
+        before, last = rules.normalizer, None
+    normalize = normalization(before)
+    # One map does the last step and the splitting.
+    separate = character_map(last, splits=True)
+    separate_alone = character_map(None, splits=True)
+
+    def ids(texts, is_normalized=False):
+        if is_normalized:
+            texts = separate_alone(texts)
+        else:
+            texts = separate(normalize(texts))
+        words = tf.strings.split(texts)
+        lengths = tf.strings.length(words.values, unit="UTF8_CHAR")
+        words = words.with_values(
+            tf.where(lengths > longest, tokenizer.oov_token, words.values)
+        )
+        return matcher.tokenize(words).merge_dims(-2, -1)
+
+    return ids
+
+
+def _between(tokens, inner):
+    """Ids of texts in which some tokens are found first.
+
+    Args:
+        tokens: dict from text to `AddedToken`.
+        inner: callable from the texts between them to ragged ids.
+    """
+    longest_first = sorted(tokens, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    ids = [tokens[content].id for content in longest_first]
+
+    def of_texts(texts):
+        for content, token in tokens.items():
+            if token.lstrip or token.rstrip:
+                before, behind = token.lstrip * BLANKS, token.rstrip * BLANKS
+                texts = tf.strings.regex_replace(
+                    texts, f"{before}({re.escape(content)}){behind}", r"\1"
+                )
+        # It ends texts at a zero byte; this is a control character, too.
+        texts = tf.strings.regex_replace(texts, r"\x{0}", "\x01")
+        parts = tf_text.regex_split(texts, pattern, pattern)
+        is_which = tf.equal(parts.values[:, tf.newaxis], longest_first)
+        is_token = tf.reduce_any(is_which, axis=1)
+        number = tf.boolean_mask(tf.argmax(is_which, axis=1), is_token)
+        found = tf.RaggedTensor.from_row_lengths(
+            tf.gather(tf.constant(ids, "int32"), number),
+            tf.cast(is_token, "int64"),
+        )
+        others = inner(tf.where(is_token, "", parts.values))
+        both = tf.concat([found, others], axis=1)
+        return tf.RaggedTensor.from_row_splits(
+            both.values, tf.gather(both.row_splits, parts.row_splits)
+        )
+
+    return of_texts
+
+
+def _ruled(cls, mixin):
+    """A tokenizer class of keras-hub's with rules, which Keras can save."""
+    # Without a backbone: keras-hub looks among all classes for that of one.
+    members = {"plain": cls, "backbone_cls": None}
+    made = type(f"Ruled{cls.__name__}", (mixin, cls), members)
+    return keras.saving.register_keras_serializable(package="kdkit")(made)
+
+
+MIXINS = {
+    WordPiece: WordPieceRules,
+    BytePair: BytePairRules,
+    SentencePiece: SentencePieceRules,
+}
+RULED = {
+    family.tokenizer: _ruled(family.tokenizer, mixin)
+    for family in ALL_FAMILIES.values()
+    for base, mixin in MIXINS.items()
+    if issubclass(family.tokenizer, base)
+}

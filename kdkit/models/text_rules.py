@@ -1,0 +1,242 @@
+"""What happens to a text before a keras-hub tokenizer looks for its pieces."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+
+# Normalizers of a `tokenizer.json` that can be followed, with their settings.
+BERT_NORMALIZER = "BertNormalizer"
+NORMALIZERS = {
+    BERT_NORMALIZER: {
+        "clean_text": bool,
+        "handle_chinese_chars": bool,
+        "strip_accents": bool,
+        "lowercase": bool,
+    },
+    "Lowercase": {},
+    "StripAccents": {},
+    "NFC": {},
+    "NFD": {},
+    "NFKC": {},
+    "NFKD": {},
+}
+WORD_LENGTH = 100  # characters, BERT's
+# In the place of an id without a token, and of a token that no text can have.
+# Words hold no blanks, so that no word is one.
+NOT_A_PIECE = "[not a piece {}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedToken:
+    """A token that is found in a text before anything is split.
+
+    Args:
+        content: string. The text of the token.
+        id: int. Its id.
+        normalized: bool. Whether it is looked for in the normalized text, not
+            in the text as it is given. Defaults to `False`.
+        lstrip: bool. Whether white space before it goes with it. Defaults to
+            `False`.
+        rstrip: bool. Whether white space behind it goes with it. Defaults to
+            `False`.
+        is_piece: bool. Whether the vocabulary of pieces has it as well, so that
+            it may be part of other words. Defaults to `False`.
+    """
+
+    content: str
+    id: int
+    normalized: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    is_piece: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRules:
+    """How a text is normalized, which tokens are found first, and so on.
+
+    The rules are those of Hugging Face's `tokenizers`, as far as keras-hub's
+    tokenizers do not have them.
+
+    Args:
+        normalizer: tuple of dicts. The steps in their order, each as a
+            `tokenizer.json` has it, with a type of `NORMALIZERS`. Defaults to
+            `()`.
+        added_tokens: tuple of `AddedToken`. Defaults to `()`.
+        max_input_chars_per_word: int. Longer words are unknown; for word pieces
+            alone. Defaults to `100`.
+    """
+
+    normalizer: tuple[Mapping, ...] = ()
+    added_tokens: tuple[AddedToken, ...] = ()
+    max_input_chars_per_word: int = WORD_LENGTH
+
+    def to_json(self) -> dict:
+        """Returns the rules as JSON has them."""
+        return {
+            "normalizer": [dict(step) for step in self.normalizer],
+            "added_tokens": [
+                dataclasses.asdict(token) for token in self.added_tokens
+            ],
+            "max_input_chars_per_word": self.max_input_chars_per_word,
+        }
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether any step writes capital letters as small ones."""
+        return any(
+            step["type"] == "Lowercase" or step.get("lowercase", False)
+            for step in self.normalizer
+        )
+
+    @property
+    def strip_accents(self) -> bool:
+        """Whether any step takes the accents off the letters."""
+        return any(
+            step["type"] == "StripAccents" or step.get("strip_accents", False)
+            for step in self.normalizer
+        )
+
+
+def bert_rules(
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    handle_chinese_chars: bool = True,
+    **kwargs,
+) -> TextRules:
+    """Returns the rules of BERT's tokenizer.
+
+    Args:
+        lowercase: bool.
+        strip_accents: bool or `None`, which means the same as `lowercase`.
+            Defaults to `None`.
+        handle_chinese_chars: bool. Whether each Chinese character is a word.
+            Defaults to `True`.
+        kwargs: the other arguments of `TextRules`.
+    """
+    step = {
+        "type": BERT_NORMALIZER,
+        "clean_text": True,
+        "handle_chinese_chars": handle_chinese_chars,
+        "strip_accents": lowercase if strip_accents is None else strip_accents,
+        "lowercase": lowercase,
+    }
+    return TextRules((step,), **kwargs)
+
+
+def read_rules(value, where) -> TextRules:
+    """Returns the rules that `TextRules.to_json` wrote.
+
+    Args:
+        value: JSON value.
+        where: path or string, for the error.
+
+    Raises:
+        UsageError: (a `ValueError`) if they are none.
+    """
+    problem = _problem(value)
+    if problem is not None:
+        raise UsageError(
+            f"The text rules in {where} cannot be followed: {problem}. Restore "
+            "the file from a copy, or save the tokenizer again."
+        )
+    return TextRules(
+        tuple(value["normalizer"]),
+        tuple(AddedToken(**token) for token in value["added_tokens"]),
+        value["max_input_chars_per_word"],
+    )
+
+
+def read_normalizer(value, where) -> tuple[dict, ...]:
+    """Returns the steps of the normalizer in a `tokenizer.json`.
+
+    Args:
+        value: JSON value, `None` for no normalizer.
+        where: path or string, for the error.
+
+    Raises:
+        UsageError: (a `ValueError`) with the name of a step that kdkit cannot
+            follow.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, dict) and value.get("type") == "Sequence":
+        steps = value.get("normalizers")
+        if isinstance(steps, list):
+            return tuple(
+                step for one in steps for step in read_normalizer(one, where)
+            )
+    if isinstance(value, dict) and value.get("strip_accents", 0) is None:
+        value = {**value, "strip_accents": value.get("lowercase")}
+    problem = _step_problem(value)
+    if problem is not None:
+        raise UsageError(
+            f"The normalizer in {where} cannot be followed: {problem}. Use a "
+            "checkpoint with another tokenizer."
+        )
+    return (value,)
+
+
+def _problem(value):
+    """What is wrong with rules from a file."""
+    names = {field.name for field in dataclasses.fields(TextRules)}
+    if not isinstance(value, dict) or set(value) != names:
+        return f"expected an object with {sorted(names)}"
+    if not isinstance(value["normalizer"], list):
+        return "expected a list as 'normalizer'"
+    for step in value["normalizer"]:
+        if problem := _step_problem(step):
+            return problem
+    if not isinstance(value["added_tokens"], list):
+        return "expected a list as 'added_tokens'"
+    for token in value["added_tokens"]:
+        if not _is_token(token):
+            return (
+                "expected an added token with "
+                f"{[field.name for field in dataclasses.fields(AddedToken)]}. "
+                f"Received: {shortened(token)}"
+            )
+    length = value["max_input_chars_per_word"]
+    if type(length) is not int or not 0 < length < 1 << 20:
+        return (
+            "expected a whole number above 0 as 'max_input_chars_per_word'. "
+            f"Received: {shortened(length)}"
+        )
+    return None
+
+
+def _step_problem(step):
+    """What is wrong with a step of a normalizer."""
+    name = step.get("type") if isinstance(step, dict) else step
+    if name not in list(NORMALIZERS) or not isinstance(step, dict):
+        return (
+            f"expected steps of {sorted(NORMALIZERS)}. Received: "
+            f"{shortened(name)}"
+        )
+    settings = NORMALIZERS[step["type"]]
+    if set(step) != {"type", *settings}:
+        return (
+            f"expected the settings {sorted(settings)} of {step['type']}. "
+            f"Received: {shortened(sorted(set(step) - {'type'}))}"
+        )
+    for name, kind in settings.items():
+        value = step[name]
+        if not isinstance(value, kind):
+            return (
+                f"expected a {kind.__name__} as {name} of {step['type']}. "
+                f"Received: {shortened(value)}"
+            )
+    return None
+
+
+def _is_token(token):
+    fields = dataclasses.fields(AddedToken)
+    return (
+        isinstance(token, dict)
+        and set(token) == {field.name for field in fields}
+        and all(type(token[field.name]) is field.type for field in fields)
+        and token["content"] != ""
+        and token["id"] >= 0
+    )
