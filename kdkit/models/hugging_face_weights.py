@@ -12,6 +12,7 @@ import pathlib
 import re
 from collections.abc import Mapping
 
+import keras
 import numpy as np
 import safetensors
 
@@ -22,6 +23,7 @@ from kdkit.reading import read_json
 
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
+FLOATS = ("F64", "F32", "F16", "BF16")
 SHOWN = 3  # missing tensors in an error
 
 OLD_LEAVES = {".gamma": ".weight", ".beta": ".bias"}
@@ -187,11 +189,18 @@ class Tensors(contextlib.ExitStack):
         """Returns a tensor in float32.
 
         Raises:
-            UsageError: (a `ValueError`) if there is none.
+            UsageError: (a `ValueError`) if there is none, or it is quantised.
         """
         self.require([name])
         opened, stored_name = self._places[name]
         with loading(self.path):
+            kind = opened.get_slice(stored_name).get_dtype()
+            if kind not in FLOATS:
+                raise UsageError(
+                    f"{self.path}: {stored_name} is of type {kind}. Expected "
+                    f"one of {', '.join(FLOATS)}. Use a checkpoint that is not "
+                    "quantised."
+                )
             return np.asarray(opened.get_tensor(stored_name), "float32")
 
     def require(self, names) -> None:
@@ -270,7 +279,7 @@ def load_weights(backbone, family_name, config, tensors: Tensors) -> bool:
     if family_name in FOLDED:
         row = tensors.read(f"{prefix}embeddings.token_type_embeddings.weight")
         positions = backbone.embeddings.position_embedding.position_embeddings
-        positions.assign(positions + row[0])
+        positions.assign(keras.ops.convert_to_numpy(positions) + row[0])
     return lacks_pooler
 
 

@@ -84,9 +84,9 @@ def load_classifier(source, num_classes) -> LoadedModel:
     """Loads a classifier, or puts a new head on an encoder.
 
     The encoder is of one of the families in `kdkit.families.FAMILIES`. Hugging
-    Face checkpoints are converted by keras-hub, which cannot do those of
-    ELECTRA and DeBERTa; the head of one that was fine-tuned on as many classes
-    is copied (see `kdkit.models.hugging_face_heads`).
+    Face checkpoints are read as `kdkit.models.load_encoder` does; the head of
+    one that was fine-tuned on as many classes is copied (see
+    `kdkit.models.hugging_face_heads`).
 
     Args:
         source: string or path. A kdkit run directory (its `student/` or
@@ -122,6 +122,10 @@ def load_classifier(source, num_classes) -> LoadedModel:
 def load_encoder(source, load_weights=True, needs_pooler=True):
     """Loads an encoder without its head.
 
+    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa, ALBERT
+    and GPT-2 are read field by field of their `config.json`: the encoder
+    computes what transformers' does, or the field is refused by name.
+
     Args:
         source: string or path, as in `load_classifier`, but no `.keras` file.
         load_weights: bool. `False` for the sizes alone, which costs little.
@@ -134,7 +138,8 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         tokenizer.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there.
+        UsageError: (a `ValueError`) if nothing is found there, or a checkpoint
+            asks for what keras-hub's models do not compute.
     """
     path = pathlib.Path(source)
     place = str(source)

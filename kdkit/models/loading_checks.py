@@ -35,10 +35,9 @@ def check_convertible(path):
     if str(config["model_type"]) not in expected:
         raise UsageError(
             f"{path} holds a Hugging Face checkpoint of type "
-            f"{shortened(config['model_type'])}, which keras-hub does not "
-            "convert to an encoder of a known family. Expected one of "
-            f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
-            "one."
+            f"{shortened(config['model_type'])}, which kdkit does not read. "
+            f"Expected one of {sorted(expected)}. Use a keras-hub preset of "
+            "it, if there is one."
         )
 
 

@@ -260,6 +260,18 @@ def test_a_tensor_that_config_does_not_describe_is_named(tmp_path):
         load_backbone(tmp_path)
 
 
+def test_quantised_weights_are_refused(tmp_path):
+    foreign_model("bert").save_pretrained(tmp_path)
+    name = "encoder.layer.1.output.dense.weight"
+
+    def change(tensors):
+        tensors[name] = tensors[name].astype("int8")
+
+    retensor(tmp_path, change=change)
+    with pytest.raises(UsageError, match=f"{name} is of type I8"):
+        load_backbone(tmp_path)
+
+
 def test_a_block_with_more_weights_is_refused(tmp_path):
     foreign_model("bert").save_pretrained(tmp_path)
     name = "encoder.layer.0.attention.self.distance_embedding.weight"

@@ -11,9 +11,12 @@ from hugging_face import write_tokenizer
 
 from kdkit import data
 from kdkit.cli.main import main
+from kdkit.models import has_language_model
 from kdkit.models import load_classifier
 from kdkit.models import load_masked_lm
 from kdkit.models.variants import extra_settings
+from kdkit.training import caching
+from kdkit.training.making import load_text_teacher
 
 LENGTH = 16
 SMALL = ["--task", "sentiment", "--set", "data.max_train_rows=32"]
@@ -108,6 +111,20 @@ def test_augment_takes_its_head(checkpoint, tmp_path):
     assert [*tmp_path.glob("*.tsv")]
 
 
+def test_its_head_teaches_on_text(checkpoint):
+    assert has_language_model(checkpoint)
+    assert load_text_teacher(checkpoint, needs_head=True).has_trained_head
+
+
+def test_a_cache_of_its_outputs_is_of_this_reading(checkpoint, teacher_run):
+    """Caches of 0.1 are refused: they have keras-hub's activation."""
+    assert caching._reading(str(checkpoint)) == {"checkpoint_reading": 2}
+    path, _ = teacher_run
+    assert caching._reading(str(path / "teacher")) == {}
+    assert caching._reading("bert_base_en_uncased") == {}
+
+
+@pytest.mark.large
 def test_pretraining_goes_on_with_its_head(checkpoint, tmp_path):
     corpus = tmp_path / "corpus.txt"
     texts = data.load_sentiment("train").texts[0][:400]
