@@ -168,7 +168,8 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
         if name == "is_decoder" and kind == "gpt2":
             continue
         if value not in (None, {}, expected):
-            refuse(name, value, expected, f"{why}. {NEEDS_OTHER_CODE}")
+            wanted = "none" if expected is None else repr(expected)
+            refuse(name, value, wanted, f"{why}. {NEEDS_OTHER_CODE}")
     (family,) = (
         one for one in ALL_FAMILIES.values() if one.hugging_face_type == kind
     )
@@ -257,7 +258,8 @@ def _activation(config, name, default, refuse):
         if value in ACTIVATIONS:
             return value
     known = sorted([*ACTIVATIONS, *SAME_ACTIVATIONS])
-    return refuse(name, value, f"one of {', '.join(known)}")
+    why = f"kdkit computes no other. {NEEDS_OTHER_CODE} with one of these"
+    return refuse(name, value, f"one of {', '.join(known)}", why)
 
 
 def _fraction(config, name, default, refuse):
@@ -270,7 +272,6 @@ def _fraction(config, name, default, refuse):
 def _refuse(where, name, value, expected, why=""):
     fix = why or "Correct it, or restore the checkpoint from a copy"
     raise UsageError(
-        f"{where}: {name!r} is {shortened(value)}. Expected "
-        f"{expected if isinstance(expected, str) else shortened(expected)}"
+        f"{where}: {name!r} is {shortened(value)}. Expected {expected}"
         f"{': ' if why else '. '}{fix}."
     )
