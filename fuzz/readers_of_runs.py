@@ -38,8 +38,8 @@ from kdkit.models.hugging_face_weights import _name
 from kdkit.models.loading import task_class
 from kdkit.models.loading_checks import check_convertible
 from kdkit.models.making_again import way_to_restore
-from kdkit.models.places import check_above_model
-from kdkit.models.places import check_weights
+from kdkit.models.model_directories import check_above_model
+from kdkit.models.model_directories import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer

@@ -22,8 +22,8 @@ from kdkit.models.loading_checks import check_convertible
 from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
 from kdkit.models.loading_checks import check_pad_id
-from kdkit.models.places import check_above_model
-from kdkit.models.places import check_weights
+from kdkit.models.model_directories import check_above_model
+from kdkit.models.model_directories import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.preset_tokenizers import load_preset_tokenizer
