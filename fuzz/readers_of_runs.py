@@ -3,6 +3,8 @@
 As in readers.py, whose `READERS` have them too.
 """
 
+import contextlib
+import functools
 import hashlib
 import json
 import pathlib
@@ -21,15 +23,29 @@ from kdkit.cli.writing_texts import _read
 from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
 from kdkit.data.examples import Examples
+from kdkit.errors import UsageError
 from kdkit.files import digest
+from kdkit.models import student
+from kdkit.models.backbones import hugging_face_config
+from kdkit.models.backbones import load_backbone
+from kdkit.models.extras import load_extras
 from kdkit.models.file_digests import check_digests
 from kdkit.models.hugging_face_heads import read_sequence_head
+from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
+from kdkit.models.hugging_face_masked_lms import has_masked_lm_head
+from kdkit.models.hugging_face_weights import LAYOUTS
+from kdkit.models.hugging_face_weights import _name
 from kdkit.models.loading import task_class
 from kdkit.models.loading_checks import check_convertible
 from kdkit.models.making_again import way_to_restore
+from kdkit.models.model_directories import check_above_model
+from kdkit.models.model_directories import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
+from kdkit.models.trust import check_directory
+from kdkit.models.variants import saved_settings
+from kdkit.models.variants import with_settings
 from kdkit.reporting.results import replace_results
 from kdkit.training.augmenting import _stop_words
 from kdkit.training.checkpoints import StageCheckpoints
@@ -149,6 +165,45 @@ def checkpoint_head(content, folder):
     read_sequence_head(folder, {"logits": "classifier"}, ("no", "yes"))
 
 
+def checkpoint_model(content, folder):
+    config, weights = parts(content, 2)
+    folder = pathlib.Path(folder)
+    write(folder, "config.json", config)
+    write(folder, "model.safetensors", weights)
+    check_above_model(folder)
+    check_weights(folder)
+    check_directory(folder)
+    check_convertible(folder)
+    if hugging_face_config(folder) is not None:
+        backbone = load_backbone(folder, needs_pooler=False)
+        checkpoint_language_model(folder, backbone)
+
+
+def checkpoint_shards(content, folder):
+    folder = pathlib.Path(folder)
+    write(folder, "adapter_config.json", content)
+    with contextlib.suppress(UsageError):
+        check_above_model(folder)
+    config, weights = parts(_checkpoint(), 2)
+    write(folder, "config.json", config)
+    write(folder, "model-1.safetensors", weights)
+    write(folder, "model.safetensors.index.json", content)
+    has_masked_lm_head(folder)
+
+
+def preset_settings(content, folder):
+    write(folder, "kdkit.json", content)
+    load_extras(folder)
+    with_settings(_encoder(), saved_settings(folder))
+
+
+@functools.cache
+def _encoder():
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4}
+    sizes |= {"intermediate_dim": 4, "vocabulary_size": 6}
+    return student({**sizes, "max_sequence_length": 4})
+
+
 def file_digests(content, folder):
     write(folder, "config.json", b"{}")
     write(folder, "digests.json", content)
@@ -219,6 +274,29 @@ def _checkpoint():
         "classifier.bias": np.zeros(2, "float16"),
     }
     return to_json(config) + PART + safetensors.numpy.save(head)
+
+
+def _tiny_bert():
+    """The config and the weights of a checkpoint with an encoder."""
+    backbone = _encoder()
+    config = {
+        "model_type": "bert",
+        "vocab_size": 6,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "hidden_size": 4,
+        "intermediate_size": 4,
+        "max_position_embeddings": 4,
+    }
+    tensors = {
+        _name(LAYOUTS["bert"], one.path): np.zeros(one.shape, "float32")
+        for one in backbone.weights
+    }
+    for name, value in tensors.items():
+        if "attention" in name and "Norm" not in name:
+            square = name.endswith("weight")
+            tensors[name] = value.reshape((4, 4) if square else 4)
+    return to_json(config) + PART + safetensors.numpy.save(tensors)
 
 
 def _tokenizer():
@@ -319,6 +397,11 @@ SEEDS = {
     saved_tokenizer: [_tokenizer()],
     file_digests: [to_json({"config.json": "5a2b462eeff5cf98"})],
     checkpoint_head: [_checkpoint()],
+    checkpoint_model: [_tiny_bert()],
+    checkpoint_shards: [
+        to_json({"weight_map": {"cls.predictions.bias": "model-1.safetensors"}})
+    ],
+    preset_settings: [to_json({"activation": "relu"})],
     saved_config: [
         to_json({"class_name": "A", "config": {"max_sequence_length": 8}}),
         to_json({"model_type": "bert"}),

@@ -65,7 +65,7 @@ class Family:
         renamed_sizes: dict. Sizes that its constructor calls by another name.
         has_embedding_dim: bool. Whether embeddings have a width of their own.
         hugging_face_type: string or `None`. The `model_type` of Hugging Face
-            checkpoints that keras-hub converts to it, if any.
+            checkpoints that kdkit reads as it, if any.
         hugging_face_head: dict. The dense layers of the classifier's head, to
             what they are called in checkpoints that have one.
         num_separators: int. How many end tokens stand between two sentences.

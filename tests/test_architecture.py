@@ -32,8 +32,8 @@ FLOORS = (
         "models",
         "projections",
         "reporting",
-        "taps",
     ),
+    ("taps",),
     ("families",),
     (
         "backends",

@@ -20,7 +20,8 @@ def add_arguments(parser):
         "--model",
         required=True,
         metavar="MODEL",
-        help="a masked-language model: a run of kdkit pretrain",
+        help="a masked-language model: a run of kdkit pretrain, or a Hugging "
+        "Face checkpoint with its head, such as BertForMaskedLM's",
     )
     parser.add_argument(
         "--word-vectors",

@@ -125,7 +125,8 @@ def _run(verb, options):
     if verb != "report":  # which needs matplotlib only
         keep_freed_memory()
         quiet.import_tensorflow(functools.partial(prepare, options))
-    return _module(verb).run(options) or DONE
+    with quiet.one_line_warnings(verb):
+        return _module(verb).run(options) or DONE
 
 
 def _say(verb, what, status):

@@ -1,14 +1,16 @@
-"""Importing TensorFlow without its notices about this machine."""
+"""Less on stderr: TensorFlow's notices, and where warnings come from."""
 
 import contextlib
 import importlib.util
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import printable
 
 
 def import_tensorflow(prepare: Callable[[], None]) -> None:
@@ -50,6 +52,27 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
             aside.seek(0)
             sys.stderr.write(aside.read().decode(errors="replace"))
             raise
+
+
+@contextlib.contextmanager
+def one_line_warnings(verb: str):
+    """Prints kdkit's warnings without the place in the code that gave them.
+
+    Args:
+        verb: string, to begin the line with.
+    """
+    before = warnings.formatwarning
+
+    def formatted(message, category, *args, **kwargs):
+        if category is UserWarning:
+            return f"kdkit {verb}: warning: {printable(str(message))}\n"
+        return before(message, category, *args, **kwargs)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import backbone_of
 from kdkit.models.initialization import initialize_from_teacher
+from kdkit.models.variants import keras_hub_backbone
 
 RULES = ("first", "spread")
 
@@ -58,7 +59,9 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
 def student_of_blocks(encoder, layers, num_classes=None):
     """Builds a student out of an encoder's embeddings and chosen blocks.
 
-    All sizes but the depth are the encoder's. A head, if wanted, is random.
+    All sizes but the depth are the encoder's. The activation is keras-hub's
+    own, also where the encoder's is another, so that the student's preset is
+    the same model without kdkit. A head, if wanted, is random.
 
     Args:
         encoder: a backbone of a family in `kdkit.families.FAMILIES`, or a task
@@ -79,10 +82,7 @@ def student_of_blocks(encoder, layers, num_classes=None):
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 3
     """
     source = backbone_of(encoder)
-    config = source.get_config()
-    for name in ("name", "trainable"):
-        config.pop(name, None)
-    backbone = type(source).from_config({**config, "num_layers": len(layers)})
+    backbone = keras_hub_backbone(source, num_layers=len(layers))
     initialize_from_teacher(backbone, source, layers)
     if num_classes is None:
         return backbone

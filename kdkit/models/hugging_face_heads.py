@@ -1,24 +1,19 @@
 """Classifier heads of Hugging Face checkpoints.
 
-keras-hub converts the encoder of such a checkpoint and leaves its head out.
+`kdkit.models.backbones` reads the encoder of such a checkpoint.
 """
 
 import pathlib
 from collections.abc import Mapping
 
-import numpy as np
-import safetensors
-
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import family_of
-from kdkit.models.trust import loading
+from kdkit.models.hugging_face_weights import Tensors
 from kdkit.reading import read_json
 
 SUFFIX = "ForSequenceClassification"  # of the classes that have such a head
-WEIGHTS = "model.safetensors"
 PARTS = ("weight", "bias")  # of a dense layer
-SHARDS = "model.safetensors.index.json"
 
 
 def copy_sequence_head(
@@ -119,34 +114,16 @@ def read_sequence_head(
 
 def _read(path, names):
     """The tensors of these names, in float32."""
-    places = dict.fromkeys(names, WEIGHTS)
-    if (path / SHARDS).is_file():
-        shards = read_json(path / SHARDS, "a list of files of weights")
-        shards = shards["weight_map"]
-        places = {name: shards.get(name, WEIGHTS) for name in names}
-    tensors = {}
-    for file in set(places.values()):
-        if not (path / file).is_file():
-            continue
-        with (
-            loading(path / file),
-            safetensors.safe_open(path / file, framework="np") as opened,
-        ):
-            there = set(opened.keys())
-            for name in names:
-                if places[name] == file and name in there:
-                    tensors[name] = np.asarray(
-                        opened.get_tensor(name), "float32"
-                    )
-    missing = [name for name in names if name not in tensors]
-    if missing:
-        raise UsageError(
-            f"{path} is said to be a classifier, and its weights lack "
-            f"{', '.join(missing)}. Restore the checkpoint from a copy, or "
-            f"take the class that ends with {SUFFIX} out of 'architectures' "
-            "in config.json to use the encoder alone."
-        )
-    return tensors
+    with Tensors(path) as tensors:
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise UsageError(
+                f"{path} is said to be a classifier, and its weights lack "
+                f"{', '.join(missing)}. Restore the checkpoint from a copy, or "
+                f"take the class that ends with {SUFFIX} out of "
+                "'architectures' in config.json to use the encoder alone."
+            )
+        return {name: tensors.read(name) for name in names}
 
 
 def _order(id2label, class_names):

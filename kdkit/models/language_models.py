@@ -14,6 +14,8 @@ from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
 from kdkit.models.file_digests import write_digests
+from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
+from kdkit.models.hugging_face_masked_lms import has_masked_lm_head
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
@@ -32,6 +34,11 @@ from kdkit.models.tokenizer_pair import tokenizers_of_sides
 from kdkit.models.tokens import family_tokenizer
 from kdkit.models.trust import check_directory
 from kdkit.models.trust import loading
+from kdkit.models.variant_notes import settings_note
+from kdkit.models.variants import as_keras_hub
+from kdkit.models.variants import save_settings
+from kdkit.models.variants import saved_settings
+from kdkit.models.variants import with_settings
 
 
 def language_model(backbone):
@@ -114,7 +121,13 @@ def has_language_model(source) -> bool:
         source: string or path, as `load_language_model` takes it. A keras-hub
             preset that is yet to be downloaded counts as a backbone alone.
     """
-    return bool(_keras_hub_class(pathlib.Path(source)))
+    path = pathlib.Path(source)
+    if _keras_hub_class(path) is not None:
+        return True
+    try:
+        return path.is_dir() and has_masked_lm_head(find_preset_directory(path))
+    except UsageError:  # told where the model is needed
+        return False
 
 
 def has_decoder(source) -> bool:
@@ -148,6 +161,7 @@ def load_language_model(source) -> LoadedModel:
         check_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
+            settings = saved_settings(directory)
         if is_encoder_decoder(model) and not isinstance(model, MassSeq2SeqLM):
             raise UsageError(
                 f"The model in {source} is a {type(model).__name__}. Of "
@@ -155,6 +169,7 @@ def load_language_model(source) -> LoadedModel:
                 "pretrain makes it."
             )
         preprocessor, model.preprocessor = model.preprocessor, None
+        model = with_settings(model, settings)
         tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
         tokenizer = with_saved_rules(tokenizer, directory)
         loaded = LoadedModel(model, tokenizer, True)
@@ -168,7 +183,11 @@ def load_language_model(source) -> LoadedModel:
             ),
             sequence_length=preprocessor.decoder_sequence_length,
         )
-    backbone, tokenizer = load_encoder(source)
+    backbone, tokenizer = load_encoder(source, needs_pooler=False)
+    if path.is_dir():
+        model = checkpoint_language_model(find_preset_directory(path), backbone)
+        if model is not None:
+            return LoadedModel(model, tokenizer, has_trained_head=True)
     model = language_model(backbone)
     return LoadedModel(model, tokenizer, has_trained_head=is_causal(model))
 
@@ -228,8 +247,7 @@ def save_language_model(
                 f"Received: {one.vocabulary_size()} pieces, {size} embeddings."
             )
     # A copy, since what is saved of a compiled model includes its optimiser.
-    copy = type(model).from_config(model.get_config())
-    copy.set_weights(model.get_weights())
+    copy = as_keras_hub(model)
     lengths = {"sequence_length": sequence_length}
     if is_encoder_decoder(model):
         source_language, target_language = languages
@@ -246,7 +264,8 @@ def save_language_model(
     )
     copy.save_to_preset(str(path))
     save_rules(encoder, path)
-    save_readme(path, tokenizer_note(encoder))
+    save_settings(model, path)
+    save_readme(path, tokenizer_note(encoder), settings_note(model))
     write_digests(path)
 
 

@@ -8,6 +8,7 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.architecture import length_of
+from kdkit.models.backbones import load_backbone
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.file_digests import DIGESTS_FILE
 from kdkit.models.file_digests import check_digests
@@ -20,6 +21,9 @@ from kdkit.models.loading_checks import check_class_names
 from kdkit.models.loading_checks import check_convertible
 from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
+from kdkit.models.loading_checks import check_pad_id
+from kdkit.models.model_directories import check_above_model
+from kdkit.models.model_directories import check_weights
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.preset_tokenizers import load_preset_tokenizer
@@ -32,6 +36,8 @@ from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 from kdkit.models.trust import first_sentence
 from kdkit.models.trust import loading
+from kdkit.models.variants import saved_settings
+from kdkit.models.variants import with_settings
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.reading import read_json
 
@@ -78,9 +84,9 @@ def load_classifier(source, num_classes) -> LoadedModel:
     """Loads a classifier, or puts a new head on an encoder.
 
     The encoder is of one of the families in `kdkit.families.FAMILIES`. Hugging
-    Face checkpoints are converted by keras-hub, which cannot do those of
-    ELECTRA and DeBERTa; the head of one that was fine-tuned on as many classes
-    is copied (see `kdkit.models.hugging_face_heads`).
+    Face checkpoints are read as `kdkit.models.load_encoder` does; the head of
+    one that was fine-tuned on as many classes is copied (see
+    `kdkit.models.hugging_face_heads`).
 
     Args:
         source: string or path. A kdkit run directory (its `student/` or
@@ -113,20 +119,27 @@ def load_classifier(source, num_classes) -> LoadedModel:
     return loaded
 
 
-def load_encoder(source, load_weights=True):
+def load_encoder(source, load_weights=True, needs_pooler=True):
     """Loads an encoder without its head.
+
+    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa, ALBERT
+    and GPT-2 are read field by field of their `config.json`: the encoder
+    computes what transformers' does, or the field is refused by name.
 
     Args:
         source: string or path, as in `load_classifier`, but no `.keras` file.
         load_weights: bool. `False` for the sizes alone, which costs little.
             Defaults to `True`.
+        needs_pooler: bool. Whether to warn where a Hugging Face checkpoint has
+            no pooler, so that the encoder's is random. Defaults to `True`.
 
     Returns:
         A backbone of a family in `kdkit.families.ALL_FAMILIES`, and its
         tokenizer.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there.
+        UsageError: (a `ValueError`) if nothing is found there, or a checkpoint
+            asks for what keras-hub's models do not compute.
     """
     path = pathlib.Path(source)
     place = str(source)
@@ -139,11 +152,10 @@ def load_encoder(source, load_weights=True):
         check_convertible(directory)
         place = str(directory)
     try:
-        backbone = keras_hub.models.Backbone.from_preset(
-            place, load_weights=load_weights
-        )
+        backbone = load_backbone(place, load_weights, needs_pooler)
         check_family(backbone, source)
         tokenizer = load_preset_tokenizer(place)
+        check_pad_id(tokenizer, pathlib.Path(place))
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
@@ -176,7 +188,7 @@ def load_tokenizer(source):
         return read_byte_pairs(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
-    path = find_preset_directory(path)
+    path = find_preset_directory(path, needs_weights=False)
     is_plain = holds_plain_encoder(path)
     check_directory(path, is_built=is_plain)
     check_convertible(path)
@@ -192,8 +204,19 @@ def load_tokenizer(source):
     return checked_tokenizer(tokenizer, path)
 
 
-def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
-    """Returns the preset inside a run directory, or the directory itself."""
+def find_preset_directory(
+    path: pathlib.Path, needs_weights: bool = True
+) -> pathlib.Path:
+    """Returns the preset inside a run directory, or the directory itself.
+
+    Args:
+        path: `pathlib.Path`.
+        needs_weights: bool. `False` for its tokenizer alone. Defaults to
+            `True`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
     for name in ARMS:
@@ -207,12 +230,15 @@ def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
             f"was removed. Expected one of {', '.join(ARMS)} in it. Give the "
             "command of the run again, which makes what is not there."
         )
+    check_above_model(path)
     if not (path / "config.json").is_file():
         check_digests(path)
         raise UsageError(
             f"No model found in {path}. Expected {WHERE}. Received a "
             f"directory with: {sorted(item.name for item in path.iterdir())}."
         )
+    if needs_weights:
+        check_weights(path)
     return path
 
 
@@ -323,6 +349,7 @@ def _load_task(source):
         length = length_of(model.preprocessor, is_chosen=by_kdkit)
         model.preprocessor = None
         model = without_plain_encoder(model)
+        model = with_settings(model, saved_settings(source))
         check_activation(model)
     check_family(model.backbone, source)
     tokenizer = checked_tokenizer(tokenizer, source)
@@ -338,6 +365,8 @@ def _put_head_on(source, head):
 
 
 def _load_backbone(source):
-    backbone = keras_hub.models.Backbone.from_preset(source)
+    backbone = load_backbone(source)
     check_family(backbone, source)
-    return backbone, checked_tokenizer(load_preset_tokenizer(source), source)
+    tokenizer = load_preset_tokenizer(source)
+    check_pad_id(tokenizer, pathlib.Path(source))
+    return backbone, checked_tokenizer(tokenizer, source)

@@ -6,7 +6,9 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
+from kdkit.models.backbones import hugging_face_config
 from kdkit.models.heads import head_kind_of
+from kdkit.models.hugging_face_config import expected_pad_id
 from kdkit.reading import read_json
 
 
@@ -21,7 +23,7 @@ def check_family(backbone, source):
 
 
 def check_convertible(path):
-    """Refuses Hugging Face checkpoints that keras-hub cannot convert."""
+    """Refuses Hugging Face checkpoints of types that kdkit does not read."""
     config = read_json(path / "config.json", "the config of a model")
     if "registered_name" in config or "model_type" not in config:
         return
@@ -33,10 +35,27 @@ def check_convertible(path):
     if str(config["model_type"]) not in expected:
         raise UsageError(
             f"{path} holds a Hugging Face checkpoint of type "
-            f"{shortened(config['model_type'])}, which keras-hub does not "
-            "convert to an encoder of a known family. Expected one of "
-            f"{sorted(expected)}. Use a keras-hub preset of it, if there is "
-            "one."
+            f"{shortened(config['model_type'])}, which kdkit does not read. "
+            f"Expected one of {sorted(expected)}. Use a keras-hub preset of "
+            "it, if there is one."
+        )
+
+
+def check_pad_id(tokenizer, path):
+    """Refuses a RoBERTa whose tokenizer pads with another id than it skips.
+
+    Args:
+        tokenizer: a keras-hub tokenizer, or `None`.
+        path: `pathlib.Path` of what it was loaded from.
+    """
+    config = hugging_face_config(path)
+    expected = None if config is None else expected_pad_id(config)
+    received = getattr(tokenizer, "pad_token_id", None)
+    if None not in (expected, received) and expected != received:
+        raise UsageError(
+            f"{path / 'config.json'}: 'pad_token_id' is {expected}, and the "
+            f"tokenizer pads with {received}. Expected the same id, from which "
+            "the model counts positions. Correct one of them."
         )
 
 

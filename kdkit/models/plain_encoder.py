@@ -14,7 +14,7 @@ from kdkit.reading import read_json
 
 def needs_plain_encoder(classifier) -> bool:
     """Whether keras-hub has no classifier for the backbone's class."""
-    return type(classifier).backbone_cls is not type(classifier.backbone)
+    return not isinstance(classifier.backbone, type(classifier).backbone_cls)
 
 
 def with_plain_encoder(classifier):

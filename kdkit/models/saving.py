@@ -16,6 +16,9 @@ from kdkit.models.preset_readme import tokenizer_note
 from kdkit.models.preset_tokenizers import save_rules
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokens import family_tokenizer
+from kdkit.models.variant_notes import settings_note
+from kdkit.models.variants import as_keras_hub
+from kdkit.models.variants import save_settings
 
 LABELS_FILE = "labels.json"  # what the logits stand for
 SLACK = 1 << 18  # bytes of configs
@@ -86,17 +89,17 @@ def save_encoder(backbone, tokenizer, path):
 
 def _save_encoder(backbone, tokenizer, path):
     tokenizer = family_tokenizer(backbone, tokenizer)
-    backbone.save_to_preset(str(path))
+    as_keras_hub(backbone).save_to_preset(str(path))
     plain_tokenizer(tokenizer).save_to_preset(str(path))
     save_rules(tokenizer, path)
-    save_readme(path, tokenizer_note(tokenizer))
+    save_settings(backbone, path)
+    save_readme(path, tokenizer_note(tokenizer), settings_note(backbone))
 
 
 def _save_task(model, tokenizer, path, sequence_length):
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, since what is saved of a compiled model includes its optimiser.
-    copy = type(model).from_config(model.get_config())
-    copy.set_weights(model.get_weights())
+    copy = as_keras_hub(model)
     if needs_plain_encoder(copy):
         copy = with_plain_encoder(copy)
     copy.preprocessor = type(model).preprocessor_cls(
@@ -104,7 +107,8 @@ def _save_task(model, tokenizer, path, sequence_length):
     )
     copy.save_to_preset(str(path))
     save_rules(tokenizer, path)
-    save_readme(path, tokenizer_note(tokenizer))
+    save_settings(model, path)
+    save_readme(path, tokenizer_note(tokenizer), settings_note(model))
 
 
 def stored_size(model) -> int:

@@ -8,12 +8,12 @@ configs name, then by counting the weights of what they describe.
 """
 
 import contextlib
+import functools
 import pathlib
 import zipfile
 import zlib
 
 import keras
-import keras_hub
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -22,6 +22,8 @@ from kdkit.hdf5 import hdf5_problem
 from kdkit.models.counting import number_of_weights
 from kdkit.models.counting import number_of_weights_of
 from kdkit.models.file_digests import check_digests
+from kdkit.models.hugging_face_config import is_convertible
+from kdkit.models.hugging_face_config import read_checkpoint_config
 from kdkit.models.making_again import way_to_restore
 from kdkit.reading import MAX_JSON_BYTES
 from kdkit.reading import check_links
@@ -111,18 +113,20 @@ def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
     for name, config in configs.items():
         if name in OF_MODELS and not is_built:
             count = None
-        elif name == "config.json" and "registered_name" not in config:
-            # Of another library: keras-hub converts it.
+        elif name == "config.json" and is_convertible(config):
             count = number_of_weights(
-                lambda: keras_hub.models.Backbone.from_preset(
-                    str(path), load_weights=False
-                )
+                functools.partial(_described, config, path)
             )
         elif "config" in config:
             count = number_of_weights_of(config)
         else:
             count = None
         _check_count(count, path / name, num_bytes)
+
+
+def _described(config, path):
+    """The backbone that a checkpoint's config asks for."""
+    return read_checkpoint_config(config, path).build()
 
 
 def check_archive(path: pathlib.Path) -> None:

@@ -1,13 +1,16 @@
 """Taps: named tensors read from a model in one forward pass.
 
 This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `cached_block.py`, `decoder_block.py`, `endings.py`,
-`naming.py`, `saving.py` and `shape.py` say which. tests/test_taps.py,
-tests/test_taps_endings.py, tests/test_naming.py, tests/models/, tests/decoding/
-and tests/runs/test_checkpoints.py pin what is assumed of them.
+`attention.py`, `block_settings.py`, `cached_block.py`, `decoder_block.py`,
+`endings.py`, `naming.py`, `saving.py` and `shape.py` list them.
+tests/test_taps.py, tests/test_taps_endings.py, tests/test_naming.py,
+tests/models/, tests/decoding/ and tests/runs/test_checkpoints.py pin what is
+assumed of them.
 """
 
 from kdkit.families import find_backbone
+from kdkit.taps.block_settings import set_blocks
+from kdkit.taps.block_settings import set_masked_lm_head
 from kdkit.taps.cached_block import block_step
 from kdkit.taps.cached_block import source_keys_values
 from kdkit.taps.endings import Ending
@@ -74,6 +77,8 @@ __all__ = [
     "reads_source",
     "remember_optimizers",
     "select_inputs",
+    "set_blocks",
+    "set_masked_lm_head",
     "sizes",
     "source_keys_values",
     "split_tap",

@@ -254,9 +254,10 @@ def _load_model(place):
     loaded = models.load_masked_lm(place)
     if not loaded.has_trained_head:
         raise UsageError(
-            f"{place} has no trained head for masked tokens. Expected a run of "
-            f"kdkit pretrain: kdkit pretrain --model {place} --corpus TEXT "
-            "--run-dir RUN"
+            f"{place} has no trained head for masked tokens. Expected a "
+            "Hugging Face checkpoint with one, such as BertForMaskedLM's, or "
+            f"a run of kdkit pretrain: kdkit pretrain --model {place} --corpus "
+            "TEXT --run-dir RUN"
         )
     return loaded
 

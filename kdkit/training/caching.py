@@ -10,6 +10,7 @@ from kdkit.files import digest_of_text
 from kdkit.models import LoadedModel
 from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
+from kdkit.models.backbones import hugging_face_config
 from kdkit.objectives import Terms
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
@@ -24,6 +25,8 @@ from kdkit.training.inputs import model_digest
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
 from kdkit.training.transfer_settings import CacheSettings
+
+READING = 2  # how checkpoints are read; counted up with their outputs
 
 
 class TeacherCaches:
@@ -69,6 +72,7 @@ class TeacherCaches:
             {
                 **of_file,
                 "teacher": model_digest(place),
+                **_reading(place),
                 "vocabulary": _vocabulary_digest(teacher.tokenizer),
             }
             for teacher, place in zip(teachers, places, strict=True)
@@ -226,6 +230,15 @@ class TeacherCaches:
                 relative_errors=self.relative_errors(),
                 file_agreement=self.agreement,
             )
+
+
+def _reading(place):
+    """How a Hugging Face checkpoint is read, of which its files say nothing.
+
+    Until 0.1 with keras-hub's activation, whatever the checkpoint's was.
+    """
+    is_read = hugging_face_config(pathlib.Path(place)) is not None
+    return {"checkpoint_reading": READING} if is_read else {}
 
 
 def _vocabulary_digest(tokenizer):

@@ -1,0 +1,93 @@
+"""What blocks and heads compute besides their weights: by family, as data."""
+
+import dataclasses
+import math
+
+import keras
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+
+
+def gelu_new(x):
+    """GELU as OpenAI and Google computed it: the approximation by tanh."""
+    return keras.activations.gelu(x, approximate=True)
+
+
+# By Hugging Face's names. The tanh forms differ by rounding alone.
+ACTIVATIONS = {
+    "gelu": keras.activations.gelu,
+    "gelu_new": gelu_new,
+    "relu": keras.activations.relu,
+    "relu6": keras.activations.relu6,
+    "silu": keras.activations.silu,
+    "tanh": keras.activations.tanh,
+    "sigmoid": keras.activations.sigmoid,
+    "linear": keras.activations.linear,
+    "mish": keras.activations.mish,
+}
+SAME_ACTIVATIONS = {
+    "gelu_python": "gelu",
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_python_tanh": "gelu_new",
+    "gelu_pytorch_tanh": "gelu_new",
+    "swish": "silu",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSettings:
+    """What blocks and heads compute besides their weights.
+
+    Args:
+        activation: string. A key of `ACTIVATIONS`.
+        layer_norm_epsilon: float.
+
+    Raises:
+        UsageError: (a `ValueError`) if the activation is unknown or the
+            epsilon is not a number above 0.
+    """
+
+    activation: str
+    layer_norm_epsilon: float
+
+    def __post_init__(self):
+        name = self.activation
+        if not isinstance(name, str) or name not in ACTIVATIONS:
+            raise UsageError(
+                f"Unknown activation. Expected one of {sorted(ACTIVATIONS)}. "
+                f"Received: {shortened(name)}."
+            )
+        epsilon = self.layer_norm_epsilon
+        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+            raise UsageError(
+                "layer_norm_epsilon must be a float between 0 and 1. Received: "
+                f"{shortened(epsilon)}."
+            )
+
+    def is_same(self, other: "BlockSettings") -> bool:
+        """Whether another one means the same."""
+        return self.activation == other.activation and math.isclose(
+            self.layer_norm_epsilon, other.layer_norm_epsilon
+        )
+
+
+# What keras-hub's own classes compute. tests/models/test_variants.py compares
+# with them.
+OWN_BLOCKS = {
+    "bert": BlockSettings("gelu_new", 1e-12),
+    "distil_bert": BlockSettings("gelu", 1e-12),
+    "roberta": BlockSettings("gelu", 1e-5),
+    "xlm_roberta": BlockSettings("gelu", 1e-5),
+    "albert": BlockSettings("gelu_new", 1e-12),
+    "electra": BlockSettings("gelu_new", 1e-12),
+    "gpt2": BlockSettings("gelu_new", 1e-5),
+}
+OWN_HEADS = {
+    "bert": BlockSettings("gelu", 1e-5),
+    "distil_bert": BlockSettings("gelu", 1e-5),
+    "roberta": BlockSettings("gelu", 1e-5),
+    "xlm_roberta": BlockSettings("gelu", 1e-5),
+    "albert": BlockSettings("gelu_new", 1e-5),
+}

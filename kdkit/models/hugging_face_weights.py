@@ -1,0 +1,378 @@
+"""Weights of Hugging Face checkpoints: the names of tensors, as data.
+
+keras-hub's converters know one name for each tensor. Checkpoints have several:
+with and without the prefix of the base model, `gamma` and `beta` or `weight`
+and `bias`, in one file or in several.
+"""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+import safetensors
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.models.trust import loading
+from kdkit.reading import read_json
+
+WEIGHTS = "model.safetensors"
+SHARDS = "model.safetensors.index.json"
+FLOATS = ("F64", "F32", "F16", "BF16")
+SHOWN = 3  # missing tensors in an error
+
+OLD_LEAVES = {".gamma": ".weight", ".beta": ".bias"}
+LEAVES = {
+    "embeddings": "weight",
+    "kernel": "weight",
+    "gamma": "weight",
+    "bias": "bias",
+    "beta": "bias",
+}
+BERT_EMBEDDINGS = {
+    "token_embedding": "embeddings.word_embeddings",
+    "position_embedding": "embeddings.position_embeddings",
+    "segment_embedding": "embeddings.token_type_embeddings",
+    "embeddings_layer_norm": "embeddings.LayerNorm",
+}
+BERT_BLOCK = {
+    "self_attention_layer/query": "attention.self.query",
+    "self_attention_layer/key": "attention.self.key",
+    "self_attention_layer/value": "attention.self.value",
+    "self_attention_layer/attention_output": "attention.output.dense",
+    "self_attention_layer_norm": "attention.output.LayerNorm",
+    "feedforward_intermediate_dense": "intermediate.dense",
+    "feedforward_output_dense": "output.dense",
+    "feedforward_layer_norm": "output.LayerNorm",
+}
+NUMBERED = r"transformer_layer_(\d+)/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What a family's tensors are called, without the base model's prefix.
+
+    Args:
+        parts: dict from a layer of the backbone beside the blocks to its name.
+        block_path: string. Pattern of the paths of a block's variables.
+        block: string. The name of a block, with the pattern's groups.
+        of_block: dict from a layer of a block to its name in the block.
+        ignored: string. Pattern of tensors in blocks that are no weights.
+        is_transposed: bool. Whether kernels are `(outputs, inputs)`. Defaults
+            to `True`.
+    """
+
+    parts: Mapping[str, str]
+    block_path: str
+    block: str
+    of_block: Mapping[str, str]
+    ignored: str = r"$^"
+    is_transposed: bool = True
+
+
+BERT = Layout(
+    {**BERT_EMBEDDINGS, "pooled_dense": "pooler.dense"},
+    NUMBERED,
+    r"encoder.layer.\1.",
+    BERT_BLOCK,
+)
+LAYOUTS = {
+    "bert": BERT,
+    "roberta": BERT,
+    "xlm_roberta": BERT,
+    "distil_bert": Layout(
+        BERT_EMBEDDINGS,
+        NUMBERED,
+        r"transformer.layer.\1.",
+        {
+            "self_attention_layer/query": "attention.q_lin",
+            "self_attention_layer/key": "attention.k_lin",
+            "self_attention_layer/value": "attention.v_lin",
+            "self_attention_layer/attention_output": "attention.out_lin",
+            "self_attention_layer_norm": "sa_layer_norm",
+            "feedforward_intermediate_dense": "ffn.lin1",
+            "feedforward_output_dense": "ffn.lin2",
+            "feedforward_layer_norm": "output_layer_norm",
+        },
+    ),
+    "albert": Layout(
+        {
+            **BERT_EMBEDDINGS,
+            "embedding_projection": "encoder.embedding_hidden_mapping_in",
+            "pooled_dense": "pooler",
+        },
+        r"group_(\d+)_inner_layer_(\d+)/",
+        r"encoder.albert_layer_groups.\1.albert_layers.\2.",
+        {
+            "self_attention_layer/query": "attention.query",
+            "self_attention_layer/key": "attention.key",
+            "self_attention_layer/value": "attention.value",
+            "self_attention_layer/attention_output": "attention.dense",
+            "self_attention_layer_norm": "attention.LayerNorm",
+            "feedforward_intermediate_dense": "ffn",
+            "feedforward_output_dense": "ffn_output",
+            "feedforward_layer_norm": "full_layer_layer_norm",
+        },
+    ),
+    "gpt2": Layout(
+        {
+            "token_embedding": "wte",
+            "position_embedding": "wpe",
+            "layer_norm": "ln_f",
+        },
+        NUMBERED,
+        r"h.\1.",
+        {
+            "self_attention/query": "attn.c_attn",
+            "self_attention/key": "attn.c_attn",
+            "self_attention/value": "attn.c_attn",
+            "self_attention/attention_output": "attn.c_proj",
+            "self_attention_layer_norm": "ln_1",
+            "feedforward_intermediate_dense": "mlp.c_fc",
+            "feedforward_output_dense": "mlp.c_proj",
+            "feedforward_layer_norm": "ln_2",
+        },
+        ignored=r"attn\.(masked_)?bias$",
+        is_transposed=False,
+    ),
+}
+# GPT-2 has queries, keys and values side by side in one tensor.
+THIRDS = ("query", "key", "value")
+# RoBERTa's one segment is that of all tokens, in every family without segments.
+FOLDED = ("roberta", "xlm_roberta")
+POOLER = "pooled_dense"
+
+
+class Tensors(contextlib.ExitStack):
+    """The tensors of a checkpoint by name, read one at a time.
+
+    `gamma` and `beta` are called `weight` and `bias`.
+
+    Args:
+        path: `pathlib.Path` of the checkpoint's directory, whose files were
+            checked.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is missing or damaged.
+    """
+
+    def __init__(self, path: pathlib.Path):
+        super().__init__()
+        self.path = path
+        self._places = {}
+        files = [WEIGHTS]
+        if (path / SHARDS).is_file():
+            what = "a list of files of weights"
+            shards = read_json(path / SHARDS, what, _not_of_files)
+            files = sorted({*shards["weight_map"].values()})
+        for file in files:
+            with loading(path / file):
+                opened = self.enter_context(
+                    safetensors.safe_open(path / file, framework="np")
+                )
+                for name in opened.keys():  # noqa: SIM118
+                    self._places[_today(name)] = (opened, name)
+
+    @property
+    def names(self):
+        return self._places.keys()
+
+    def __contains__(self, name):
+        return name in self._places
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor in float32.
+
+        Raises:
+            UsageError: (a `ValueError`) if there is none, or it is quantised.
+        """
+        self.require([name])
+        opened, stored_name = self._places[name]
+        with loading(self.path):
+            kind = opened.get_slice(stored_name).get_dtype()
+            if kind not in FLOATS:
+                raise UsageError(
+                    f"{self.path}: {stored_name} is of type {kind}. Expected "
+                    f"one of {', '.join(FLOATS)}. Use a checkpoint that is not "
+                    "quantised."
+                )
+            return np.asarray(opened.get_tensor(stored_name), "float32")
+
+    def require(self, names) -> None:
+        """Refuses a checkpoint that lacks some tensors."""
+        missing = [name for name in names if name not in self]
+        if missing:
+            more = f" and {len(missing) - SHOWN} more"
+            raise UsageError(
+                f"The weights in {self.path} lack "
+                f"{', '.join(missing[:SHOWN])}"
+                f"{more if len(missing) > SHOWN else ''}. Restore the "
+                "checkpoint from a copy, or correct its config.json, if the "
+                "checkpoint is of another type."
+            )
+
+    def base_prefix(self, layout: Layout) -> str:
+        """Returns what the names of the base model begin with.
+
+        Raises:
+            UsageError: (a `ValueError`) if there is no such model, or several.
+        """
+        table = f"{layout.parts['token_embedding']}.weight"
+        found = [
+            name.removesuffix(table)
+            for name in self.names
+            if name == table or name.endswith(f".{table}")
+        ]
+        if not found:
+            self.require([table])
+        if len(found) > 1:
+            raise UsageError(
+                f"The weights in {self.path} are of several models: "
+                f"{', '.join(map(repr, sorted(found)))}. Expected one. Save "
+                "the encoder alone by its save_pretrained."
+            )
+        return found[0]
+
+
+def load_weights(backbone, family_name, config, tensors: Tensors) -> bool:
+    """Assigns a checkpoint's weights to a backbone.
+
+    Args:
+        backbone: what `config.build()` returned.
+        family_name: string. A key of `LAYOUTS`.
+        config: `kdkit.models.hugging_face_config.CheckpointConfig`.
+        tensors: `Tensors`.
+
+    Returns:
+        Whether the backbone has a pooler that the checkpoint lacks, and that
+        is random for this reason.
+
+    Raises:
+        UsageError: (a `ValueError`) if tensors are missing, have another shape,
+            or are of another model.
+    """
+    layout = LAYOUTS[family_name]
+    prefix = tensors.base_prefix(layout)
+    names = {
+        variable.path: prefix + _name(layout, variable.path)
+        for variable in backbone.weights
+    }
+    poolers = [path for path in names if path.startswith(f"{POOLER}/")]
+    lacks_pooler = bool(poolers) and not any(
+        names[path] in tensors for path in poolers
+    )
+    if lacks_pooler:
+        for path in poolers:
+            del names[path]
+    tensors.require(names.values())
+    _check_unread(layout, prefix, names, tensors)
+    for variable in backbone.weights:
+        if variable.path in names:
+            variable.assign(
+                _value(variable, names[variable.path], layout, config, tensors)
+            )
+    if family_name in FOLDED:
+        row = tensors.read(f"{prefix}embeddings.token_type_embeddings.weight")
+        positions = backbone.embeddings.position_embedding.position_embeddings
+        positions.assign(keras.ops.convert_to_numpy(positions) + row[0])
+    return lacks_pooler
+
+
+def dense_kernel(weight, variable):
+    """Returns a linear layer's weight in the shape of a Keras kernel.
+
+    Args:
+        weight: array of shape `(inputs, outputs)`.
+        variable: of a dense layer, or of attention, whose heads have an axis.
+
+    Returns:
+        Array, `None` where the shape does not fit.
+    """
+    shape = tuple(variable.shape)
+    num_inputs = (
+        shape[:-1] if "attention_output" in variable.path else shape[:1]
+    )
+    expected = (math.prod(num_inputs), math.prod(shape[len(num_inputs) :]))
+    return weight.reshape(shape) if weight.shape == expected else None
+
+
+def _name(layout, path):
+    """The name of a variable of a backbone in a checkpoint."""
+    layer, leaf = path.rsplit("/", 1)
+    leaf = LEAVES[leaf]
+    block = re.match(layout.block_path, path)
+    if block is None:
+        return f"{layout.parts[layer.rsplit('/', 1)[-1]]}.{leaf}"
+    part = layout.of_block[layer[block.end() :]]
+    return f"{block.expand(layout.block)}{part}.{leaf}"
+
+
+def _value(variable, name, layout, config, tensors):
+    tensor = tensors.read(name)
+    shape = tuple(variable.shape)
+    path = variable.path
+    value = tensor
+    if "position_embedding" in path:
+        value = value[config.num_skipped_positions :]
+    if "segment_embedding" in path and len(value) == 1:
+        value = np.repeat(value, shape[0], axis=0)
+    layer = path.split("/")[-2]
+    if "c_attn" in name and layer in THIRDS and value.shape[-1] % 3 == 0:
+        value = np.split(value, 3, axis=-1)[THIRDS.index(layer)]
+    if path.endswith("/kernel"):
+        value = value.T if layout.is_transposed else value
+        value = dense_kernel(value, variable) if value.ndim == 2 else None
+    elif path.endswith("/bias") and value.size == math.prod(shape):
+        value = value.reshape(shape)
+    if value is None or value.shape != shape:
+        raise UsageError(
+            f"{tensors.path}: {name} has the shape {tensor.shape}, which "
+            f"config.json does not say: expected what fits {shape}. Correct "
+            "config.json, or restore the checkpoint from a copy."
+        )
+    return value
+
+
+def _check_unread(layout, prefix, names, tensors):
+    """Refuses blocks that have more weights than keras-hub's."""
+    read = set(names.values())
+    blocks = set()
+    for path in names:
+        block = re.match(layout.block_path, path)
+        if block is not None:
+            blocks.add(prefix + block.expand(layout.block))
+    for name in sorted(tensors.names):
+        if (
+            name not in read
+            and name.startswith(tuple(blocks))
+            and not re.search(layout.ignored, name)
+        ):
+            raise UsageError(
+                f"The weights in {tensors.path} have {name}, which keras-hub's "
+                "model does not: its numbers would be other ones. Use a "
+                "checkpoint of the plain architecture."
+            )
+
+
+def _not_of_files(index):
+    """What is wrong with a list of files of weights."""
+    files = index.get("weight_map")
+    if not isinstance(files, dict):
+        return "it has no 'weight_map'"
+    for name in files.values():
+        if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+            return f"{shortened(name)} is no file of this directory"
+    return None
+
+
+def _today(name):
+    """The name of a tensor in today's transformers."""
+    for old, new in OLD_LEAVES.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

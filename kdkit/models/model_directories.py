@@ -1,0 +1,168 @@
+"""Directories that hold a model further down, or in a form that is not read."""
+
+import pathlib
+import re
+
+from kdkit.errors import UsageError
+from kdkit.models.hugging_face_config import is_convertible
+from kdkit.models.hugging_face_weights import SHARDS
+from kdkit.models.hugging_face_weights import WEIGHTS
+from kdkit.reading import read_json
+
+CHECKPOINT = re.compile(
+    r"checkpoint-(\d+)"
+)  # as transformers' Trainer names it
+ADAPTER = "adapter_config.json"
+HUB_NAME = re.compile(r"models--(.+?)--(.+)")
+LFS = b"version https://git-lfs"
+# Files of weights that are not read, to what made them.
+OTHER_WEIGHTS = {
+    "pytorch_model*.bin": "PyTorch's",
+    "pytorch_model.bin.index.json": "PyTorch's",
+    "*.pt": "PyTorch's",
+    "*.pth": "PyTorch's",
+    "tf_model*.h5": "TensorFlow's",
+    "*.ckpt.index": "TensorFlow's",
+    "flax_model*.msgpack": "Flax's",
+    "*.onnx": "ONNX's",
+    "onnx/*.onnx": "ONNX's",
+    "openvino_model.xml": "OpenVINO's",
+    "*.gguf": "llama.cpp's",
+}
+CONVERTIBLE = ("PyTorch's",)  # today's transformers reads no other
+
+
+def check_above_model(path: pathlib.Path) -> None:
+    """Refuses a directory without a model that has one in a known place.
+
+    Args:
+        path: `pathlib.Path` of a directory.
+
+    Raises:
+        UsageError: (a `ValueError`) that names the directory to use, if the
+            directory is a trainer's output, a folder of the Hugging Face cache
+            or of sentence-transformers, or holds an adapter.
+    """
+    if (path / "config.json").is_file():
+        return
+    if (path / ADAPTER).is_file():
+        raise UsageError(_adapter(path))
+    inside = [
+        _newest_checkpoint(path),
+        _snapshot(path),
+        *(item for item in path.glob("*_Transformer")),
+    ]
+    for found in inside:
+        if found is not None and (found / "config.json").is_file():
+            raise UsageError(
+                f"{path} holds no model itself. Received: the directory above "
+                f"the model in {found}. Use {found}."
+            )
+    hub = [item for item in path.iterdir() if HUB_NAME.fullmatch(item.name)]
+    models = [found for found in map(_snapshot, sorted(hub)) if found]
+    if models:
+        raise UsageError(
+            f"{path} is the cache of the Hugging Face Hub, with "
+            f"{len(models)} models. Expected one of them. Use, for example, "
+            f"{models[0]}."
+        )
+
+
+def check_weights(path: pathlib.Path) -> None:
+    """Refuses a Hugging Face checkpoint without weights that kdkit reads.
+
+    Args:
+        path: `pathlib.Path` of a directory with a `config.json`.
+
+    Raises:
+        UsageError: (a `ValueError`) that says what is there, and how to
+            convert it.
+    """
+    config = read_json(path / "config.json", "the config of a model")
+    if not is_convertible(config) or (path / SHARDS).is_file():
+        return
+    weights = path / WEIGHTS
+    if weights.is_file():
+        with weights.open("rb") as file:
+            if file.read(len(LFS)) == LFS:
+                raise UsageError(
+                    f"{weights} is a pointer of Git LFS, not the weights. "
+                    "Expected the file that it stands for. Run git lfs pull in "
+                    f"{path}."
+                )
+        return
+    if (path / ADAPTER).is_file():
+        raise UsageError(_adapter(path))
+    if weights.is_symlink():
+        raise UsageError(
+            f"{weights} is a link to a file that is gone. Expected the "
+            "weights. Download the model again."
+        )
+    for pattern, maker in OTHER_WEIGHTS.items():
+        found = sorted(path.glob(pattern))
+        if found:
+            raise UsageError(_other_weights(path, found[0], maker))
+    raise UsageError(
+        f"{path} has a config.json and no weights. Expected {WEIGHTS}. "
+        "Received a directory with: "
+        f"{sorted(item.name for item in path.iterdir())}. Download the weights "
+        "too, or restore them from a copy."
+    )
+
+
+def _adapter(path):
+    base = ""
+    if (path / ADAPTER).is_file():
+        config = read_json(path / ADAPTER, "the config of an adapter")
+        base = config.get("base_model_name_or_path") or ""
+    of_base = f" of {base!r}" if isinstance(base, str) and base else ""
+    return (
+        f"{path} holds an adapter{of_base}, which is not a model. Expected the "
+        "model with the adapter in its weights. In Python, save that: "
+        "model = peft.AutoPeftModelForSequenceClassification.from_pretrained("
+        f"{str(path)!r}); model.merge_and_unload().save_pretrained(DIRECTORY), "
+        "with its tokenizer."
+    )
+
+
+def _other_weights(path, file, maker):
+    what = (
+        f"{path} has no {WEIGHTS}. Received: {file.relative_to(path)}, which "
+        f"is {maker}"
+    )
+    if maker in CONVERTIBLE:
+        return (
+            f"{what}; kdkit opens no pickles, since these can run code. "
+            "Convert it by transformers, if you trust it: "
+            f"AutoModel.from_pretrained({str(path)!r})"
+            ".save_pretrained(DIRECTORY), with the class of its "
+            "'architectures' in place of AutoModel to keep a head."
+        )
+    return (
+        f"{what}. Use the same model's {WEIGHTS}, which most models on the "
+        "Hugging Face Hub have."
+    )
+
+
+def _newest_checkpoint(path):
+    """The checkpoint of the latest step, where a trainer wrote some."""
+    steps = {}
+    for item in path.iterdir():
+        match = CHECKPOINT.fullmatch(item.name)
+        if match and item.is_dir():
+            steps[int(match.group(1))] = item
+    return steps[max(steps)] if steps else None
+
+
+def _snapshot(path):
+    """The snapshot that a folder of the Hub's cache has as main, or another."""
+    snapshots = path / "snapshots"
+    if not snapshots.is_dir():
+        return None
+    main = path / "refs" / "main"
+    if main.is_file() and main.stat().st_size < 100:
+        name = main.read_text(encoding="utf-8", errors="replace").strip()
+        if name and (snapshots / pathlib.PurePath(name).name).is_dir():
+            return snapshots / pathlib.PurePath(name).name
+    found = sorted(item for item in snapshots.iterdir() if item.is_dir())
+    return found[-1] if found else None

@@ -1,0 +1,320 @@
+"""Models with an activation or an epsilon that keras-hub's classes lack.
+
+keras-hub's BERT, ALBERT and ELECTRA compute the approximation of GELU by tanh,
+and each family has one epsilon for layer normalisation. Models that others
+trained have other ones. They are read into subclasses of keras-hub's classes
+that have the same names, layers and files of weights, and two more arguments,
+which every copy by `get_config` and `from_config` keeps: a copy in another
+precision, `keras.models.clone_model`, a `.keras` file.
+
+A preset is saved as keras-hub's own class, with the settings in `kdkit.json`.
+"""
+
+import dataclasses
+import math
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
+from kdkit.families import family_of
+from kdkit.models.block_settings import ACTIVATIONS
+from kdkit.models.block_settings import OWN_BLOCKS
+from kdkit.models.block_settings import OWN_HEADS
+from kdkit.models.block_settings import BlockSettings
+from kdkit.models.extras import load_extras
+from kdkit.models.extras import save_extras
+from kdkit.taps import set_blocks
+from kdkit.taps import set_masked_lm_head
+
+NAMES = (  # in `kdkit.json`
+    "activation",
+    "layer_norm_epsilon",
+    "head_activation",
+    "head_layer_norm_epsilon",
+)
+
+
+class _Backbone:
+    """A keras-hub backbone with two more arguments."""
+
+    def __init__(self, hidden_activation, layer_norm_epsilon, **kwargs):
+        super().__init__(**kwargs)
+        self.block_settings = BlockSettings(
+            hidden_activation, layer_norm_epsilon
+        )
+        set_blocks(self, ACTIVATIONS[hidden_activation], layer_norm_epsilon)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "hidden_activation": self.block_settings.activation,
+            "layer_norm_epsilon": self.block_settings.layer_norm_epsilon,
+        }
+
+
+class _MaskedLM:
+    """A keras-hub masked-language model with two more arguments."""
+
+    def __init__(self, backbone, head_activation, head_epsilon, **kwargs):
+        super().__init__(backbone, **kwargs)
+        self.head_settings = BlockSettings(head_activation, head_epsilon)
+        set_masked_lm_head(
+            self.masked_lm_head, ACTIVATIONS[head_activation], head_epsilon
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "head_activation": self.head_settings.activation,
+            "head_epsilon": self.head_settings.layer_norm_epsilon,
+        }
+
+
+def _subclass(mixin, cls, **attributes):
+    """A registered subclass that has the name of keras-hub's class.
+
+    Keras names weights in files by the class.
+    """
+    attributes |= {
+        "__doc__": f"{mixin.__doc__} See `keras_hub.models.{cls.__name__}`.",
+        "__module__": __name__,
+    }
+    made = type(cls.__name__, (mixin, cls), attributes)
+    return keras.saving.register_keras_serializable("kdkit")(made)
+
+
+_BACKBONES = {
+    name: _subclass(_Backbone, ALL_FAMILIES[name].backbone)
+    for name in OWN_BLOCKS
+}
+# Without `backbone_cls`, or keras-hub might take them for its own classes.
+_MASKED_LMS = {
+    name: _subclass(
+        _MaskedLM, ALL_FAMILIES[name].masked_lm, backbone_cls=_BACKBONES[name]
+    )
+    for name in OWN_HEADS
+}
+
+
+def build_backbone(name, settings: BlockSettings, **sizes):
+    """Builds a backbone of a family with the settings of its blocks.
+
+    Args:
+        name: string. A key of `OWN_BLOCKS`.
+        settings: `BlockSettings`.
+        **sizes: arguments of the family's backbone.
+
+    Returns:
+        keras-hub's own class where the settings are its own, else a subclass.
+    """
+    if settings.is_same(OWN_BLOCKS[name]):
+        return ALL_FAMILIES[name].backbone(**sizes)
+    return _BACKBONES[name](
+        hidden_activation=settings.activation,
+        layer_norm_epsilon=settings.layer_norm_epsilon,
+        **sizes,
+    )
+
+
+def build_masked_lm(backbone, settings: BlockSettings):
+    """Puts a masked-language-model head on a backbone.
+
+    Args:
+        backbone: a backbone of a family in `OWN_HEADS`.
+        settings: `BlockSettings` of the head.
+
+    Returns:
+        keras-hub's own class where the settings are its own, else a subclass.
+    """
+    name = family_of(backbone).name
+    if settings.is_same(OWN_HEADS[name]):
+        return ALL_FAMILIES[name].masked_lm(backbone)
+    return _MASKED_LMS[name](
+        backbone,
+        head_activation=settings.activation,
+        head_epsilon=settings.layer_norm_epsilon,
+    )
+
+
+def extra_settings(model) -> dict:
+    """Returns the settings of a model that keras-hub's classes lack.
+
+    Args:
+        model: a keras-hub backbone, or a task model around one.
+
+    Returns:
+        Dict with those of `activation`, `layer_norm_epsilon`,
+        `head_activation` and `head_layer_norm_epsilon` that differ from
+        keras-hub's; empty for models of its own classes.
+    """
+    found = {}
+    for part, prefix, attribute, own in (
+        (getattr(model, "backbone", model), "", "block_settings", OWN_BLOCKS),
+        (model, "head_", "head_settings", OWN_HEADS),
+    ):
+        settings = getattr(part, attribute, None)
+        if settings is None:
+            continue
+        name = family_of(getattr(model, "backbone", model)).name
+        if settings.activation != own[name].activation:
+            found[f"{prefix}activation"] = settings.activation
+        epsilon = settings.layer_norm_epsilon
+        if not math.isclose(epsilon, own[name].layer_norm_epsilon):
+            found[f"{prefix}layer_norm_epsilon"] = epsilon
+    return found
+
+
+def saved_settings(path) -> dict:
+    """Returns the settings in the `kdkit.json` of a preset, if it has some.
+
+    Args:
+        path: `pathlib.Path` of a directory, or of nothing.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is damaged.
+    """
+    extras = load_extras(path)
+    return {name: extras[name] for name in NAMES if name in extras}
+
+
+def own_class(model) -> type:
+    """Returns the class that a model has in keras-hub, or its own class."""
+    mixins = (_Backbone, _MaskedLM)
+    return next(
+        cls for cls in type(model).__mro__ if not issubclass(cls, mixins)
+    )
+
+
+def save_settings(model, path) -> None:
+    """Writes the settings of a model into the `kdkit.json` of its preset.
+
+    Args:
+        model: as in `extra_settings`.
+        path: path of the preset's directory.
+    """
+    save_extras(path, **dict.fromkeys(NAMES) | extra_settings(model))
+
+
+def keras_hub_backbone(backbone, **sizes):
+    """Returns a new backbone of keras-hub's own class and settings.
+
+    Args:
+        backbone: a keras-hub backbone, whose sizes it has.
+        **sizes: sizes that differ.
+    """
+    config = _without_settings(backbone.get_config()) | sizes
+    for name in ("name", "trainable"):
+        config.pop(name, None)
+    return own_class(backbone).from_config(config)
+
+
+def as_keras_hub(model):
+    """Returns a copy of keras-hub's own class, with keras-hub's settings.
+
+    Args:
+        model: a keras-hub backbone, or a task model around one.
+    """
+    return _copy(model, {})
+
+
+def with_settings(model, settings: dict):
+    """Returns the model, or a copy of it that has the settings.
+
+    Args:
+        model: a backbone of keras-hub's own class, or a task model around one.
+        settings: dict, as `extra_settings` returns it.
+
+    Raises:
+        UsageError: (a `ValueError`) if a setting is impossible or the model
+            cannot have it.
+    """
+    return _copy(model, settings) if settings else model
+
+
+def _copy(model, settings):
+    backbone = getattr(model, "backbone", None)
+    if backbone is None:
+        copy = _copied_backbone(model, settings)
+    else:
+        config = _without_settings(model.get_config())
+        config["backbone"] = _copied_backbone(backbone, settings)
+        copy = _task_class(model, settings).from_config(
+            config | _of_head(model, settings)
+        )
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def _copied_backbone(backbone, settings):
+    """A new backbone of the same sizes, its weights random."""
+    sizes = _without_settings(backbone.get_config())
+    family = family_of(backbone)
+    own = OWN_BLOCKS.get(family.name) if family else None
+    given = {
+        name: settings[name]
+        for name in ("activation", "layer_norm_epsilon")
+        if name in settings
+    }
+    if not given:
+        return own_class(backbone).from_config(sizes)
+    _require(own is not None, given, backbone)
+    chosen = dataclasses.replace(own, **given)
+    if chosen.is_same(own):
+        return own_class(backbone).from_config(sizes)
+    return _BACKBONES[family.name].from_config(
+        {
+            **sizes,
+            "hidden_activation": chosen.activation,
+            "layer_norm_epsilon": chosen.layer_norm_epsilon,
+        }
+    )
+
+
+def _of_head(model, settings):
+    """The arguments of a masked-language model's head, if it has its own."""
+    given = {
+        name.removeprefix("head_"): value
+        for name, value in settings.items()
+        if name.startswith("head_")
+    }
+    if not given:
+        return {}
+    is_masked = isinstance(model, keras_hub.models.MaskedLM)
+    name = family_of(model.backbone).name
+    _require(is_masked and name in OWN_HEADS, given, model)
+    chosen = dataclasses.replace(OWN_HEADS[name], **given)
+    return {
+        "head_activation": chosen.activation,
+        "head_epsilon": chosen.layer_norm_epsilon,
+    }
+
+
+def _task_class(model, settings):
+    if _of_head(model, settings):
+        return _MASKED_LMS[family_of(model.backbone).name]
+    return own_class(model)
+
+
+def _without_settings(config):
+    return {
+        name: value
+        for name, value in config.items()
+        if name
+        not in (
+            "hidden_activation",
+            "layer_norm_epsilon",
+            "head_activation",
+            "head_epsilon",
+        )
+    }
+
+
+def _require(can, settings, model):
+    if not can:
+        raise UsageError(
+            f"A {type(model).__name__} has no {' and '.join(settings)} to set. "
+            "Remove kdkit.json from the preset, or restore the preset from a "
+            "copy."
+        )

@@ -1,0 +1,116 @@
+"""Heads for masked tokens in Hugging Face checkpoints, against transformers."""
+
+import keras_hub
+import numpy as np
+import pytest
+import safetensors.numpy
+from foreign import batch
+from foreign import foreign_model
+from foreign import largest
+from foreign import outputs
+from foreign import save_foreign
+from test_foreign_models import TOLERANCE
+from test_foreign_models import name_of
+from test_foreign_models import old_name
+from test_foreign_models import retensor
+
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.models import has_language_model
+from kdkit.models import load_language_model
+from kdkit.models import load_masked_lm
+from kdkit.models import save_language_model
+from kdkit.models.backbones import load_backbone
+from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
+
+POSITIONS = np.array([[1, 4, 8], [0, 2, 5]], "int32")
+OPTIONS = [
+    ("bert", "ForMaskedLM", {}),
+    ("bert", "ForMaskedLM", {"hidden_act": "relu", "layer_norm_eps": 0.01}),
+    ("bert", "ForPreTraining", {}),
+    ("distil_bert", "ForMaskedLM", {}),
+    ("distil_bert", "ForMaskedLM", {"activation": "relu"}),
+    ("roberta", "ForMaskedLM", {}),
+    ("roberta", "ForMaskedLM", {"hidden_act": "relu"}),
+    ("roberta", "ForMaskedLM", {"layer_norm_eps": 1e-5}),
+    ("xlm_roberta", "ForMaskedLM", {}),
+    ("albert", "ForMaskedLM", {}),
+    ("albert", "ForMaskedLM", {"hidden_act": "gelu"}),
+]
+
+
+def logits_of(model, inputs):
+    inputs = {**inputs, "mask_positions": POSITIONS}
+    return np.asarray(model({name: inputs[name] for name in model.input}))
+
+
+def expected_logits(model, received):
+    found = outputs(model, received)
+    logits = found.logits if "logits" in found else found.prediction_logits
+    rows = np.arange(len(POSITIONS))[:, None]
+    return logits[rows, POSITIONS]
+
+
+@pytest.mark.parametrize(("family", "head", "options"), OPTIONS, ids=name_of)
+def test_logits_are_the_references(family, head, options, tmp_path):
+    model = foreign_model(family, head, **options)
+    save_foreign(model, family, tmp_path)
+    assert has_language_model(tmp_path)
+    loaded = load_masked_lm(tmp_path)  # no warning: it needs no pooler
+    assert loaded.has_trained_head
+    inputs, received, _ = batch(model, family)
+    ours = logits_of(loaded.model, inputs)
+    assert largest(ours, expected_logits(model, received)) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", [*FAMILIES][:5])
+def test_a_saved_head_is_the_references(family, tmp_path):
+    """Old names of tensors, then a preset of kdkit's."""
+    model = foreign_model(family, "ForMaskedLM")
+    save_foreign(model, family, tmp_path / "foreign")
+    retensor(tmp_path / "foreign", old_name)
+    loaded = load_masked_lm(tmp_path / "foreign")
+    save_language_model(loaded.model, loaded.tokenizer, tmp_path / "own", 9)
+    again = load_masked_lm(tmp_path / "own")
+    inputs, received, _ = batch(model, family)
+    ours = logits_of(again.model, inputs)
+    assert largest(ours, expected_logits(model, received)) < TOLERANCE
+
+
+def test_an_encoder_alone_gets_a_new_head(tmp_path):
+    save_foreign(foreign_model("bert"), "bert", tmp_path)
+    assert not has_language_model(tmp_path)
+    loaded = load_language_model(tmp_path)
+    assert not loaded.has_trained_head
+    assert type(loaded.model) is keras_hub.models.BertMaskedLM
+
+
+def test_a_decoder_s_head_is_its_embeddings(tmp_path):
+    model = foreign_model("gpt2", "LMHeadModel")
+    model.save_pretrained(tmp_path)
+    backbone = load_backbone(tmp_path)
+    ours = checkpoint_language_model(tmp_path, backbone)
+    inputs, received, real = batch(model, "gpt2")
+    logits = ours({name: inputs[name] for name in ours.input})
+    assert largest(logits, outputs(model, received).logits, real) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("family", "head"), [("bert", "ForMaskedLM"), ("gpt2", "LMHeadModel")]
+)
+def test_a_head_with_embeddings_of_its_own_is_refused(family, head, tmp_path):
+    model = foreign_model(family, head, tie_word_embeddings=False)
+    save_foreign(model, family, tmp_path)
+    backbone = load_backbone(tmp_path, needs_pooler=False)
+    with pytest.raises(UsageError, match="'tie_word_embeddings' is false"):
+        checkpoint_language_model(tmp_path, backbone)
+
+
+def test_a_head_without_its_bias_is_refused(tmp_path):
+    save_foreign(foreign_model("roberta", "ForMaskedLM"), "roberta", tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    del tensors["lm_head.bias"]
+    safetensors.numpy.save_file(tensors, file)
+    with pytest.raises(UsageError, match="lack lm_head.bias"):
+        load_masked_lm(tmp_path)

@@ -1,0 +1,342 @@
+"""Models whose activation or epsilon keras-hub's classes lack."""
+
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from encoders import encoder
+from encoders import tokenizer
+from foreign import batch
+from foreign import foreign_model
+from foreign import largest
+from foreign import outputs
+from foreign import save_foreign
+from helpers import large_except
+
+import kdkit
+from kdkit import export
+from kdkit.errors import UsageError
+from kdkit.families import ALL_FAMILIES
+from kdkit.families import FAMILIES
+from kdkit.families import blocks_of
+from kdkit.models import Head
+from kdkit.models import add_head
+from kdkit.models import in_policy
+from kdkit.models import language_model
+from kdkit.models import load_classifier
+from kdkit.models import load_encoder
+from kdkit.models import load_masked_lm
+from kdkit.models import save_encoder
+from kdkit.models import save_language_model
+from kdkit.models import save_preset
+from kdkit.models import student
+from kdkit.models import student_of_blocks
+from kdkit.models.block_settings import ACTIVATIONS
+from kdkit.models.block_settings import OWN_BLOCKS
+from kdkit.models.block_settings import OWN_HEADS
+from kdkit.models.block_settings import BlockSettings
+from kdkit.models.variant_notes import settings_note
+from kdkit.models.variants import build_masked_lm
+from kdkit.models.variants import extra_settings
+from kdkit.models.variants import with_settings
+from kdkit.policies import with_policy
+from kdkit.taps import tapped
+
+EXACT = {"activation": "gelu"}
+RELU = {"activation": "relu", "layer_norm_epsilon": 1e-3}
+VALUES = np.linspace(-4, 4, 41).astype("float32")
+
+
+def tiny(family):
+    """The family's classifier or, of a decoder, backbone, with GELU swapped."""
+    if family in FAMILIES:
+        return encoder(family)
+    return student(
+        {
+            "family": family,
+            "num_layers": 2,
+            "hidden_dim": 16,
+            "num_heads": 2,
+            "intermediate_dim": 24,
+            "vocabulary_size": 20,
+            "max_sequence_length": 12,
+        }
+    )
+
+
+def backbone_of(model):
+    return getattr(model, "backbone", model)
+
+
+def inputs_of(model, length=6):
+    ids = np.random.default_rng(1).integers(5, 20, (2, length))
+    every = {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": np.ones_like(ids),
+        "mask_positions": np.array([[1, 2], [0, 3]]),
+    }
+    return {name: every[name].astype("int32") for name in model.input}
+
+
+def difference(one, other):
+    results = [
+        np.asarray(keras.tree.flatten(model(inputs_of(model)))[-1])
+        for model in (one, other)
+    ]
+    return np.abs(results[0] - results[1]).max()
+
+
+@pytest.mark.parametrize("family", OWN_BLOCKS)
+def test_settings_of_keras_hubs_blocks_are_as_noted(family):
+    """Pins `OWN_BLOCKS`, and that `set_blocks` reaches what blocks compute."""
+    backbone = backbone_of(tiny(family))
+    own = OWN_BLOCKS[family]
+    expected = np.asarray(ACTIVATIONS[own.activation](VALUES))
+    for block in blocks_of(backbone):
+        np.testing.assert_allclose(
+            block.activation(VALUES), expected, atol=1e-6
+        )
+        assert block.layer_norm_epsilon == own.layer_norm_epsilon
+    same = with_settings(
+        backbone,
+        {
+            "activation": own.activation,
+            "layer_norm_epsilon": own.layer_norm_epsilon,
+        },
+    )
+    assert type(same) is type(backbone)
+    other = with_settings(backbone, RELU)
+    assert difference(backbone, other) > 1e-3
+    assert extra_settings(other) == RELU
+    assert extra_settings(backbone) == {}
+
+
+@pytest.mark.parametrize("family", OWN_HEADS)
+def test_settings_of_keras_hubs_heads_are_as_noted(family):
+    backbone = encoder(family, num_classes=None)
+    plain = language_model(backbone)
+    own = OWN_HEADS[family]
+    head = plain.masked_lm_head
+    np.testing.assert_allclose(
+        head.intermediate_activation(VALUES),
+        ACTIVATIONS[own.activation](VALUES),
+        atol=1e-6,
+    )
+    assert head.layer_norm_epsilon == own.layer_norm_epsilon
+    assert type(build_masked_lm(backbone, own)) is type(plain)
+    other = build_masked_lm(backbone, BlockSettings("relu", 1e-2))
+    other.set_weights(plain.get_weights())
+    assert difference(plain, other) > 1e-4
+
+
+COPIES = {
+    "get_config": lambda model: type(model).from_config(model.get_config()),
+    "with_policy": lambda model: with_policy(
+        with_policy(model, "mixed_bfloat16"), "float32"
+    ),
+    "in_policy": lambda model: in_policy(
+        in_policy(model, "mixed_bfloat16"), "float32"
+    ),
+    "with_settings": lambda model: with_settings(model, EXACT),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_copies_have_the_activation(family, how):
+    plain = tiny(family)
+    model = with_settings(plain, EXACT)
+    assert 1e-5 < difference(plain, model) < 0.1
+    copy = COPIES[how](model)
+    copy.set_weights(model.get_weights())
+    assert difference(copy, model) == 0
+    assert type(copy.backbone).__name__ == type(plain.backbone).__name__
+    assert extra_settings(copy) == EXACT
+
+
+def test_keras_own_copies_of_a_backbone_have_the_activation():
+    model = with_settings(encoder("bert", num_classes=None), EXACT)
+    for copy in (
+        keras.models.clone_model(model),
+        keras.saving.deserialize_keras_object(
+            keras.saving.serialize_keras_object(model)
+        ),
+    ):
+        copy.set_weights(model.get_weights())
+        assert difference(copy, model) == 0
+
+
+def test_a_keras_file_has_the_activation(tmp_path):
+    model = with_settings(tiny("bert"), EXACT)
+    model.save(tmp_path / "model.keras")
+    loaded = load_classifier(tmp_path / "model.keras", 3).model
+    assert difference(loaded, model) == 0
+
+
+def test_weights_have_the_same_names_in_files(tmp_path):
+    """So that checkpoints of both forms are interchangeable."""
+    plain = tiny("bert")
+    model = with_settings(plain, EXACT)
+    model.save_weights(tmp_path / "a.weights.h5")
+    plain.set_weights([0 * value for value in plain.get_weights()])
+    plain.load_weights(tmp_path / "a.weights.h5")
+    assert difference(with_settings(plain, EXACT), model) == 0
+
+
+def test_a_distiller_s_student_has_the_activation():
+    teacher, model = tiny("bert"), with_settings(tiny("bert"), EXACT)
+    objective = kdkit.Objective(kdkit.losses.LogitMSE())
+    distiller = kdkit.Distiller(teacher, model, [objective])
+    copy = kdkit.Distiller.from_config(distiller.get_config())
+    assert extra_settings(copy.student) == EXACT
+
+
+@pytest.mark.parametrize("kind", ["sequence", "tokens"])
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_presets_keep_it_in_kdkit_json(family, kind, tmp_path):
+    head = Head(kind, 3)
+    backbone = with_settings(encoder(family, num_classes=None), EXACT)
+    model = add_head(backbone, head)
+    save_preset(model, tokenizer(family), tmp_path, 6, head)
+    saved = json.loads((tmp_path / "kdkit.json").read_text())
+    assert saved["activation"] == "gelu"
+    readme = (tmp_path / "README.md").read_text()
+    assert "the activation is gelu and not gelu_new" in readme
+    assert "layer_norm_epsilon" not in saved
+    loaded = load_classifier(tmp_path, head).model
+    assert difference(loaded, model) == 0
+    encoder_alone, _ = load_encoder(tmp_path)
+    assert extra_settings(encoder_alone) == EXACT
+
+
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_presets_load_without_kdkit_in_keras_hubs_form(family, tmp_path):
+    plain = tiny(family)
+    save_preset(with_settings(plain, EXACT), tokenizer(family), tmp_path, 6)
+    (tmp_path / "digests.json").unlink()
+    loaded = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
+    assert type(loaded.backbone) is ALL_FAMILIES[family].backbone
+    loaded.preprocessor = None
+    assert difference(loaded, plain) == 0
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["module"].startswith("keras_hub")
+    assert "hidden_activation" not in config["config"]
+
+
+def test_a_preset_saved_over_another_has_its_own_settings(tmp_path):
+    backbone = encoder("bert", num_classes=None)
+    save_encoder(with_settings(backbone, RELU), tokenizer("bert"), tmp_path)
+    save_encoder(backbone, tokenizer("bert"), tmp_path)
+    loaded, _ = load_encoder(tmp_path)
+    assert difference(loaded, backbone) == 0
+
+
+def test_the_note_states_the_measured_difference():
+    plain = tiny("bert")
+    model = with_settings(plain, {**RELU, "layer_norm_epsilon": 1e-12})
+    assert settings_note(plain) == ""
+    note = settings_note(model)
+    assert "the activation is relu and not gelu_new." in note
+    assert "differ by up to 0." in note
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"activation": "Lambda"}, "Unknown activation"),
+        ({"activation": ["gelu"]}, "Unknown activation"),
+        ({"layer_norm_epsilon": "1"}, "must be a float"),
+        ({"layer_norm_epsilon": float("nan")}, "must be a float"),
+        ({"head_activation": "relu"}, "has no activation to set"),
+    ],
+)
+def test_a_damaged_entry_is_refused(entry, message, tmp_path):
+    save_preset(tiny("bert"), tokenizer("bert"), tmp_path, 6)
+    (tmp_path / "digests.json").unlink()
+    (tmp_path / "kdkit.json").write_text(json.dumps(entry))
+    with pytest.raises(UsageError, match=message):
+        load_classifier(tmp_path, 3)
+
+
+def test_a_family_without_settings_is_refused(tmp_path):
+    save_preset(tiny("deberta_v3"), tokenizer("deberta_v3"), tmp_path, 6)
+    (tmp_path / "digests.json").unlink()
+    (tmp_path / "kdkit.json").write_text(json.dumps(EXACT))
+    with pytest.raises(UsageError, match="Remove kdkit.json"):
+        load_classifier(tmp_path, 3)
+
+
+def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):
+    """Its activation is keras-hub's, whatever the teacher's is."""
+    teacher = with_settings(encoder("bert", num_classes=None), EXACT)
+    model = student_of_blocks(teacher, [1], num_classes=3)
+    assert type(model.backbone) is keras_hub.models.BertBackbone
+    np.testing.assert_array_equal(
+        model.backbone.token_embedding.get_weights()[0],
+        teacher.token_embedding.get_weights()[0],
+    )
+    save_preset(model, tokenizer("bert"), tmp_path, 6)
+    assert not (tmp_path / "kdkit.json").exists()
+    loaded = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
+    loaded.preprocessor = None
+    assert difference(loaded, model) == 0
+
+
+def test_masked_lms_keep_the_settings_of_body_and_head(tmp_path):
+    plain = encoder("albert", num_classes=None, vocabulary_size=30)
+    backbone = with_settings(plain, EXACT)
+    model = build_masked_lm(backbone, BlockSettings("gelu", 1e-12))
+    settings = {**EXACT, "head_activation": "gelu"}
+    settings["head_layer_norm_epsilon"] = 1e-12
+    assert extra_settings(model) == settings
+    copy = with_policy(with_policy(model, "mixed_bfloat16"), "float32")
+    copy.set_weights(model.get_weights())
+    assert difference(copy, model) == 0
+    save_language_model(model, tokenizer("albert"), tmp_path, 6)
+    loaded = load_masked_lm(tmp_path).model
+    assert difference(loaded, model) == 0
+    plain = keras_hub.models.MaskedLM.from_preset(str(tmp_path))
+    assert type(plain) is keras_hub.models.AlbertMaskedLM
+    assert "of the head is gelu and not gelu_new" in settings_note(model)
+
+
+def test_taps_read_the_swapped_blocks():
+    model = with_settings(tiny("bert"), EXACT)
+    inputs = inputs_of(model)
+    read = tapped(model, ["logits", "hidden_states"])(inputs)
+    np.testing.assert_allclose(read["logits"], model(inputs), atol=1e-6)
+    states = model.backbone(inputs)["sequence_output"]
+    np.testing.assert_allclose(read["hidden_states"][-1], states, atol=1e-6)
+
+
+def exact_classifier(path, family):
+    """A classifier of transformers with exact GELU, as kdkit loads it."""
+    options = {"hidden_act": "gelu", "num_labels": 3}
+    model = foreign_model(family, "ForSequenceClassification", **options)
+    save_foreign(model, family, path)
+    loaded = load_classifier(path, 3)
+    inputs, received, _ = batch(model, family)
+    return loaded.model, inputs, outputs(model, received).logits
+
+
+@pytest.mark.parametrize("family", large_except(["bert", "albert"], "bert"))
+def test_saved_models_compute_the_references_logits(family, tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    model, inputs, expected = exact_classifier(tmp_path, family)
+    export.to_saved_model(model, tmp_path / "export")
+    loaded = tf.saved_model.load(tmp_path / "export")
+    served = loaded.serve(
+        {name: tf.constant(inputs[name]) for name in model.input}
+    )
+    assert largest(served, expected) < 1e-5
+
+
+def test_litert_computes_the_references_logits(tmp_path):
+    model, inputs, expected = exact_classifier(tmp_path, "bert")
+    export.to_litert(model, tmp_path / "model.tflite")
+    run = export.LiteRTModel(tmp_path / "model.tflite")
+    logits = run({name: inputs[name] for name in model.input})
+    assert largest(logits, expected) < 1e-5
