@@ -13,6 +13,9 @@ PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？
 def row_texts(examples) -> list[tuple[str, ...]]:
     """Returns the texts of every row, capitals and blanks made alike.
 
+    A word of `TokenExamples` has no blank: U+00A0 replaces those within, so
+    that `whole_texts` tells words from texts.
+
     Args:
         examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
     """
@@ -29,7 +32,10 @@ def row_texts(examples) -> list[tuple[str, ...]]:
             )
         )
     else:
-        rows = examples.words
+        return [
+            tuple(word.replace(" ", "\u00a0") for word in normalized(row))
+            for row in examples.words
+        ]
     return [normalized(row) for row in rows]
 
 

@@ -142,13 +142,22 @@ def examine_rows(
                 )
     if settings.unlabeled is not None:
         with findings.attempt("unlabelled rows"):
-            count, kept = map(
-                len,
-                read_kept_unlabeled(task, settings.data, settings.unlabeled),
+            unlabeled, kept = read_kept_unlabeled(
+                task, settings.data, settings.unlabeled
             )
+            count = len(unlabeled)
             findings.add(
                 left_out(
-                    "unlabelled rows", count - kept, count, "unlabelled rows"
+                    "unlabelled rows",
+                    count - len(kept),
+                    count,
+                    "unlabelled rows",
+                )
+            )
+            findings.add(
+                odd_texts(
+                    {"the unlabelled text": row_texts(unlabeled)},
+                    "unlabelled texts",
                 )
             )
     augmented = settings.augmented
