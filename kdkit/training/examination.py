@@ -25,6 +25,7 @@ from kdkit.training.examined_needs import examine_room
 from kdkit.training.examined_rows import encode_some
 from kdkit.training.examined_rows import examine_lengths
 from kdkit.training.examined_rows import examine_rows
+from kdkit.training.examined_rows import examine_words
 from kdkit.training.examined_rows import load_rows_to_examine
 from kdkit.training.preparing import known_sizes
 from kdkit.training.run_log import DOCTOR
@@ -33,6 +34,7 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 from kdkit.training.text_examination import QUICK_TEXTS
+from kdkit.training.text_examination import examine_words_of_text
 
 QUICK_ROWS = 256  # of dev, before a run
 TEXTS = 64  # that two tokenizers cut
@@ -155,12 +157,34 @@ def examine(
     _examine_models(subject, rows, findings)
     if rows is not None:
         examine_rows(subject.settings, subject.task, rows, num_texts, findings)
+    if subject.teachers:
+        _examine_corpora(subject, findings)
     if dev is not None:
         examine_lengths(subject.settings, train, dev, findings)
+        examine_words(
+            {
+                "train": (rows.train, train),
+                subject.settings.data.dev_split: (rows.dev, dev),
+            },
+            subject.teachers[0].tokenizer,
+            findings,
+        )
         if subject.student is not None:
             with findings.attempt("disk of the cache"):
                 examine_needs(subject, rows, train, findings)
     return rows, train
+
+
+def _examine_corpora(subject, findings):
+    """The words of running text that the first teacher's tokenizer lacks."""
+    settings = subject.settings
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            tokenizer = subject.teachers[0].tokenizer
+            examine_words_of_text(name, corpus, tokenizer, findings)
 
 
 def _examine_teachers(subject, rows, dev, findings):
