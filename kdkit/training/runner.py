@@ -17,6 +17,7 @@ from kdkit.training.evaluation import make_forward
 from kdkit.training.examination import Subject
 from kdkit.training.examination import examine_first
 from kdkit.training.examination import examine_room_first
+from kdkit.training.examination import examine_teacher_first
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import stages_with_teachers
@@ -54,7 +55,6 @@ from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_other_dev_splits
 from kdkit.training.task_data import open_task
-from kdkit.training.words_first import examine_words_of_task
 
 
 def train_teacher(
@@ -72,7 +72,7 @@ def train_teacher(
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if the run would be ruined, or a loss is not finite.
+        RunError: if its data would ruin the run, or a loss is not finite.
     """
     task = open_task(settings.data)
     with (
@@ -99,8 +99,8 @@ def train_teacher(
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = find_inputs()
         check_inputs(run, inputs, distribution)
-        findings = examine_words_of_task(
-            run, settings.data, task, tokenizer, force
+        findings = examine_teacher_first(
+            run, settings, task, model, tokenizer, force
         )
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
