@@ -74,6 +74,7 @@ def test_the_doctor_counts_the_texts_that_a_csv_writer_quoted(
 def test_one_text_that_a_csv_writer_quoted_is_reported_in_a_small_split():
     rows = [("a fine film",), ('"he said ""no"""',)]
     finding = doctor.odd_texts({"dev": rows})
+    assert finding.outcome == doctor.WARNING
     assert "in 1 of 2 rows of dev (50.0 %)" in finding.found
     assert '"he said ""no"""' in finding.found
 
