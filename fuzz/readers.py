@@ -135,8 +135,9 @@ def parallel(content, folder):
 
 
 def unlabeled(content, folder):
-    path = write(folder, "more.tsv", content[1:])
-    columns = ("text",) if content[:1] == b"c" else ()
+    names = {b"c": "more.tsv", b"v": "more.csv"}
+    path = write(folder, names.get(content[:1], "more.txt"), content[1:])
+    columns = ("text",) if content[:1] in names else ()
     read_unlabeled([path], columns, 1)
 
 
@@ -269,13 +270,23 @@ SEEDS = {
         b"pa\tb\tscore\none\ntwo\tthree\t2.5\n",
         b"hx\t1\t\ta text\n",
         b"mtext\tlabels\na text\tjoy,fear\n",
+        b'csentence\tlabel\n"a ""fine"" film"\t1\n\n \n',
     ],
-    conll: [b"EU B-ORG\nrejects O\n\n", b"EU B-ORG\n" + PART + b"O\nB-ORG\n"],
+    conll: [
+        b"EU B-ORG\nrejects O\n\n",
+        b"EU B-ORG\n" + PART + b"O\nB-ORG\n",
+        "New York\tNNP\tB-LOC\n10\u00a0000\tCD\tO\n\n\n".encode(),
+    ],
     polyphone: ["他▁长▁大\n".encode() + PART + b"zhang3\n"],
     race: [to_json(PASSAGE)],
     corpus: [b"1a text\nanother\n", b"cid\ttext\n1\ta text\n", b"oa\n\nb\n"],
     parallel: [b"la\nb\n" + PART + b"c\nd\n", b"ten\tde\na\tb\n"],
-    unlabeled: [b"la text\n", b"ctext\tid\na text\t1\n"],
+    unlabeled: [
+        b"la text\n",
+        b'l"Fine, ""thanks""", he said,\nand more;text\n',
+        b"ctext\tid\na text\t1\n",
+        b"vtext\tid\na text\t1\n\n",
+    ],
     copies: [b"source_row\tcolumn\tcopy\tsentence\n3\t0\t1\ta text\n"],
     label_words: [b"joy\nfear\n"],
     word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],

@@ -18,7 +18,7 @@ from kdkit.augmentation.notes import check_made_from
 from kdkit.backends import tf
 from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.lengths import _saved_positions
-from kdkit.cli.sweeping import _parse
+from kdkit.cli.sweeping import split_values
 from kdkit.cli.writing_texts import _read
 from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
@@ -47,6 +47,7 @@ from kdkit.models.trust import check_directory
 from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
 from kdkit.reporting.results import replace_results
+from kdkit.settings import parse_value
 from kdkit.training.augmenting import _stop_words
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.curves import read_points
@@ -231,8 +232,8 @@ def marked_page(content, folder):
 
 
 def axis(content, folder):
-    for value in content.decode("utf-8", "replace").split(","):
-        _parse(value)
+    for value in split_values(content.decode("utf-8", "replace")):
+        parse_value(value)
 
 
 def to_json(value):
@@ -408,5 +409,5 @@ SEEDS = {
     ],
     curves: [_in_folder(_points)],
     marked_page: [b"above\n" + MARKERS + b"below\n"],
-    axis: [b"1,2.5,true,uniform"],
+    axis: [b"1,2.5,true,uniform", b'{"1": 2, "2": 4},[1,2],"a,b"'],
 }

@@ -59,23 +59,62 @@ def override(settings, assignments: Sequence[str]):
                 f"Expected dotted.field=value. Received: {assignment!r}."
             )
             continue
-        _assign(values, path, _parse(text), problems)
+        _assign(values, path, parse_value(text), problems)
     result = _convert(type(settings), values, "", problems)
     if problems:
         raise UsageError("\n".join(problems))
     return result
 
 
-def differences(first: dict, second: dict) -> list[str]:
-    """Lists the fields in which two dicts of settings differ, one text each."""
-    return list(_differences(first, second, ""))
+def canonical_path(settings, path: str) -> str | None:
+    """Returns a dotted path as `override` takes it, with names in it.
+
+    Args:
+        settings: nested settings.
+        path: string. Entries of tuples are named or indexed in it.
+
+    Returns:
+        The path with the `name` of an entry in the place of its index, where
+        it has one. `None` if `override` knows no such place; whether the last
+        key is a setting, its value tells there.
+    """
+    values, found = to_dict(settings), []
+    *parents, last = path.split(".")
+    for key in parents:
+        place = _place(values, key)
+        if place is None or (isinstance(values, dict) and key not in values):
+            return None
+        found.append(_name_at(values, place))
+        values = values[place]
+    place = _place(values, last)
+    if place is None:
+        return None
+    return ".".join([*found, _name_at(values, place)])
 
 
-def _parse(text):
+def _name_at(values, place):
+    """What the entry in a place is called."""
+    entry = values[place] if isinstance(values, list) else None
+    if isinstance(entry, dict) and "name" in entry:
+        return entry["name"]
+    return str(place)
+
+
+def parse_value(text: str):
+    """Returns a value as `override` reads it: JSON, or else the text.
+
+    >>> parse_value("0.5"), parse_value("None"), parse_value("uniform")
+    (0.5, None, 'uniform')
+    """
     try:
         return parse_json(text, object)
     except UsageError:
         return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def differences(first: dict, second: dict) -> list[str]:
+    """Lists the fields in which two dicts of settings differ, one text each."""
+    return list(_differences(first, second, ""))
 
 
 def _assign(values, path, value, problems):

@@ -95,6 +95,7 @@ def add_arguments(parser):
     )
     shared.add_cache(parser)
     parser.set_defaults(teacher_file=None)  # of tasks
+    shared.add_force(parser)
     shared.add_run(parser)
 
 
@@ -102,4 +103,8 @@ def run(options):
     from kdkit.cli import resolving
     from kdkit.training import pretrain
 
-    pretrain(resolving.pretrain_settings(options), options.run_dir)
+    pretrain(
+        resolving.pretrain_settings(options),
+        options.run_dir,
+        force=options.force,
+    )

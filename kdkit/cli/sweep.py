@@ -2,7 +2,8 @@
 
 Each choice is a run of its own in DIR/trials/, which kdkit report reads; a
 sweep that was stopped goes on when the same command is given again. A setting
-is named as --set does, or by the end of its path. tensorboard --logdir
+is named as --set does (stages.0.learning_rate, with an index or the stage's
+name), or by the end of its path. tensorboard --logdir
 DIR/tensorboard shows the choices in its hparams view. The last line is a JSON
 object. Nothing is ever chosen on a test split.
 

@@ -14,12 +14,12 @@ from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.models import PRESETS
-from kdkit.reading import parse_json
 from kdkit.recipes.searches import SearchStep
 from kdkit.recipes.searches import get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.settings import override
+from kdkit.settings import parse_value
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
 from kdkit.training.sweep import find_field
@@ -200,15 +200,31 @@ def _steps(options):
             )
         if name in over:
             raise UsageError(f"--over: {name!r} is given twice.")
-        over[name] = tuple(map(_parse, values.split(",")))
+        over[name] = tuple(map(parse_value, split_values(values)))
     return (SearchStep(options.recipe, over),)
 
 
-def _parse(text):
-    try:
-        return parse_json(text, object)
-    except UsageError:
-        return text
+def split_values(text: str) -> list[str]:
+    """Returns the texts between commas, but for those in brackets and quotes.
+
+    Args:
+        text: string. The values of an axis, as `--over` takes them.
+
+    >>> split_values('{"1": 2, "2": 4},uniform')
+    ['{"1": 2, "2": 4}', 'uniform']
+    """
+    parts, depth, is_quoted = [""], 0, False
+    for character in text:
+        if character == '"':
+            is_quoted = not is_quoted
+        elif not is_quoted:
+            depth += (character in "[{") - (character in "]}")
+        if character == "," and not (depth or is_quoted):
+            parts.append("")
+        else:
+            parts[-1] += character
+    # Texts in which they do not match are no JSON.
+    return text.split(",") if depth or is_quoted else parts
 
 
 def _print_table(step, axes, trials, measure):

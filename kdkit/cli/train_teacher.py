@@ -18,6 +18,7 @@ def add_arguments(parser):
         metavar="MODEL",
         help="the pretrained encoder: a preset's name or a directory",
     )
+    shared.add_force(parser)
     shared.add_run(parser)
 
 
@@ -30,4 +31,4 @@ def run(options):
     pretrained = None
     if options.config is not None:
         pretrained = configs.pretrained_beside(options.config)
-    train_teacher(settings, options.run_dir, pretrained)
+    train_teacher(settings, options.run_dir, pretrained, options.force)

@@ -1,5 +1,6 @@
 """CoNLL-style files: a word and its tag on each line."""
 
+import collections
 import dataclasses
 import pathlib
 import re
@@ -16,6 +17,10 @@ from kdkit.errors import shortened
 
 TAG_SET = "tags.txt"  # one tag a line
 OUTSIDE = "O"
+ALIKE = (
+    "All lines of a file have the same number of columns; tabs between them "
+    "allow spaces in words. Fix or remove these lines."
+)
 DOCUMENT = "-DOCSTART-"
 SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 
@@ -24,9 +29,11 @@ SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 class ConllLayout:
     """Files with one word a line, a blank line after each sentence.
 
-    The columns are separated by blanks or tabs; the first holds the word, the
-    last its tag: `O`, or `B-`, `I-`, `E-`, `S-` and the kind of the span. Lines
-    of `-DOCSTART-` are left out. The known tags stand in `tags.txt`, one a
+    Tabs separate the columns of a line that has tabs, so that a word may
+    contain spaces; spaces separate those of other lines. All lines of a file
+    have the same number of columns. The first column holds the word, the last
+    its tag: `O`, or `B-`, `I-`, `E-`, `S-` and the kind of the span. Lines of
+    `-DOCSTART-` are left out. The known tags are those of `tags.txt`, one a
     line; without that file they are those of the training file.
 
     Args:
@@ -74,7 +81,8 @@ class ConllLayout:
 
         Raises:
             UsageError: with file and line for every tag outside the set and
-                every line that is no word and tag.
+                every line that is no word and tag, or has another number of
+                columns than the others.
         """
         path = pathlib.Path(data_dir, self.folder, self.files[split])
         numbers = {tag: number for number, tag in enumerate(self.class_names)}
@@ -91,23 +99,27 @@ class ConllLayout:
 def _read(path, known):
     """The words and the tags of each sentence; `known` of `None` takes any."""
     names = frozenset(known or ())
-    problems = []
+    problems, fix = [], {}
     sentences = []
     words, tags = [], []
-    lines = read_lines(path, "a word and its tag on each line")
-    for number, line in enumerate([*lines, ""], start=1):
-        columns = line.split()
-        if columns and columns[0] == DOCUMENT:
-            continue
+    rows = _rows(read_lines(path, "a word and its tag on each line"))
+    counts = collections.Counter(len(columns) for _, columns in rows)
+    del counts[0], counts[1]
+    num_columns = max(counts, key=counts.get, default=2)
+    for number, columns in [*rows, (len(rows) + 1, ())]:
         if not columns:
             if words:
                 sentences.append((tuple(words), tuple(tags)))
                 words, tags = [], []
             continue
-        if len(columns) < 2:
+        if len(columns) != num_columns or not (columns[0] and columns[-1]):
+            expected = "a word and its tag"
+            if len(columns) > 1:
+                expected = f"{num_columns} columns, {expected} among them"
+                fix = {"fix": ALIKE}
             problems.append(
-                f"line {number}: expected a word and its tag. Received: "
-                f"{shortened(line)}"
+                f"line {number}: expected {expected}. Received: "
+                f"{len(columns)} columns, {shortened(columns)}"
             )
             continue
         tag = columns[-1]
@@ -122,8 +134,28 @@ def _read(path, known):
             ]
         words.append(columns[0])
         tags.append(tag)
-    raise_problems(path, problems)
+    raise_problems(path, problems, **fix)
     return sentences
+
+
+def _rows(lines):
+    """Number and columns of each line; no columns between sentences."""
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        columns = ()
+        if line.strip():
+            columns = tuple(_columns(line))
+        if columns[:1] != (DOCUMENT,):
+            rows.append((number, columns))
+    return rows
+
+
+def _columns(line):
+    """The columns of a line: other white space is part of a word."""
+    if "\t" in line.strip():
+        line = line.rstrip("\t ")
+        return [cell.strip(" ") for cell in line.split("\t")]
+    return [cell for cell in line.strip().split(" ") if cell]
 
 
 def _not_of_spans(tag):

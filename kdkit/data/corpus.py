@@ -5,6 +5,9 @@ import pathlib
 from collections.abc import Iterator
 
 from kdkit.data.lines_of_text import refuse_table_file
+from kdkit.data.problems import as_csv_has_them
+from kdkit.data.problems import refuse_csv_file
+from kdkit.data.problems import without_blank_end
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.reading import has_text
@@ -101,7 +104,10 @@ class Corpus:
         index = None
         if self.column is None:
             refuse_table_file(path, NAME_A_COLUMN)
-        for number, line in numbered_lines(path):
+        lines = numbered_lines(path)
+        if self.column is not None:
+            lines = without_blank_end(lines)
+        for number, line in lines:
             if self.column is not None:
                 if number == 1:
                     index = self._column_index(path, line)
@@ -120,10 +126,12 @@ class Corpus:
 
     def _column_index(self, path, header):
         headings = header.split("\t")
+        refuse_csv_file(path, headings)
         if self.column not in headings:
             raise UsageError(
                 f"{path}, line 1: expected a header with {self.column!r}. "
-                f"Received: {shortened(headings)}. Name another column, or "
-                "none for a file of one text a line."
+                f"Received: {shortened(headings)}."
+                f"{as_csv_has_them(path, headings, (self.column,))} Name "
+                "another column, or none for a file of one text a line."
             )
         return headings.index(self.column)

@@ -3,6 +3,7 @@
 import collections
 import math
 import pathlib
+import re
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.reading import numbered_lines
 
+# What separates a label from its count, its number or its name.
+BETWEEN = re.compile(r"[\s,;:=]+")
 LARGEST = float(np.finfo("float32").max)
 
 
@@ -42,7 +45,7 @@ def label_parser(words, separator=None):
         except KeyError:
             raise UsageError(
                 f"unknown label. Expected one of {shortened(words)}. "
-                f"Received: {shortened(text)}"
+                f"Received: {shortened(text)}{_of_longer_line(text, words)}"
             ) from None
 
     def parse_words(text):
@@ -55,16 +58,34 @@ def label_parser(words, separator=None):
     return parse_word if separator is None else parse_words
 
 
-def read_label_words(path) -> tuple[str, ...]:
+def read_label_words(path, least: int = 1) -> tuple[str, ...]:
     """Reads the words of a label set, one a line.
 
+    Args:
+        path: path of the file.
+        least: int. The smallest number of labels. Defaults to 1.
+
     Raises:
-        UsageError: if the file is missing, not UTF-8 or empty, or has a word
-            twice.
+        UsageError: if the file is missing, not UTF-8 or empty, has a word
+            twice or fewer words than `least`, and with the number of a line
+            that has more than a label.
     """
     path = pathlib.Path(path)
-    lines = numbered_lines(path, "a label set, one label a line")
-    words = tuple(line.strip() for _, line in lines if line.strip())
+    lines = [
+        (number, line.strip())
+        for number, line in numbered_lines(
+            path, "a label set, one label a line"
+        )
+        if line.strip()
+    ]
+    for number, line in lines:
+        if "\t" in line:
+            raise UsageError(
+                f"{path}, line {number}: expected a label alone. Received: "
+                f"{shortened(line)}, {line.count(chr(9)) + 1} columns. Remove "
+                "counts, numbers and other columns next to the labels."
+            )
+    words = tuple(line for _, line in lines)
     counts = collections.Counter(words)
     twice = sorted(word for word, count in counts.items() if count > 1)
     if not words or twice:
@@ -72,7 +93,26 @@ def read_label_words(path) -> tuple[str, ...]:
             f"{path}: expected one label a line, each once. Received: "
             f"{f'{shortened(twice)} more than once' if twice else 'none'}."
         )
+    if len(words) < least:
+        raise UsageError(
+            f"{path}: expected at least {least} labels, one a line, in the "
+            f"order of the class numbers. Received: {shortened(words[0])} "
+            "alone. Write each label of the table on a line of its own."
+        )
     return words
+
+
+def _of_longer_line(text, words):
+    """The line of a label set that has a label and something next to it."""
+    text = text.strip()
+    for word in words:
+        parts = [part.strip("\"'") for part in BETWEEN.split(word)]
+        if text and text in parts:
+            return (
+                f"; the label set has the line {shortened(word)}, and expects "
+                "a label alone on each line"
+            )
+    return ""
 
 
 def _parse_score(text):

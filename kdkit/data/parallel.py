@@ -7,6 +7,9 @@ import pathlib
 from collections.abc import Iterator
 
 from kdkit.data.lines_of_text import refuse_table_file
+from kdkit.data.problems import as_csv_has_them
+from kdkit.data.problems import refuse_csv_file
+from kdkit.data.problems import without_blank_end
 from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
@@ -91,7 +94,11 @@ class ParallelText:
                     refuse_table_file(path, NAME_COLUMNS)
         with contextlib.ExitStack() as stack:
             lines = [
-                stack.enter_context(contextlib.closing(numbered_lines(path)))
+                without_blank_end(
+                    stack.enter_context(
+                        contextlib.closing(numbered_lines(path))
+                    )
+                )
                 for path in (source, target)
             ]
             for first, second in itertools.zip_longest(*lines):
@@ -111,14 +118,16 @@ class ParallelText:
 
     def _rows(self, path):
         places = None
-        for number, line in numbered_lines(path):
+        for number, line in without_blank_end(numbered_lines(path)):
             cells = line.split("\t")
             if places is None:
+                refuse_csv_file(path, cells)
                 missing = [name for name in self.columns if name not in cells]
                 if missing:
                     raise UsageError(
                         f"{path}, line 1: expected a header with "
-                        f"{missing}. Received: {shortened(cells)}. Name other "
+                        f"{missing}. Received: {shortened(cells)}."
+                        f"{as_csv_has_them(path, cells, missing)} Name other "
                         "columns."
                     )
                 places = [cells.index(name) for name in self.columns]
@@ -151,7 +160,10 @@ def _not_empty(path, number, text):
 
 
 def _different_counts(*paths):
-    counts = [sum(1 for _ in numbered_lines(path)) for path in paths]
+    counts = [
+        sum(1 for _ in without_blank_end(numbered_lines(path)))
+        for path in paths
+    ]
     return UsageError(
         "The lines of parallel files belong together. Expected as many in "
         "both. Received: "

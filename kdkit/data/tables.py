@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kdkit.data.csv_files import breaks_in_quotes
+from kdkit.data.csv_files import how_to_convert
 from kdkit.data.examples import Examples
 from kdkit.data.labels import label_parser
 from kdkit.data.labels import read_label_words
@@ -23,8 +25,9 @@ LABEL_SET = "labels.txt"  # one label a line
 class TableLayout:
     """How the files of a task look, split by split.
 
-    Files are tab separated, without quoting, in UTF-8. A column is named by
-    its heading or, in files without a header, by its index from 0.
+    Files are tab separated, without quoting, in UTF-8; blank lines at the end
+    of a file are passed over. A column is named by its heading or, in files
+    without a header, by its index from 0.
 
     Args:
         folder: string. Folder of the files within the data directory.
@@ -84,7 +87,11 @@ class TableLayout:
         """Returns the layout with the label words that stand in the data."""
         if self.label_words is not None or not self.reads_label_set:
             return self
-        words = read_label_words(pathlib.Path(data_dir, self.folder, LABEL_SET))
+        words = read_label_words(
+            pathlib.Path(data_dir, self.folder, LABEL_SET),
+            # A row with several labels may have one or none.
+            least=2 if self.label_separator is None else 1,
+        )
         return dataclasses.replace(self, label_words=words)
 
     def require(self, splits: Iterable[str], data_dir) -> None:
@@ -155,7 +162,7 @@ def read_table(path, layout: TableLayout) -> Examples:
     if layout.joins_broken_rows:
         rows = _joined(rows, num_columns)
 
-    problems = []
+    problems, fix = [], {}
     texts = tuple([] for _ in texts_at)
     labels = []
     parse_label = label_parser(layout.label_words, layout.label_separator)
@@ -165,6 +172,8 @@ def read_table(path, layout: TableLayout) -> Examples:
                 f"line {number}: expected {num_columns} columns separated by "
                 f"tabs. Received: {len(row)} columns, {_shortened(row)}"
             )
+            if breaks_in_quotes(row):
+                fix = {"fix": _quoted_breaks(path)}
             continue
         sentences = [row[index].strip() for index in texts_at]
         if not any(sentences):
@@ -179,7 +188,7 @@ def read_table(path, layout: TableLayout) -> Examples:
                 labels.append(parse_label(row[label_at]))
             except UsageError as error:
                 problems.append(f"line {number}: {error}")
-    raise_problems(path, problems)
+    raise_problems(path, problems, **fix)
     if not texts[0]:
         raise UsageError(
             f"{path} has no rows. Expected at least one row of sentences."
@@ -222,6 +231,14 @@ def _joined(rows, num_columns):
                 break
             whole = [*whole[:-1], f"{whole[-1]} {rest[0]}", *rest[1:]]
         yield number, whole
+
+
+def _quoted_breaks(path):
+    """What to do about tabs and line breaks within quotes."""
+    return (
+        "A CSV writer quoted texts with tabs or line breaks; this reader has "
+        f"no quoting. {how_to_convert(path.name, chr(9))}."
+    )
 
 
 def _hint(layout, data_dir):

@@ -29,6 +29,7 @@ from kdkit.doctor.needs import run_size
 from kdkit.doctor.needs import tapped_entries
 from kdkit.doctor.repeated_rows import odd_texts
 from kdkit.doctor.repeated_rows import repeated_rows
+from kdkit.doctor.row_texts import given_texts
 from kdkit.doctor.row_texts import row_labels
 from kdkit.doctor.row_texts import row_texts
 from kdkit.doctor.rows import balance_of_dev
@@ -43,6 +44,9 @@ from kdkit.doctor.stillness import teacher_frozen
 from kdkit.doctor.table import findings_table
 from kdkit.doctor.table import print_findings
 from kdkit.doctor.table import verdict
+from kdkit.doctor.unknown_words import has_unknown
+from kdkit.doctor.unknown_words import texts_with_unknown
+from kdkit.doctor.unknown_words import unknown_words
 from kdkit.doctor.vocabulary import same_vocabulary
 from kdkit.doctor.vocabulary import table_size
 
@@ -63,6 +67,8 @@ __all__ = [
     "few_updates",
     "findings_table",
     "finite_weights",
+    "given_texts",
+    "has_unknown",
     "label_order",
     "left_out",
     "lengths_cut",
@@ -87,5 +93,7 @@ __all__ = [
     "teacher_logits",
     "texts_kept_apart",
     "texts_too_long",
+    "texts_with_unknown",
+    "unknown_words",
     "verdict",
 ]

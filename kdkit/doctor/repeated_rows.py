@@ -2,6 +2,7 @@
 
 import collections
 
+from kdkit.data.csv_files import is_csv_quoted
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
@@ -22,8 +23,10 @@ LOOK_AT_LABELS = (
     "Look at the labels of these rows: no model gives one text two answers."
 )
 UNQUOTE = (
-    "Tables are read without quoting, so that these signs are text: write the "
-    'file without them, and " for "" within.'
+    "Tables are read without quoting, so these quotes are part of the text. "
+    'Write the file without quoting: DataFrame.to_csv(FILE, sep="\\t", '
+    "index=False, quoting=csv.QUOTE_NONE), or csv.writer with "
+    "quoting=csv.QUOTE_NONE and quotechar=None."
 )
 FILL = "Look at that column of the file, or take a task of single texts."
 
@@ -105,7 +108,11 @@ def _places(label):
 def odd_texts(
     rows: dict[str, list[tuple]], check: str = "texts"
 ) -> Finding | None:
-    """Looks for quotation marks around all texts, and for empty ones.
+    """Looks for texts that a CSV writer quoted, and for empty ones.
+
+    A CSV writer quotes the texts that contain quotes, and doubles these, or it
+    quotes all texts. One text of the first kind is reported; of the second,
+    nine tenths of a split.
 
     Args:
         rows: dict from the name of a split to its rows of one text or of two,
@@ -117,27 +124,37 @@ def odd_texts(
     """
     said, advice = [], []
     for split, some in rows.items():
-        if len(some) < LEAST_ROWS:
-            continue
         for place, texts in zip(PLACES, zip(*some, strict=True), strict=False):
-            quoted = sum(map(_is_quoted, texts))
-            empty = sum(not has_text(text) for text in texts)
             which = f"The {place} text" if len(some[0]) > 1 else "The text"
-            for count, least, what, todo in (
-                (quoted, QUOTED, 'stands within "…"', UNQUOTE),
-                (empty, EMPTY, "is empty", FILL),
-            ):
-                if count >= least * len(texts):
-                    said.append(
-                        f"{which} {what} in {count} of {len(texts)} rows of "
-                        f"{split} ({share(count, len(texts))})."
-                    )
-                    advice.append(todo)
+            for count, what, todo in _oddities(texts):
+                said.append(
+                    f"{which} {what} in {count} of {len(texts)} rows of "
+                    f"{split} ({share(count, len(texts))})."
+                )
+                advice.append(todo)
     if not said:
         return None
     return Finding(
         check, WARNING, " ".join(said), " ".join(dict.fromkeys(advice))
     )
+
+
+def _oddities(texts):
+    """Yields how many texts are odd, in which way, and what to do."""
+    all_quoted = sum(map(_is_quoted, texts))
+    csv_quoted = [text for text in texts if is_csv_quoted(text)]
+    empty = sum(not has_text(text) for text in texts)
+    is_whole = len(texts) >= LEAST_ROWS
+    if is_whole and all_quoted >= QUOTED * len(texts):
+        yield all_quoted, 'stands within "…"', UNQUOTE
+    elif csv_quoted:
+        yield (
+            len(csv_quoted),
+            f"is quoted by a CSV writer, such as {csv_quoted[0][:60]},",
+            UNQUOTE,
+        )
+    if is_whole and empty >= EMPTY * len(texts):
+        yield empty, "is empty", FILL
 
 
 def _is_quoted(text):

@@ -10,27 +10,38 @@ from kdkit.data import normalized
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 
 
-def row_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every row, capitals and blanks made alike.
+def given_texts(examples) -> list[tuple[str, ...]]:
+    """Returns the texts of every row as they are, or its words.
 
     Args:
         examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
     """
     if isinstance(examples, Examples):
-        rows = zip(*examples.texts, strict=True)
-    elif isinstance(examples, Questions):
-        rows = (
+        return list(zip(*examples.texts, strict=True))
+    if isinstance(examples, Questions):
+        columns = (examples.passages, examples.questions, examples.options)
+        return [
             (passage, question, *options)
-            for passage, question, options in zip(
-                examples.passages,
-                examples.questions,
-                examples.options,
-                strict=True,
-            )
-        )
-    else:
-        rows = examples.words
-    return [normalized(row) for row in rows]
+            for passage, question, options in zip(*columns, strict=True)
+        ]
+    return examples.words
+
+
+def row_texts(examples) -> list[tuple[str, ...]]:
+    """Returns the texts of every row, capitals and blanks made alike.
+
+    A word of `TokenExamples` has no blank: U+00A0 replaces those within, so
+    that `whole_texts` tells words from texts.
+
+    Args:
+        examples: as for `given_texts`.
+    """
+    rows = [normalized(row) for row in given_texts(examples)]
+    if isinstance(examples, TokenExamples):
+        return [
+            tuple(word.replace(" ", "\u00a0") for word in row) for row in rows
+        ]
+    return rows
 
 
 def row_labels(examples) -> list[tuple | None]:
@@ -39,7 +50,7 @@ def row_labels(examples) -> list[tuple | None]:
     Of words with a label each, those of punctuation alone are left out.
 
     Args:
-        examples: as for `row_texts`.
+        examples: as for `given_texts`.
     """
     labels = examples.labels
     if labels is None:

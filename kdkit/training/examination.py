@@ -21,12 +21,14 @@ from kdkit.models import backbone_of
 from kdkit.models import num_positions
 from kdkit.taps import describe
 from kdkit.tasks import Task
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.examined_answers import examine_answers
 from kdkit.training.examined_needs import examine_needs
 from kdkit.training.examined_needs import examine_room
 from kdkit.training.examined_rows import encode_some
 from kdkit.training.examined_rows import examine_lengths
 from kdkit.training.examined_rows import examine_rows
+from kdkit.training.examined_rows import examine_words
 from kdkit.training.examined_rows import load_rows_to_examine
 from kdkit.training.examined_rows import rows_of_epoch
 from kdkit.training.preparing import known_sizes
@@ -36,6 +38,7 @@ from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
 from kdkit.training.text_examination import QUICK_TEXTS
+from kdkit.training.text_examination import examine_words_of_text
 
 QUICK_ROWS = 256  # of dev, before a run
 TEXTS = 64  # that two tokenizers cut
@@ -57,6 +60,8 @@ class Subject:
         tokenizer: the tokenizer that the student came with, or `None`.
         fitting: tuple of `Stage`. The stages on the task with teachers whose
             objectives fit.
+        has_student: bool. Whether a student is to learn from them. Defaults to
+            `True`.
     """
 
     settings: DistillSettings
@@ -68,6 +73,7 @@ class Subject:
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
+    has_student: bool = True
 
     @functools.cached_property
     def shapes(self):
@@ -117,6 +123,53 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     return findings
 
 
+def examine_teacher_first(
+    run, settings: TeacherSettings, task: Task, model, tokenizer, force: bool
+) -> Findings | None:
+    """As `examine_first`, for a teacher that is fine-tuned on labels.
+
+    Args:
+        run, force: as in `examine_first`.
+        settings: `TeacherSettings`.
+        task: `kdkit.tasks.Task`.
+        model: the model to fine-tune.
+        tokenizer: its tokenizer.
+
+    Returns:
+        As `examine_first`.
+
+    Raises:
+        UsageError, RunError: as `examine_first`.
+    """
+    teacher = LoadedModel(model, tokenizer, has_trained_head=False)
+    subject = Subject(
+        _LabelsAlone(settings.data, settings.seed),
+        task,
+        run.path,
+        teachers=[teacher],
+        places=[],
+        forwards=[],
+        student=None,
+        tokenizer=None,
+        fitting=(),
+        has_student=False,
+    )
+    return examine_first(run, subject, force)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelsAlone:
+    """What checks read of `DistillSettings`, for a run on labels alone."""
+
+    data: DataSettings
+    seed: int
+    teacher: None = None
+    corpus: None = None
+    general: None = None
+    unlabeled: None = None
+    augmented: None = None
+
+
 def _is_examined(run):
     """Whether a run was examined before, or another process does it."""
     return run.is_read_only or run.events(DOCTOR)
@@ -155,17 +208,41 @@ def examine(
                 for some in (rows.dev, rows.train)
             )
     _examine_teachers(subject, rows, dev, findings)
-    _examine_models(subject, rows, findings)
+    if subject.has_student:
+        _examine_models(subject, rows, findings)
     if rows is not None:
         examine_rows(subject.settings, subject.task, rows, num_texts, findings)
-        with findings.attempt("augmented copies"):
-            findings.add(_updates(subject, rows))
+        if subject.has_student:
+            with findings.attempt("augmented copies"):
+                findings.add(_updates(subject, rows))
+    if subject.teachers:
+        _examine_corpora(subject, findings)
     if dev is not None:
         examine_lengths(subject.settings, train, dev, findings)
+        examine_words(
+            {
+                "train": (rows.train, train),
+                subject.settings.data.dev_split: (rows.dev, dev),
+            },
+            subject.teachers[0].tokenizer,
+            findings,
+        )
         if subject.student is not None:
             with findings.attempt("disk of the cache"):
                 examine_needs(subject, rows, train, findings)
     return rows, train
+
+
+def _examine_corpora(subject, findings):
+    """The words of running text that the first teacher's tokenizer lacks."""
+    settings = subject.settings
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            tokenizer = subject.teachers[0].tokenizer
+            examine_words_of_text(name, corpus, tokenizer, findings)
 
 
 def _examine_teachers(subject, rows, dev, findings):

@@ -15,6 +15,8 @@ from kdkit.doctor import Findings
 from kdkit.doctor import balance_of_dev
 from kdkit.doctor import class_balance
 from kdkit.doctor import copies_of_rows
+from kdkit.doctor import given_texts
+from kdkit.doctor import has_unknown
 from kdkit.doctor import left_out
 from kdkit.doctor import lengths_cut
 from kdkit.doctor import odd_texts
@@ -23,6 +25,7 @@ from kdkit.doctor import row_labels
 from kdkit.doctor import row_texts
 from kdkit.doctor import rows_in_text
 from kdkit.doctor import rows_kept_apart
+from kdkit.doctor import unknown_words
 from kdkit.errors import UsageError
 from kdkit.tasks import Task
 from kdkit.training.augmenting import check_augmentation
@@ -142,13 +145,22 @@ def examine_rows(
                 )
     if settings.unlabeled is not None:
         with findings.attempt("unlabelled rows"):
-            count, kept = map(
-                len,
-                read_kept_unlabeled(task, settings.data, settings.unlabeled),
+            unlabeled, kept = read_kept_unlabeled(
+                task, settings.data, settings.unlabeled
             )
+            count = len(unlabeled)
             findings.add(
                 left_out(
-                    "unlabelled rows", count - kept, count, "unlabelled rows"
+                    "unlabelled rows",
+                    count - len(kept),
+                    count,
+                    "unlabelled rows",
+                )
+            )
+            findings.add(
+                odd_texts(
+                    {"the unlabelled text": row_texts(unlabeled)},
+                    "unlabelled texts",
                 )
             )
     augmented = settings.augmented
@@ -175,6 +187,30 @@ def examine_lengths(settings, train, dev, findings: Findings) -> None:
     """
     splits = {"train": train, settings.data.dev_split: dev}
     findings.add(lengths_cut(splits, DATA_LENGTH))
+
+
+def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
+    """Counts the examples with words that the tokenizer has no token for.
+
+    Args:
+        splits: dict from the name of a split to its rows, as `Task.load`
+            returns them, and what `encode_some` made of them.
+        tokenizer: the tokenizer that encoded them.
+        findings: `Findings` that are added to.
+    """
+    with findings.attempt("unknown words"):
+        findings.add(
+            unknown_words(
+                {
+                    name: (
+                        given_texts(sample(rows, TRAIN_ROWS)),
+                        has_unknown(encoded, tokenizer),
+                    )
+                    for name, (rows, encoded) in splits.items()
+                },
+                tokenizer,
+            )
+        )
 
 
 def encode_some(task: Task, rows, tokenizer, sequence_length: int):

@@ -41,10 +41,15 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
+from kdkit.training.words_first import examine_words_first
 
 
 def pretrain(
-    settings: PretrainSettings, run_dir, findings=None, needs_models=True
+    settings: PretrainSettings,
+    run_dir,
+    findings=None,
+    needs_models=True,
+    force: bool = False,
 ) -> None:
     """Trains a language model on text.
 
@@ -57,13 +62,16 @@ def pretrain(
         settings: `PretrainSettings`.
         run_dir: string or path of a new or a started run directory.
         findings: `kdkit.doctor.Findings` of the checks before it, to be logged,
-            or `None`. Defaults to `None`.
+            or `None`, with which unknown words are counted here. Defaults to
+            `None`.
         needs_models: bool, as in `distill`. Defaults to `True`.
+        force: bool, as in `distill`. Defaults to `False`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if a loss is not finite.
+        RunError: if half of the texts have unknown words, or a loss is not
+            finite.
     """
     with (
         training_on(settings) as distribution,
@@ -81,6 +89,10 @@ def pretrain(
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
             model = models.in_policy(loaded.model, settings.dtype_policy)
         name = _arm_name(model)
+        if findings is None:
+            findings = examine_words_first(
+                run, settings.corpus, loaded.tokenizer, force
+            )
         with distribution.chief_first():  # it may be of other outputs
             caches = _open_cache(
                 settings, teacher, loaded.tokenizer, distribution

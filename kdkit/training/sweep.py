@@ -12,6 +12,7 @@ from tensorboard.plugins.hparams import api as hparams
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.files import write_text
+from kdkit.settings import canonical_path
 from kdkit.settings import to_dict
 from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import DistillSettings
@@ -71,12 +72,16 @@ def find_field(settings, name: str) -> str:
 
     Args:
         settings: a dataclass of settings.
-        name: string. A path, or the end of one, such as `"temperature"`. Only
-            a whole path means settings of another model than the student.
+        name: string. A path as `--set` takes it, such as
+            `"stages.0.learning_rate"`, or the end of one, such as
+            `"temperature"`. Only a whole path means settings of another model
+            than the student.
 
     Raises:
         UsageError: if there is none or more than one.
     """
+    if "." in name and (whole := canonical_path(settings, name)):
+        return whole
     paths = [
         path
         for path in _leaves(to_dict(settings), "")

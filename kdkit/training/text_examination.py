@@ -19,6 +19,8 @@ from kdkit.doctor import same_vocabulary
 from kdkit.doctor import student_size
 from kdkit.doctor import texts_kept_apart
 from kdkit.doctor import texts_too_long
+from kdkit.doctor import texts_with_unknown
+from kdkit.doctor import unknown_words
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.settings import from_dict
@@ -152,6 +154,36 @@ def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
         _examine_texts(steps, num_texts, findings)
     with findings.attempt("lengths"):
         _examine_lengths(steps, findings)
+    for tokenizer in itertools.islice(steps.tokenizers.values(), 1):
+        for name, corpus in steps.corpora.items():
+            examine_words_of_text(f"step {name}", corpus, tokenizer, findings)
+
+
+def examine_words_of_text(
+    name: str, corpus, tokenizer, findings: Findings
+) -> None:
+    """Counts the texts with words that a tokenizer has no token for.
+
+    Of pairs each side is counted with its own tokenizer.
+
+    Args:
+        name: string. What trains on the text.
+        corpus: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
+        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
+        findings: `Findings` that are added to.
+    """
+    texts = {name: corpus.texts}
+    if isinstance(corpus, PairSettings):
+        texts = {
+            f"{name}, {side}": functools.partial(corpus.side_texts, number)
+            for number, side in enumerate(("sources", "targets"))
+        }
+    sides = tokenizers_of_sides(tokenizer)
+    with findings.attempt("unknown words"):
+        for (what, read), side in zip(texts.items(), sides, strict=False):
+            some = itertools.islice(read(held_out=False), SAMPLE)
+            splits = {what: texts_with_unknown(some, side)}
+            findings.add(unknown_words(splits, side))
 
 
 def _examine_vocabulary(steps, findings):

@@ -97,7 +97,7 @@ def run_trial(
     if on_task:
         distill(chosen, path, force, needs_models=False)
     else:
-        pretrain(chosen, path, needs_models=False)
+        pretrain(chosen, path, needs_models=False, force=force)
     (finished,) = RunDirectory(path).events("run_finished")
     best = finished["best"]
     trained = best["student"] if on_task else next(iter(best.values()))

@@ -302,3 +302,58 @@ def test_the_baseline_on_the_real_polyphones_is_about_92_percent(shared_data):
     accuracy = majority_accuracy(train, test)
     assert accuracy == pytest.approx(np.mean(right))
     assert 0.91 < accuracy < 0.93
+
+
+def conll_words(root, text):
+    """The words and tags that are read of a training file."""
+    (root / "conll").mkdir(exist_ok=True)
+    (root / "conll" / "train.txt").write_text(text)
+    task = get_task("conll").for_data(root)
+    rows = task.load("train", root)
+    tags = [[task.class_names[tag] for tag in row] for row in rows.labels]
+    return rows.words, tags
+
+
+def test_tabs_alone_separate_the_columns_of_lines_that_have_them(tmp_path):
+    words, tags = conll_words(
+        tmp_path,
+        "pay\tVB\tO\n10\u00a0000\tCD\tB-MONEY\nEUR\tNN\tI-MONEY\t\n\n"
+        "New York\tNNP\tB-LOC\n sleeps \tVB\tO \n\n \n\n",
+    )
+    assert words == [("pay", "10\u00a0000", "EUR"), ("New York", "sleeps")]
+    assert tags == [["O", "B-MONEY", "I-MONEY"], ["B-LOC", "O"]]
+
+
+def test_spaces_separate_the_columns_of_other_lines(tmp_path):
+    words, tags = conll_words(tmp_path, "10\u00a0000  CD B-MONEY\nEUR NN O \n")
+    assert words == [("10\u00a0000", "EUR")]
+    assert tags == [["B-MONEY", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        (["pay O", "New York B-LOC", "EUR O"], {2: "2 columns"}),
+        (["-DOCSTART- -X- O O", "pay VB O", "EUR O", "a NN O"], {3: "3 col"}),
+        (["pay\tVB\tO", "10 000\tB-MONEY", "a\tNN\tO"], {2: "3 columns"}),
+        (["\tO", "pay\tO", "a\tO"], {1: "a word and its tag"}),
+        (["pay", "a O", "EUR"], {1: "a word and its tag", 3: "a word and"}),
+    ],
+)
+def test_lines_of_another_number_of_columns_are_named(lines, wrong, tmp_path):
+    with pytest.raises(UsageError) as raised:
+        conll_words(tmp_path, "\n".join(lines))
+    said = str(raised.value)
+    path = tmp_path / "conll" / "train.txt"
+    for number, expected in wrong.items():
+        assert f"{path}, line {number}: expected {expected}" in said
+    assert said.count("line ") == len(wrong)
+    assert ("tabs between them" in said) == ("word" not in wrong.get(1, ""))
+
+
+def test_words_with_spaces_are_encoded_as_one_word(pieces, tmp_path):
+    words, _ = conll_words(tmp_path, "ab cd\tB-LOC\nef\tO\n")
+    rows = TokenExamples(words, [np.array([1, 0], "int32")])
+    encoded = encode_tokens(rows, pieces, 16)
+    assert encoded.lengths.tolist() == [5]
+    assert encoded.labels.tolist() == [-1, 1, -1, 0, -1]

@@ -110,6 +110,20 @@ def test_a_table_of_dev_without_the_names_of_its_columns(
     assert "Received: a table" in found(findings, "unlabelled rows").found
 
 
+def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
+    file = tmp_path / "text.tsv"
+    texts = ['"ab ""cd"" ef"', "gh ij", '"kl ""mn"""']
+    file.write_text("\n".join(["text", *texts]))
+    unlabeled = UnlabeledSettings((str(file),), ("text",))
+    findings = diagnose(
+        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
+    )
+    assert checks(findings, WARNING) == {"unlabelled texts"}
+    assert "in 2 of 3 rows of the unlabelled text" in (
+        found(findings, "unlabelled texts").found
+    )
+
+
 def write_copies(path, copies):
     lines = [f"{source}\t{text}" for source, text in copies]
     path.write_text("\n".join(["source_row\tsentence", *lines]) + "\n")

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from kinds import VOCABULARY
+from kinds import WORDS
 from patients import ROWS
 from patients import checks
 from patients import copied
@@ -38,6 +39,7 @@ def test_what_is_right_is_said_in_numbers(settings, tmp_path):
         "label order of train", "teacher at rest", "teacher frozen",
         "student weights", "vocabulary", "layers", "student size",
         "rows kept apart", "class balance", "lengths", "memory", "disk",
+        "unknown words",
     }  # fmt: skip
     accuracy = found(findings, "teacher accuracy")
     assert f"Of {ROWS['dev']} answers 100.0 % are right" in accuracy.found
@@ -202,7 +204,7 @@ def test_labels_that_cannot_be_smoothed(settings, tmp_path):
 
 def test_text_that_is_longer_than_the_student_reads(settings, tmp_path):
     file = tmp_path / "text.txt"
-    file.write_text("a line of general text\n" * 20)
+    file.write_text(f"{' '.join(WORDS[:5])}\n" * 20)
     corpus = CorpusSettings((str(file),), sequence_length=64)
     on_text, *_ = RECIPES["bert_small"].stages
     findings = diagnose(

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from kdkit.cli.main import main
+from kdkit.cli.sweeping import split_values
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import lightpaff
@@ -197,3 +198,47 @@ def test_spans_and_vocabularies_are_no_axes():
     ):
         with pytest.raises(UsageError, match=f"{field} decides which tokens"):
             check_axes(of_sentences, (Axis(field, values),))
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("stages.0.learning_rate", "stages.intermediate_layer.learning_rate"),
+        ("stages.intermediate_layer.epochs", None),
+        (
+            "stages.1.objectives.0.weight",
+            "stages.prediction_layer.objectives.soft_cross_entropy.weight",
+        ),
+        (
+            "stages.0.objectives.attention_mse.loss_settings.temperature",
+            "stages.intermediate_layer.objectives.attention_mse.loss_settings."
+            "temperature",
+        ),
+        ("student.num_layers", None),
+        ("teacher.stages.0.epochs", "teacher.stages.fine_tuning.epochs"),
+    ],
+)
+def test_a_field_is_named_as_set_names_it(name, field):
+    settings = smoke.distillation(RECIPES["tinybert"])
+    assert find_field(settings, name) == (field or name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stages.7.learning_rate", "no setting 'stages.7.learning_rate'"),
+        ("stages.0.learning_rat", "Valid here: name, epochs"),
+    ],
+)
+def test_a_field_that_is_none_is_told_with_those_that_are(name, said):
+    settings = smoke.distillation(RECIPES["tinybert"])
+    with pytest.raises(UsageError, match=said):
+        check_axes(settings, (Axis(find_field(settings, name), (1, 2)),))
+
+
+def test_values_with_commas_within_are_one():
+    """As --set takes them: a layer map beside the name of one."""
+    assert split_values('{"1": 2, "2": 4},uniform,[1,2],"a,b"') == (
+        ['{"1": 2, "2": 4}', "uniform", "[1,2]", '"a,b"']
+    )
+    assert split_values('a",b') == ['a"', "b"]

@@ -74,6 +74,7 @@ def runs(request, tmp_path_factory):
             jit_compile=False,
         ),
         root / "teacher",
+        force=True,  # sentences of so few words come again in dev
     )
     intermediate, _ = RECIPES["tinybert"].stages_for(task)
     (pkd,) = RECIPES["pkd"].stages_for(task)
@@ -93,7 +94,7 @@ def runs(request, tmp_path_factory):
             jit_compile=False,
         ),
         root / "run",
-        force=True,  # sentences of so few words come again in dev
+        force=True,
     )
     return root, task
 

@@ -1,0 +1,172 @@
+"""Examples with words that a tokenizer has no token for."""
+
+import collections
+import re
+import unicodedata
+from collections.abc import Iterable
+
+import keras_hub
+import numpy as np
+
+from kdkit.data import tokenize
+from kdkit.doctor.copied_rows import UNSPACED
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import share
+
+CHECK = "unknown words"
+WARNED, RUINOUS = 0.01, 0.5  # shares of the examples of a split
+SHOWN = 5  # words
+MAX_CHARACTERS = 20  # of a word that is shown
+NO_PIECE = "\ufffe\uffff"  # no text has these noncharacters
+MISSING = -1  # what byte pairs give for a byte without a token
+ADVICE = (
+    "A model reads all of these words as one token. Use a model whose "
+    "vocabulary covers the language, script, capitals and accents of these "
+    "texts, or replace the words."
+)
+# Of scripts without blanks each character is a word here.
+CHARACTER = re.compile(f"[{UNSPACED}]")
+BLANKS = re.compile(r"[ \t\r\n]+")
+
+
+def unknown_token_id(tokenizer) -> int:
+    """Returns the id that a tokenizer gives for what it has no token for.
+
+    Args:
+        tokenizer: a keras-hub tokenizer.
+
+    Returns:
+        An int, -1 for byte pairs, which have a token for every byte.
+    """
+    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+        return MISSING
+    oov_token = getattr(tokenizer, "oov_token", NO_PIECE)
+    return int(tokenizer.token_to_id(oov_token))
+
+
+def has_unknown(encoded, tokenizer) -> np.ndarray:
+    """Returns for each example whether it has an unknown token.
+
+    Tokens that were cut off do not count, since no model reads them.
+
+    Args:
+        encoded: `kdkit.data.EncodedExamples`.
+        tokenizer: the tokenizer that encoded the examples.
+
+    Returns:
+        A bool array of shape `(num_examples,)`.
+    """
+    is_unknown = encoded.token_ids == unknown_token_id(tokenizer)
+    of_sequences = np.add.reduceat(is_unknown.astype("int64"), encoded.starts)
+    return of_sequences.reshape(len(encoded), -1).any(axis=1)
+
+
+def unknown_words(
+    splits: dict[str, tuple], tokenizer, check: str = CHECK
+) -> Finding:
+    """Counts the examples with unknown tokens, and names the commonest words.
+
+    A marker in a text, such as Penn Treebank's `<unk>`, is plain text to a
+    tokenizer. It counts where the tokenizer has no token for its parts, and
+    only there.
+
+    Args:
+        splits: dict from the name of a split to its examples and, for each, a
+            bool. An example is a tuple of strings, its texts or words.
+        tokenizer: a keras-hub tokenizer.
+        check: string, as in `Finding`. Defaults to `"unknown words"`.
+    """
+    parts, highest, affected = [], 0.0, []
+    for name, (examples, is_affected) in splits.items():
+        count = int(np.sum(is_affected))
+        highest = max(highest, count / max(len(examples), 1))
+        parts.append(
+            f"{count} of {len(examples)} examples of {name} "
+            f"({share(count, len(examples))})"
+        )
+        affected += [examples[row] for row in np.flatnonzero(is_affected)]
+    found = f"With words that the vocabulary lacks: {', '.join(parts)}."
+    if not affected:
+        return Finding(check, OK, found)
+    counts = _counts(affected, tokenizer)
+    shown = [f"{_brief(word)} ({count})" for word, count in _commonest(counts)]
+    if shown:
+        more = len(counts) - len(shown)
+        plural = "s" if more > 1 else ""
+        others = f" and {more} other word{plural}" if more else ""
+        found += f" The commonest: {', '.join(shown)}{others}."
+    if highest < WARNED:
+        return Finding(check, OK, found)
+    outcome = WARNING if highest < RUINOUS else RUINS
+    return Finding(check, outcome, found, ADVICE)
+
+
+def texts_with_unknown(
+    texts: Iterable[str], tokenizer
+) -> tuple[list[tuple[str]], np.ndarray]:
+    """Returns texts as `unknown_words` takes the examples of a split.
+
+    Args:
+        texts: iterable of strings, of running text.
+        tokenizer: a keras-hub tokenizer.
+    """
+    texts = list(texts)
+    ids = tokenize(texts, tokenizer)
+    unknown = unknown_token_id(tokenizer)
+    return [(text,) for text in texts], np.array(
+        [bool((ids[text] == unknown).any()) for text in texts], bool
+    )
+
+
+def _counts(examples, tokenizer):
+    """How often each unknown word is in some examples."""
+    words = collections.Counter(
+        word
+        for example in examples
+        for text in example
+        for word in BLANKS.split(text)
+        if word
+    )
+    parts = {word: _parts(word) for word in words}
+    ids = tokenize(
+        [*words, *(part for of_word in parts.values() for part in of_word)],
+        tokenizer,
+    )
+    unknown = unknown_token_id(tokenizer)
+    lacking = {text for text, some in ids.items() if (some == unknown).any()}
+    counts = collections.Counter()
+    for word, count in words.items():
+        if word in lacking:
+            own = [part for part in parts[word] if part in lacking]
+            # What joins its parts may be what is unknown.
+            for one in own or [word]:
+                counts[one] += count
+    return counts
+
+
+def _parts(word):
+    """The runs of letters of a word, and all other characters by themselves."""
+    parts, letters = [], ""
+    for character in word:
+        is_letter = unicodedata.category(character)[0] in "LMN"
+        if is_letter and not CHARACTER.match(character):
+            letters += character
+            continue
+        parts += filter(None, (letters, character.strip()))
+        letters = ""
+    return [*parts, *filter(None, (letters,))]
+
+
+def _commonest(counts):
+    """The commonest words, the same ones for the same counts."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return ranked[:SHOWN]
+
+
+def _brief(word):
+    if len(word) <= MAX_CHARACTERS:
+        return word
+    return f"{word[:MAX_CHARACTERS]}…"

@@ -1,0 +1,245 @@
+"""Words that a tokenizer has no token for, before anything is trained."""
+
+import dataclasses
+
+import encoders
+import numpy as np
+import pytest
+from helpers import read_events
+from kinds import VOCABULARY
+from kinds import WORDS
+from kinds import write_encoder
+from patients import LENGTH
+from patients import checks
+from patients import copied
+from patients import found
+from patients import rows_of
+from patients import tokenizer
+from patients import write_rows
+
+from kdkit import doctor
+from kdkit.data import Examples
+from kdkit.data import Questions
+from kdkit.data import TokenExamples
+from kdkit.data import encode
+from kdkit.data import encode_questions
+from kdkit.data import encode_tokens
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.errors import RunError
+from kdkit.families import FAMILIES
+from kdkit.recipes import fine_tuning
+from kdkit.recipes import pretraining
+from kdkit.settings import override
+from kdkit.tasks import get_task
+from kdkit.training import CorpusSettings
+from kdkit.training import ModelSettings
+from kdkit.training import PretrainSettings
+from kdkit.training import TeacherSettings
+from kdkit.training import distill
+from kdkit.training import pretrain
+from kdkit.training import runner
+from kdkit.training import train_teacher
+from kdkit.training.diagnosis import diagnose
+
+TEXTS = [" ".join(WORDS[n % 4 : n % 4 + 4]) for n in range(200)]
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    return tokenizer()
+
+
+def finding(texts, pieces):
+    return doctor.unknown_words(
+        {"train": doctor.texts_with_unknown(texts, pieces)}, pieces
+    )
+
+
+@pytest.mark.parametrize(
+    ("unknown", "outcome"), [(0, OK), (1, OK), (2, WARNING), (100, RUINS)]
+)
+def test_examples_with_unknown_words_are_counted(unknown, outcome, pieces):
+    """A warning from 1 % on, an error from half."""
+    texts = [f"{text} café." for text in TEXTS[:unknown]] + TEXTS[unknown:]
+    said = finding(texts, pieces)
+    assert said.outcome == outcome
+    share = {0: "0 %", 1: "0.5 %", 2: "1.0 %", 100: "50.0 %"}[unknown]
+    assert f"{unknown} of 200 examples of train ({share})" in said.found
+    assert (f"café ({unknown})" in said.found) == bool(unknown)
+    assert ("vocabulary covers" in said.advice) == (outcome != OK)
+
+
+def test_the_commonest_words_are_named_without_punctuation(pieces):
+    counts = {"naïve": 7, "café": 5, "x" * 50: 4, "7": 3, "don": 2, "zz": 1}
+    texts = [f'ab "{word}", cd' for word, n in counts.items() for _ in range(n)]
+    said = finding([*texts, "ab 'ab' cd."], tokenizer([*VOCABULARY, *"\"',"]))
+    assert (
+        f"naïve (7), café (5), {'x' * 20}… (4), 7 (3), don (2) and 1 other "
+        "word."
+    ) in said.found
+    assert "22 of 23 examples" in said.found
+
+
+def test_scripts_without_blanks_are_counted_by_character(pieces):
+    said = finding(["今天天气很好", "今天"], pieces)
+    assert "天 (3), 今 (2), 好 (1), 很 (1), 气 (1)." in said.found
+
+
+def test_what_joins_known_words_is_named_with_them(pieces):
+    """A tokenizer may not take U+00A0 for a blank."""
+    word = f"{WORDS[0]}\u00a0{WORDS[1]}"
+    texts = [f"{word} {WORDS[2]}"]
+    rows, is_affected = doctor.texts_with_unknown(texts, pieces)
+    said = doctor.unknown_words({"dev": (rows, np.array([True]))}, pieces)
+    assert (f"{word} (1)" in said.found) == bool(is_affected[0])
+
+
+def test_a_marker_in_the_text_is_plain_text():
+    """Penn Treebank's is no unknown word where its parts have tokens."""
+    pieces = tokenizer([*VOCABULARY, "<", "unk", ">"])
+    assert "0 of 1" in finding(["ab <unk> cd"], pieces).found
+    assert "unk (1)" in finding(["ab <unk> cd"], tokenizer()).found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_familys_unknown_token_is_found(family):
+    known, unknown = encoders.SENTENCES, ["a dull é", "good 7 7"]
+    own = encoders.tokenizer(family)
+    encoded = encode(Examples(([*known, *unknown],)), own, 64)
+    is_affected = doctor.has_unknown(encoded, own)
+    assert is_affected.tolist() == [False] * len(known) + [True] * 2
+    said = finding([*known, *unknown], own)
+    assert f"2 of {len(known) + 2} examples" in said.found
+    assert "7 (2), é (1)" in said.found
+
+
+def test_tokens_that_are_cut_off_do_not_count(pieces):
+    rows = Examples((["ab cd ef", "ab cd é"],))
+    for length, expected in ((5, [False, True]), (4, [False, False])):
+        encoded = encode(rows, pieces, length)
+        assert doctor.has_unknown(encoded, pieces).tolist() == expected
+
+
+def test_rows_of_every_kind_are_counted(pieces):
+    pairs = Examples((["ab", "ab", "é"], ["cd", "é", "cd"]))
+    assert doctor.has_unknown(encode(pairs, pieces, 16), pieces).tolist() == (
+        [False, True, True]
+    )
+    questions = Questions(
+        ["ab cd", "ab cd"], ["ef", "ef"], [("gh", "ij"), ("gh", "é")]
+    )
+    encoded = encode_questions(questions, pieces, 16, 2)
+    assert doctor.has_unknown(encoded, pieces).tolist() == [False, True]
+    words = TokenExamples(
+        [("ab", "cd"), ("ab", "é ab", "é")],
+        [np.zeros(2, "int32"), np.zeros(3, "int32")],
+    )
+    is_affected = doctor.has_unknown(encode_tokens(words, pieces, 16), pieces)
+    assert is_affected.tolist() == [False, True]
+    for rows, count in ((pairs, 2), (questions, 1), (words, 2)):
+        examples = doctor.given_texts(rows)
+        said = doctor.unknown_words(
+            {"dev": (examples, np.ones(len(examples), bool))}, pieces
+        )
+        assert f"é ({count})" in said.found
+
+
+def test_polyphones_are_unknown_to_an_english_vocabulary(data_dir):
+    """And few of them to the characters of the training data."""
+    import keras_hub
+
+    task = get_task("polyphone").for_data(data_dir)
+    rows = task.load("dev", data_dir)
+    words = data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    for vocabulary, outcome in (
+        (str(words), RUINS),
+        (list(task.kind.vocabulary), WARNING),
+    ):
+        own = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+        encoded = task.encode(rows, own, 64)
+        said = doctor.unknown_words(
+            {
+                "dev": (
+                    doctor.given_texts(rows),
+                    doctor.has_unknown(encoded, own),
+                )
+            },
+            own,
+        )
+        assert said.outcome == outcome
+
+
+@pytest.fixture
+def foreign(made, settings, tmp_path):
+    """Settings of a run that half of whose training rows are not English."""
+    root = copied(made, tmp_path)
+    rows, labels = rows_of(root, "train")
+    rows = [f"{row} schön" if n % 2 else row for n, row in enumerate(rows)]
+    write_rows(root / "SST-2", "train", rows, labels)
+    return override(settings, [f"data.data_dir={root}"])
+
+
+@pytest.mark.usefixtures("quickly")
+def test_the_doctor_counts_the_rows_of_train_and_dev(foreign, tmp_path):
+    findings = diagnose(foreign, tmp_path / "run")
+    assert "unknown words" in checks(findings, RUINS)
+    said = found(findings, "unknown words").found
+    assert "20 of 40 examples of train (50.0 %)" in said
+    assert "0 of 120 examples of dev (0 %)" in said
+    assert "schön (20)" in said
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Runs end where they would load their rows to train on."""
+
+    def stop(*unused):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "load_rows", stop)
+    monkeypatch.setattr(runner, "log_model", stop)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_distillation_stops_at_unknown_words(foreign, tmp_path):
+    with pytest.raises(RunError, match="unknown words.*--force"):
+        distill(foreign, tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        distill(foreign, tmp_path / "run", force=True)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, capsys):
+    write_encoder(tmp_path / "encoder")
+    settings = TeacherSettings(
+        data=dataclasses.replace(foreign.data, sequence_length=LENGTH),
+        model=ModelSettings(checkpoint=str(tmp_path / "encoder")),
+        stages=fine_tuning.STAGES,
+        jit_compile=False,
+    )
+    with pytest.raises(RunError, match="unknown words.*--force"):
+        train_teacher(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "schön (20)" in " ".join(capsys.readouterr().out.split())
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            train_teacher(settings, tmp_path / "run", force=True)
+    (event,) = read_events(tmp_path / "run", "doctor")
+    assert event["forced"]
+
+
+def test_pretraining_stops_at_unknown_words(tmp_path, capsys):
+    write_encoder(tmp_path / "encoder")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(["ab cd ef", "ab schön"] * 20))
+    settings = PretrainSettings(
+        corpus=CorpusSettings((str(text),), sequence_length=16),
+        model=ModelSettings(checkpoint=str(tmp_path / "encoder")),
+        stages=pretraining.STAGES,
+    )
+    with pytest.raises(RunError, match="unknown words.*--force"):
+        pretrain(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "schön (20)" in " ".join(capsys.readouterr().out.split())

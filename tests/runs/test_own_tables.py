@@ -1,0 +1,184 @@
+"""A user's own table in every verb."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import eager_steps
+from helpers import large_except
+from helpers import read_events
+from kinds import VOCABULARY
+from kinds import WORDS
+from kinds import write_encoder
+
+from kdkit import models
+from kdkit.cli.main import main
+
+NUM_ROWS = 12
+HEADINGS = {
+    "single_label": ("text", "label"),
+    "single_label_pair": ("text", "text_pair", "label"),
+    "multi_label": ("text", "labels"),
+}
+LABELS = ("billing", "delivery", "other")
+# More words than one may become in a copy.
+PIECES = (*VOCABULARY, *(f"z{letter}" for letter in "abcdefgh"))
+SHORT = [
+    word
+    for setting in (
+        "data.sequence_length=16",
+        "data.num_buckets=1",
+        "jit_compile=false",
+    )
+    for word in ("--set", setting)
+]
+STUDENT = [
+    word
+    for setting in (
+        "student.num_layers=1",
+        "student.hidden_dim=8",
+        "student.num_heads=2",
+        "student.intermediate_dim=16",
+        "student.max_sequence_length=32",
+        "stages.intermediate_layer.epochs=1",
+        "stages.prediction_layer.epochs=1",
+        "stages.intermediate_layer.batch_size=256",
+        "stages.prediction_layer.batch_size=256",
+    )
+    for word in ("--set", setting)
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_steps():
+    with eager_steps():
+        yield
+
+
+def write_table(root, name):
+    """A row's first word tells its label; every text is another one."""
+    folder = root / name
+    folder.mkdir()
+    (folder / "labels.txt").write_text("\n".join(LABELS))
+    generator = np.random.default_rng(0)
+    for split in ("train", "dev", "test"):
+        lines = ["\t".join(HEADINGS[name])]
+        for number in range(NUM_ROWS):
+            label = number % len(LABELS)
+            cells = [
+                " ".join([WORDS[label], *generator.choice(WORDS[3:], 6)])
+                for _ in HEADINGS[name][:-1]
+            ]
+            lines.append("\t".join([*cells, LABELS[label]]))
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(
+    scope="module", params=large_except(tuple(HEADINGS), "single_label")
+)
+def root(request, tmp_path_factory):
+    """A folder with the table, its teacher and a masked-language model."""
+    root = tmp_path_factory.mktemp(request.param)
+    write_table(root, request.param)
+    backbone, tokenizer = write_encoder(root / "encoder", PIECES)
+    models.save_language_model(
+        models.language_model(backbone),
+        tokenizer,
+        root / "masked_lm",
+        16,
+        (None, None),
+    )
+    words = ["--model", str(root / "encoder"), *SHORT]
+    assert do(root, "train-teacher", *words, run="teacher", epochs=1) == 0
+    return root
+
+
+def do(root, verb, *words, run=None, epochs=None):
+    """Gives a command on the table of a folder; returns its exit status."""
+    (folder,) = root.glob("*/labels.txt")
+    words = [*words, "--task", folder.parent.name, "--data-dir", str(root)]
+    if run is not None:
+        words += ["--run-dir", str(root / run)]
+    if epochs is not None:
+        words += ["--set", f"stages.0.epochs={epochs}"]
+    return main([verb, *words])
+
+
+def taught(root, *words):
+    """The options of a distillation from the teacher."""
+    teacher = str(root / "teacher")
+    return ["tinybert", "--teacher", teacher, *words, *SHORT, *STUDENT]
+
+
+def last_line(capsys):
+    return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+
+def test_augment_and_its_parts(root):
+    words = ["--model", str(root / "masked_lm"), "--copies", "2"]
+    whole, shared = root / "whole.tsv", root / "shared.tsv"
+    assert do(root, "augment", *words, "--output", str(whole)) == 0
+    for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
+        output = ["--output", str(shared), *shard]
+        assert do(root, "augment", *words, *output) == 0
+    head, *lines = whole.read_text().splitlines()
+    assert head.startswith("source_row\tcolumn\tcopy\t")
+    assert {int(line.split("\t")[0]) for line in lines} == set(range(NUM_ROWS))
+    assert shared.read_text() == whole.read_text()
+
+
+def test_distill_on_copies_that_it_makes_with_a_cache(root, capsys):
+    words = [
+        "--augment", str(root / "copies.tsv"),
+        "--augment-model", str(root / "masked_lm"),
+        "--cache", str(root / "cache"),
+    ]  # fmt: skip
+    assert do(root, "distill", *taught(root, *words), run="run") == 0
+    (event,) = read_events(root / "run", "augmented")
+    assert event["rows"] == NUM_ROWS
+    assert event["copies"] >= 10 * NUM_ROWS
+    capsys.readouterr()
+    assert do(root, "evaluate", str(root / "run"), "--split", "test") == 0
+    assert last_line(capsys)["examples"] == NUM_ROWS
+    for words in (
+        ["export", str(root / "run"), "--precision", "fp32"],
+        ["report", str(root / "run")],
+    ):
+        assert main(words) == 0
+    file = root / "run" / "exports" / "student-fp32.tflite"
+    assert do(root, "evaluate", str(file)) == 0
+    assert main(["benchmark", str(file), "--runs", "1", "--warmup", "0"]) == 0
+
+
+def test_cache_and_its_parts(root, capsys):
+    for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
+        words = ["--cache", str(root / "parts"), *shard]
+        capsys.readouterr()
+        assert do(root, "cache", *taught(root, *words)) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("taken in") == 2
+    assert f"outputs for all {NUM_ROWS} rows are there" in printed
+    assert "running the teacher" not in printed
+
+
+def test_sweep_takes_fields_as_set_does(root, capsys):
+    over = ["--over", "stages.0.learning_rate=0.001,0.0001"]
+    words = taught(root, *over)
+    assert do(root, "sweep", *words, run="sweep") == 0
+    (step,) = last_line(capsys)["steps"]
+    assert step["trials"] == 2
+    assert set(step["best"]) == {"stages.intermediate_layer.learning_rate"}
+
+
+def test_ablate(root, capsys):
+    words = ["--over", "objectives", "--arms", "no_attention"]
+    assert do(root, "ablate", *taught(root, *words), run="arms") == 0
+    assert len(last_line(capsys)["arms"]) == 1
+
+
+@pytest.mark.large
+def test_doctor(root, capsys):
+    do(root, "doctor", *taught(root))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "unknown words ok" in printed
+    assert "ruins the run" not in printed
