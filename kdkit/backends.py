@@ -6,6 +6,8 @@ here, which imports it when a name of it is first used.
 """
 
 import importlib
+import sys
+from collections.abc import Callable
 
 import keras
 
@@ -40,6 +42,29 @@ class LateModule:
 
 
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
+
+
+_WAITING = []  # checks that need Keras, of what was made before it is loaded
+
+
+def check_with_keras(check: Callable[[], object]) -> None:
+    """Does a check that needs Keras, or lists it until Keras is loaded.
+
+    The command line reads settings before it loads Keras.
+
+    Args:
+        check: callable that raises `kdkit.errors.UsageError`.
+    """
+    if "keras.src" in sys.modules:
+        check()
+    else:
+        _WAITING.append(check)
+
+
+def run_waiting_checks() -> None:
+    """Does the checks that waited for Keras, once each."""
+    while _WAITING:
+        _WAITING.pop(0)()
 
 
 def on_tensorflow() -> bool:

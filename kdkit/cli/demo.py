@@ -22,13 +22,13 @@ def add_arguments(parser):
 def run(options):
     import pathlib
 
+    from kdkit import training
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
     from kdkit.recipes import smoke
-    from kdkit.training import distill
 
     run_dir = pathlib.Path(options.run_dir)
-    distill(smoke.DEMO, run_dir)
+    training.distill(smoke.DEMO, run_dir)
     teacher_run = run_dir / "teacher_run"
     files = [
         str(teacher_run / "exports" / "teacher-fp32.tflite"),

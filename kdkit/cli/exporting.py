@@ -16,9 +16,9 @@ from kdkit.cli.writers import text_of_run
 from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
+from kdkit.training import seq2seq_material
 from kdkit.training.evaluation import predict_logits
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.seq2seq_material import load_held_out
 
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
@@ -124,7 +124,7 @@ def _export_encoder_decoder(place, options):
 def _held_out_pairs(text, tokenizer, length):
     """Some pairs that a run held out, `None` if its files are gone."""
     try:
-        found = load_held_out(
+        found = seq2seq_material.load_held_out(
             dataclasses.replace(text, sequence_length=length), tokenizer
         )
     except UsageError as error:

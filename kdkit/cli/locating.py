@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.reading import check_links
 from kdkit.training.run_directory import CONFIG
@@ -72,6 +73,7 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"No such run, directory or file: {path}. Expected one that is "
             "there, or the name of a keras-hub preset."
         )
+    models.check_place(model)
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:

@@ -7,8 +7,8 @@ import os
 import shlex
 import sys
 
+from kdkit.cli import late
 from kdkit.cli import quiet
-from kdkit.cli.devices import prepare
 from kdkit.disk import describe
 from kdkit.disk import disk_problem
 from kdkit.errors import RunError
@@ -120,10 +120,13 @@ def _of_a_file(error):
 
 def _run(verb, options):
     """Runs a verb; returns its exit status."""
-    if verb != "report":  # which needs matplotlib only
-        keep_freed_memory()
-        quiet.import_tensorflow(functools.partial(prepare, options))
-    return _module(verb).run(options) or DONE
+    if verb == "report":  # which needs matplotlib only
+        return _module(verb).run(options) or DONE
+    keep_freed_memory()
+    quiet.check_backend()
+    load = functools.partial(quiet.import_tensorflow, verb, options)
+    with late.imports(load):
+        return _module(verb).run(options) or DONE
 
 
 def _say(verb, what, status):

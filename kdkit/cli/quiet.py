@@ -5,21 +5,16 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 
+from kdkit.cli import late
+from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import printable
 
 
-def import_tensorflow(prepare: Callable[[], None]) -> None:
-    """Imports TensorFlow and wakes its devices, with stderr put aside.
-
-    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
-    descriptor before any log level applies. If the import fails, what was
-    written is shown.
-
-    Args:
-        prepare: callable. What is done before the devices wake.
+def check_backend() -> None:
+    """Checks that Keras will run on TensorFlow, without importing either.
 
     Raises:
         UsageError: if Keras is to run on another backend, or TensorFlow is not
@@ -37,12 +32,35 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
             "The command line needs TensorFlow, which is not installed. Run "
             "pip install tensorflow tensorflow-text."
         )
+
+
+def import_tensorflow(verb: str, options) -> None:
+    """Imports TensorFlow and wakes its devices, with stderr put aside.
+
+    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
+    descriptor before any log level applies. If the import fails, what was
+    written is shown.
+
+    Args:
+        verb: string. The verb of the command line.
+        options: its parsed options, which may choose devices.
+
+    Raises:
+        UsageError: if these devices are not there.
+    """
+    if not late.is_loaded("tensorflow"):
+        what = _subject(options)
+        print(
+            f"kdkit {verb}{what}: loading TensorFlow.",
+            file=sys.stderr,
+            flush=True,
+        )
     with tempfile.TemporaryFile() as aside:
         try:
             with _stderr_to(aside):
                 import tensorflow
 
-                prepare()
+                prepare(options)
                 tensorflow.zeros(())
         except (UsageError, RunError):
             raise
@@ -50,6 +68,25 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
             aside.seek(0)
             sys.stderr.write(aside.read().decode(errors="replace"))
             raise
+
+    from kdkit.backends import run_waiting_checks
+
+    run_waiting_checks()
+
+
+def _subject(options):
+    """What a verb works on, and where it writes, as the options name them."""
+    words = []
+    for name in ("recipe", "model", "models", "files"):
+        given = getattr(options, name, None)
+        if given:
+            words += given if isinstance(given, list) else [given]
+            break
+    for name, before in (("task", "on"), ("run_dir", "in"), ("output", "to")):
+        given = getattr(options, name, None)
+        if given is not None:
+            words += [before, given]
+    return printable("".join(f" {word}" for word in words))
 
 
 @contextlib.contextmanager

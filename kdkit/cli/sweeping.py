@@ -20,6 +20,7 @@ from kdkit.recipes.searches import get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.settings import override
+from kdkit.training.first_checks import check_sources
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
 from kdkit.training.sweep import find_field
@@ -49,6 +50,8 @@ def sweep(options) -> None:
         settings, axes = _resolved(options, step, {})
         check_axes(settings, axes)
         yardstick(settings)
+        if not pathlib.Path(options.run_dir).exists():
+            check_sources(settings)
         if options.curves:
             _check_drawable(axes)
     fixed = {}

@@ -7,7 +7,7 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.architecture import length_of
+from kdkit.models.architectures import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.file_digests import DIGESTS_FILE
 from kdkit.models.file_digests import check_digests
@@ -20,6 +20,7 @@ from kdkit.models.loading_checks import check_class_names
 from kdkit.models.loading_checks import check_convertible
 from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
+from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.saving import HEAD_FILE
@@ -40,8 +41,6 @@ WHERE = (
     "such as 'bert_base_en_uncased'"
 )
 
-# Of runs whose models are files: where their tokenizer is.
-TOKENIZER_DIRECTORY = "tokenizer"
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 
 

@@ -1,7 +1,7 @@
 """Student and teachers side by side: what is read of them, and the sums."""
 
+from kdkit.chunk_size import check_chunk_size
 from kdkit.errors import UsageError
-from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import describe
 from kdkit.taps import tapped

@@ -91,7 +91,7 @@ class Task:
         return self.kind.needs_class_names and self.class_names is None
 
     @property
-    def head(self) -> models.Head:
+    def head(self) -> "models.Head":
         """The head that a model needs."""
         return self.kind.head
 

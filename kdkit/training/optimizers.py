@@ -4,23 +4,7 @@ import keras
 
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
-from kdkit.errors import UsageError
 from kdkit.gradients import whole
-
-UPDATE = "update"
-
-
-def check_jit_compile(value: bool | str) -> None:
-    """Checks the setting `jit_compile`.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not `True`, `False` or `"update"`.
-    """
-    if value not in (True, False, UPDATE):
-        raise UsageError(
-            '`jit_compile` must be true, false or "update". '
-            f"Received: {value!r}."
-        )
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

@@ -7,30 +7,32 @@ import re
 import keras
 
 from kdkit import losses
+from kdkit import objectives
+from kdkit.backends import check_with_keras
+from kdkit.chunk_size import check_chunk_size
 from kdkit.errors import UsageError
 from kdkit.layer_maps import numbered_blocks
-from kdkit.objectives import Objective
-from kdkit.objectives import check_chunk_size
 from kdkit.projections import Projection
-from kdkit.training.optimizers import AdamW
+from kdkit.training import optimizers
+from kdkit.training import schedules
 from kdkit.training.ranges import too_small
-from kdkit.training.schedules import LinearWarmupDecay
 
 SCHEDULES = ("constant", "linear")
 DATA = ("task", "corpus")
 # Of folders, of tags in TensorBoard and of `--set stages.NAME.field=value`.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+# Classes, or names of classes in `kdkit.losses`, which needs Keras.
 LOSSES = {
-    "attention_mse": losses.AttentionMSE,
-    "embedding_mse": losses.EmbeddingMSE,
-    "hidden_state_cosine": losses.HiddenStateCosine,
-    "hidden_state_mse": losses.HiddenStateMSE,
-    "logit_kl_divergence": losses.LogitKLDivergence,
-    "logit_mse": losses.LogitMSE,
-    "patience_mse": losses.PatienceMSE,
-    "relation_kl_divergence": losses.RelationKLDivergence,
-    "soft_binary_cross_entropy": losses.SoftBinaryCrossEntropy,
-    "soft_cross_entropy": losses.SoftCrossEntropy,
+    "attention_mse": "AttentionMSE",
+    "embedding_mse": "EmbeddingMSE",
+    "hidden_state_cosine": "HiddenStateCosine",
+    "hidden_state_mse": "HiddenStateMSE",
+    "logit_kl_divergence": "LogitKLDivergence",
+    "logit_mse": "LogitMSE",
+    "patience_mse": "PatienceMSE",
+    "relation_kl_divergence": "RelationKLDivergence",
+    "soft_binary_cross_entropy": "SoftBinaryCrossEntropy",
+    "soft_cross_entropy": "SoftCrossEntropy",
 }
 
 
@@ -65,17 +67,20 @@ class ObjectiveSettings:
     use_sample_weight: bool = True
 
     def __post_init__(self):
-        self.build()
-
-    def build(self, factor: float = 1.0) -> Objective:
-        """Returns the objective, its weight times a factor."""
         if self.loss not in LOSSES:
             raise UsageError(
                 f"Unknown loss of objective {self.name!r}. Expected one of "
                 f"{sorted(LOSSES)}. Received: {self.loss!r}."
             )
+        check_with_keras(self.build)
+
+    def build(self, factor: float = 1.0) -> "objectives.Objective":
+        """Returns the objective, its weight times a factor."""
+        loss = LOSSES[self.loss]
+        if isinstance(loss, str):
+            loss = getattr(losses, loss)
         try:
-            loss = LOSSES[self.loss](**self.loss_settings)
+            loss = loss(**self.loss_settings)
         except TypeError as error:
             raise UsageError(
                 f"Wrong `loss_settings` of objective {self.name!r}: {error}. "
@@ -90,7 +95,7 @@ class ObjectiveSettings:
         projection = self.projection
         if projection is not None:
             projection = Projection(projection, self.projection_bias)
-        return Objective(
+        return objectives.Objective(
             loss,
             tap=self.tap,
             layer_map=layer_map,
@@ -313,7 +318,7 @@ class Stage:
             range(self.epochs - self.average_last + 1, self.epochs + 1)
         )
 
-    def build_objectives(self) -> list[Objective]:
+    def build_objectives(self) -> list["objectives.Objective"]:
         """Returns the objectives, those on logits α times."""
         return [
             settings.build(self._factor(settings))
@@ -347,10 +352,10 @@ class Stage:
         learning_rate = self.learning_rate
         num_parts = self.gradient_accumulation_steps
         if self.schedule == "linear":
-            learning_rate = LinearWarmupDecay(
+            learning_rate = schedules.LinearWarmupDecay(
                 learning_rate, num_steps, self.warmup_fraction, num_parts
             )
-        optimizer = AdamW(
+        optimizer = optimizers.AdamW(
             learning_rate=learning_rate,
             weight_decay=self.weight_decay,
             epsilon=1e-6,  # as BERT's own optimiser

@@ -132,6 +132,9 @@ def run_sweep(
     measure = yardstick(settings)
     trials = []
 
+    class Stop(keras_tuner.errors.FatalError):
+        """Ends a search; its cause says why."""
+
     class Search(_tuner_class(max_trials)):
         def run_trial(self, trial, **unused):  # what `search` was given
             try:
@@ -142,7 +145,7 @@ def run_sweep(
                 found = run_trial(settings, values, directory, announce, force)
             except Exception as error:
                 # Anything else would be counted as a bad choice of values.
-                raise _Stop from error
+                raise Stop from error
             trials.append(found)
             return {measure.metric: found.metric}
 
@@ -163,7 +166,7 @@ def run_sweep(
     )
     try:
         search.search(verbose=0)
-    except _Stop as stop:
+    except Stop as stop:
         raise stop.__cause__ from None
     trials.sort(key=measure.rank)
     _write_hparams(directory, axes, trials, measure.metric)
@@ -219,10 +222,6 @@ def _is_measured(settings, field):
     if not settings.corpus.held_out:
         names += MEASURED_OF_FILES
     return any(f"{field}.".startswith(f"{name}.") for name in names)
-
-
-class _Stop(keras_tuner.errors.FatalError):
-    """Ends a search; its cause says why."""
 
 
 def _tuner_class(max_trials):

@@ -1,9 +1,9 @@
 """What trains a model in a stage: a distiller, or what learns from labels."""
 
 from kdkit.distiller import Distiller
+from kdkit.training.compiling import UPDATE
 from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.stages import Stage
 
 
