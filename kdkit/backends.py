@@ -7,7 +7,6 @@ here, which imports it when a name of it is first used.
 
 import importlib
 import sys
-from collections.abc import Callable
 
 import keras
 
@@ -44,27 +43,9 @@ class LateModule:
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
 
 
-_WAITING = []  # checks that need Keras, of what was made before it is loaded
-
-
-def check_with_keras(check: Callable[[], object]) -> None:
-    """Does a check that needs Keras, or lists it until Keras is loaded.
-
-    The command line reads settings before it loads Keras.
-
-    Args:
-        check: callable that raises `kdkit.errors.UsageError`.
-    """
-    if "keras.src" in sys.modules:
-        check()
-    else:
-        _WAITING.append(check)
-
-
-def run_waiting_checks() -> None:
-    """Does the checks that waited for Keras, once each."""
-    while _WAITING:
-        _WAITING.pop(0)()
+def keras_is_loaded() -> bool:
+    """Whether Keras itself was imported; the command line does so late."""
+    return "keras.src" in sys.modules
 
 
 def on_tensorflow() -> bool:

@@ -17,6 +17,7 @@ from kdkit.training import ModelSettings
 from kdkit.training.first_checks import check_sources
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
+from kdkit.training.stages import check_objectives
 from kdkit.training.strategies import check_one_process
 
 
@@ -55,6 +56,7 @@ def run_ablation(options) -> None:
             "Nothing is left to run: each of the arms does without what is "
             "not given. Pass --general and --augment, or name other --arms."
         )
+    check_objectives([of_arm for _, of_arm in arms])
     task = get_task(settings.data.task)
     rows = []
     for arm, seeds in arms:

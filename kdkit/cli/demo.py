@@ -26,8 +26,10 @@ def run(options):
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
     from kdkit.recipes import smoke
+    from kdkit.training import first_checks
 
     run_dir = pathlib.Path(options.run_dir)
+    first_checks.check_first(smoke.DEMO, run_dir)
     training.distill(smoke.DEMO, run_dir)
     teacher_run = run_dir / "teacher_run"
     files = [

@@ -69,10 +69,6 @@ def import_tensorflow(verb: str, options) -> None:
             sys.stderr.write(aside.read().decode(errors="replace"))
             raise
 
-    from kdkit.backends import run_waiting_checks
-
-    run_waiting_checks()
-
 
 def _subject(options):
     """What a verb works on, and where it writes, as the options name them."""

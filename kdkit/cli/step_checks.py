@@ -10,6 +10,7 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_tokenizer import check_tokenizer
+from kdkit.training.stages import check_objectives
 
 KINDS = {
     "gpt2": ("has_decoder", "decoder"),
@@ -78,6 +79,8 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
             check_sizes(settings.model)
         with attempt("tokenizer"):
             check_tokenizer(settings)
+        with attempt("objectives"):
+            check_objectives(settings)
     right = []
     for name, place in given_models(options).items():
         with attempt("model"):

@@ -23,6 +23,7 @@ from kdkit.settings import override
 from kdkit.training.first_checks import check_sources
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
+from kdkit.training.sweep import check_objectives_of
 from kdkit.training.sweep import find_field
 from kdkit.training.sweep import run_sweep
 from kdkit.training.trials import yardstick
@@ -54,6 +55,8 @@ def sweep(options) -> None:
             check_sources(settings)
         if options.curves:
             _check_drawable(axes)
+    for step in steps:
+        check_objectives_of(*_resolved(options, step, {}))
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):

@@ -41,6 +41,7 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
+from kdkit.training.stages import check_objectives
 
 
 def pretrain(
@@ -65,6 +66,7 @@ def pretrain(
             training.
         RunError: if a loss is not finite.
     """
+    check_objectives(settings)
     with (
         training_on(settings) as distribution,
         open_run(

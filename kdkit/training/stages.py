@@ -8,7 +8,7 @@ import keras
 
 from kdkit import losses
 from kdkit import objectives
-from kdkit.backends import check_with_keras
+from kdkit.backends import keras_is_loaded
 from kdkit.chunk_size import check_chunk_size
 from kdkit.errors import UsageError
 from kdkit.layer_maps import numbered_blocks
@@ -72,7 +72,8 @@ class ObjectiveSettings:
                 f"Unknown loss of objective {self.name!r}. Expected one of "
                 f"{sorted(LOSSES)}. Received: {self.loss!r}."
             )
-        check_with_keras(self.build)
+        if keras_is_loaded():  # or else `check_objectives` does it
+            self.build()
 
     def build(self, factor: float = 1.0) -> "objectives.Objective":
         """Returns the objective, its weight times a factor."""
@@ -367,3 +368,25 @@ class Stage:
             var_names=["bias", "layer_norm", "gamma", "beta"]
         )
         return optimizer
+
+
+def check_objectives(settings) -> None:
+    """Builds all objectives of a run, and of the runs in it, as a check.
+
+    The command line makes settings before Keras is there to check them.
+
+    Args:
+        settings: settings of a run, or a `Stage`, or a tuple of these.
+
+    Raises:
+        UsageError: (a `ValueError`) for the first that cannot be built.
+    """
+    if isinstance(settings, Stage):
+        settings.build_objectives()
+    elif isinstance(settings, tuple | list):
+        for entry in settings:
+            check_objectives(entry)
+    elif isinstance(settings, dict):
+        check_objectives(tuple(settings.values()))
+    elif dataclasses.is_dataclass(settings):
+        check_objectives(tuple(vars(settings).values()))
