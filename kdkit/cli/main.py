@@ -9,6 +9,7 @@ import sys
 
 from kdkit.cli import late
 from kdkit.cli import quiet
+from kdkit.cli.streams import open_streams
 from kdkit.disk import describe
 from kdkit.disk import disk_problem
 from kdkit.errors import RunError
@@ -63,6 +64,11 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
+    with open_streams():
+        return _main(arguments)
+
+
+def _main(arguments):
     # Before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import pathlib
 import sys
 import tempfile
 
@@ -11,6 +12,8 @@ from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+
+NVIDIA = pathlib.Path("/dev/nvidiactl")  # there where its driver is
 
 
 def check_backend() -> None:
@@ -35,11 +38,11 @@ def check_backend() -> None:
 
 
 def import_tensorflow(verb: str, options) -> None:
-    """Imports TensorFlow and wakes its devices, with stderr put aside.
+    """Imports TensorFlow and wakes its devices, without its notices.
 
     Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
     descriptor before any log level applies. If the import fails, what was
-    written is shown.
+    written is shown. `TF_CPP_MIN_LOG_LEVEL=0` shows all of it.
 
     Args:
         verb: string. The verb of the command line.
@@ -55,19 +58,35 @@ def import_tensorflow(verb: str, options) -> None:
             file=sys.stderr,
             flush=True,
         )
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):  # asked for
+        _wake(options)
+        return
     with tempfile.TemporaryFile() as aside:
         try:
             with _stderr_to(aside):
-                import tensorflow
-
-                prepare(options)
-                tensorflow.zeros(())
+                _wake(options).get_logger().setLevel("ERROR")
         except (UsageError, RunError):
             raise
         except BaseException:
             aside.seek(0)
             sys.stderr.write(aside.read().decode(errors="replace"))
             raise
+
+
+def _wake(options):
+    """Imports TensorFlow and does what it writes a notice about, once."""
+    import tensorflow
+
+    prepare(options)
+    # On a CPU without AVX-512 oneDNN has no such operation, which it reports.
+    tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
+    if NVIDIA.exists() and not tensorflow.config.list_physical_devices("GPU"):
+        if os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
+            print(
+                "TensorFlow does not use this machine's GPU. Set "
+                "TF_CPP_MIN_LOG_LEVEL=0 to see why."
+            )
+    return tensorflow
 
 
 def _subject(options):

@@ -63,6 +63,14 @@ MISTAKES = {
             *("--run-dir", "RUN"),
         ],
         [
+            *("lightpaff", "--model", "gpt2", "--smoke", "--run-dir", "RUN"),
+            *("--set", "general.nothing=1"),
+        ],
+        [
+            *("lightpaff", "--model", "mass", "--smoke", "--run-dir", "RUN"),
+            *("--set", "stages.0.epochs=x"),
+        ],
+        [
             *("pkd", "--task", "sst2", "--teacher", "MISSING"),
             *("--pretrained", "nothing", "--run-dir", "RUN"),
         ],
@@ -104,8 +112,9 @@ for arguments in json.loads(sys.argv[1]):
             status = main(arguments)
         except SystemExit as stop:
             status = stop.code
-    imported = {"keras.src", "keras_hub.src", "tensorflow.python"}
-    print(json.dumps([status, said.getvalue(), sorted(imported & {*sys.modules})]))
+    heavy = {"keras.src", "keras_hub.src", "tensorflow.python"}
+    imported = sorted(heavy & set(sys.modules))
+    print(json.dumps([status, said.getvalue(), imported]))
 """
 
 
