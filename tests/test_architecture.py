@@ -48,6 +48,7 @@ FLOORS = (
         "locks",
         "machine",
         "memory",
+        "network",
         "own_digest",
         "parameters",
         "policies",

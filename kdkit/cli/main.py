@@ -130,6 +130,7 @@ def _run(verb, options):
         return _module(verb).run(options) or DONE
     keep_freed_memory()
     quiet.check_backend()
+    quiet.silence_loggers()
     load = functools.partial(quiet.import_tensorflow, verb, options)
     with late.imports(load):
         return _module(verb).run(options) or DONE

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import logging
 import os
 import pathlib
 import sys
@@ -14,6 +15,25 @@ from kdkit.errors import UsageError
 from kdkit.errors import printable
 
 NVIDIA = pathlib.Path("/dev/nvidiactl")  # there where its driver is
+
+
+def is_asked() -> bool:
+    """Whether the user asked for notices: `TF_CPP_MIN_LOG_LEVEL` is 0 or 1."""
+    return os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
+
+
+def silence_loggers() -> None:
+    """Lets Python's loggers of libraries print errors alone.
+
+    Those of TensorFlow Datasets warn of each missing folder and each try.
+    """
+    if is_asked():
+        return
+    with contextlib.suppress(ImportError):
+        import absl.logging
+
+        absl.logging.set_verbosity(absl.logging.ERROR)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 def check_backend() -> None:
@@ -58,7 +78,7 @@ def import_tensorflow(verb: str, options) -> None:
             file=sys.stderr,
             flush=True,
         )
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):  # asked for
+    if is_asked():
         _wake(options)
         return
     with tempfile.TemporaryFile() as aside:
@@ -80,12 +100,13 @@ def _wake(options):
     prepare(options)
     # On a CPU without AVX-512 oneDNN has no such operation, which it reports.
     tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
-    if NVIDIA.exists() and not tensorflow.config.list_physical_devices("GPU"):
-        if os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
-            print(
-                "TensorFlow does not use this machine's GPU. Set "
-                "TF_CPP_MIN_LOG_LEVEL=0 to see why."
-            )
+    is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+    found = tensorflow.config.list_physical_devices("GPU")
+    if NVIDIA.exists() and is_wanted and not found:
+        print(
+            "TensorFlow does not use this machine's GPU. Set "
+            "TF_CPP_MIN_LOG_LEVEL=0 to see why."
+        )
     return tensorflow
 
 

@@ -26,8 +26,8 @@ def open_streams() -> Iterator[None]:
     """Keeps standard output and error usable in the block.
 
     A run of hours does not stop since the reader of its output did. Where
-    standard error is closed, what belongs there goes to standard output. Streams
-    that a program put in their place are left as they are.
+    standard error is closed, what belongs there goes to standard output.
+    Streams that a program put in their place are left as they are.
     """
     _occupy()
     if sys.stdout is None:  # closed

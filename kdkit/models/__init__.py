@@ -19,6 +19,7 @@ _DEFINED_IN = {
     "Preset": "presets",
     "TokenizerPair": "tokenizer_pair",
     "add_head": "heads",
+    "announce_download": "downloads",
     "architecture": "architectures",
     "backbone_of": "heads",
     "byte_pair_files": "byte_pairs",

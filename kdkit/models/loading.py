@@ -9,6 +9,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.models.architectures import length_of
 from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.downloads import announce_download
 from kdkit.models.file_digests import DIGESTS_FILE
 from kdkit.models.file_digests import check_digests
 from kdkit.models.heads import Head
@@ -136,6 +137,8 @@ def load_encoder(source, load_weights=True):
             return classifier.model.backbone, classifier.tokenizer
         check_convertible(directory)
         place = str(directory)
+    else:
+        announce_download(place)
     try:
         backbone = keras_hub.models.Backbone.from_preset(
             place, load_weights=load_weights
@@ -296,6 +299,7 @@ def _load_directory(path, head):
 
 
 def _load_named_preset(name, head):
+    announce_download(name)
     try:
         return _put_head_on(name, head)
     except UsageError:

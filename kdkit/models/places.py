@@ -1,17 +1,17 @@
 """Whether there can be a model in a place, found out without Keras."""
 
+import ast
+import contextlib
 import difflib
 import functools
 import importlib.util
 import pathlib
-import re
 
 from kdkit.errors import UsageError
 
 # Of runs whose models are files: where their tokenizer is.
 TOKENIZER_DIRECTORY = "tokenizer"
-# A name in the tables of keras-hub's presets.
-_NAME = re.compile(r'^    "([\w.-]+)": \{$', re.MULTILINE)
+NO_TABLE = (AttributeError, TypeError, ValueError)  # but another statement
 
 
 def check_place(source) -> None:
@@ -29,7 +29,7 @@ def check_place(source) -> None:
     name = str(source)
     if "://" in name or pathlib.Path(name).exists():
         return
-    names = preset_names()
+    names = preset_table()
     if name in names or not names:
         return
     similar = difflib.get_close_matches(name, names, n=1)
@@ -43,18 +43,18 @@ def check_place(source) -> None:
 
 
 @functools.cache
-def preset_names() -> tuple[str, ...]:
-    """Returns the names in keras-hub's tables of presets.
+def preset_table() -> dict[str, dict]:
+    """Returns keras-hub's table of presets, by name.
 
-    They are read as text, because keras-hub takes seconds to import. Empty
-    where its files are arranged in another way.
+    It is read as text, because keras-hub takes seconds to import. Empty where
+    its files are arranged in another way.
     """
     package = importlib.util.find_spec("keras_hub")
-    if package is None:
-        return ()
-    return tuple(
-        name
-        for folder in package.submodule_search_locations
-        for file in pathlib.Path(folder).glob("src/models/*/*_presets.py")
-        for name in _NAME.findall(file.read_text(encoding="utf-8"))
-    )
+    folders = () if package is None else package.submodule_search_locations
+    table = {}
+    for folder in folders:
+        for file in pathlib.Path(folder).glob("src/models/*/*_presets.py"):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                with contextlib.suppress(*NO_TABLE):
+                    table |= ast.literal_eval(node.value)
+    return table

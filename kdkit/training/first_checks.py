@@ -60,6 +60,10 @@ def check_sources(settings: RunSettings) -> None:
         for place in _places(settings):
             with check():
                 models.check_place(place)
+    for place in _places(settings):
+        models.announce_download(place)
+    if not isinstance(settings, PretrainSettings):
+        open_task(settings.data).announce_download(settings.data.data_dir)
 
 
 def _places(settings) -> Iterator[str]:
