@@ -18,6 +18,7 @@ def add_arguments(parser):
         metavar="MODEL",
         help="the pretrained encoder: a preset's name or a directory",
     )
+    shared.add_force(parser)
     shared.add_run(parser)
 
 
@@ -32,4 +33,4 @@ def run(options):
     if options.config is not None:
         pretrained = configs.pretrained_beside(options.config)
     first_checks.check_first(settings, options.run_dir)
-    training.train_teacher(settings, options.run_dir, pretrained)
+    training.train_teacher(settings, options.run_dir, pretrained, options.force)

@@ -19,6 +19,7 @@ from kdkit.models import backbone_of
 from kdkit.models import num_positions
 from kdkit.taps import describe
 from kdkit.tasks import Task
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.examined_answers import examine_answers
 from kdkit.training.examined_needs import examine_needs
 from kdkit.training.examined_needs import examine_room
@@ -54,6 +55,8 @@ class Subject:
         tokenizer: the tokenizer that the student came with, or `None`.
         fitting: tuple of `Stage`. The stages on the task with teachers whose
             objectives fit.
+        has_student: bool. Whether a student is to learn from them. Defaults to
+            `True`.
     """
 
     settings: DistillSettings
@@ -65,6 +68,7 @@ class Subject:
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
+    has_student: bool = True
 
     @functools.cached_property
     def shapes(self):
@@ -114,6 +118,53 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     return findings
 
 
+def examine_teacher_first(
+    run, settings: TeacherSettings, task: Task, model, tokenizer, force: bool
+) -> Findings | None:
+    """As `examine_first`, for a teacher that is fine-tuned on labels.
+
+    Args:
+        run, force: as in `examine_first`.
+        settings: `TeacherSettings`.
+        task: `kdkit.tasks.Task`.
+        model: the model to fine-tune.
+        tokenizer: its tokenizer.
+
+    Returns:
+        As `examine_first`.
+
+    Raises:
+        UsageError, RunError: as `examine_first`.
+    """
+    teacher = LoadedModel(model, tokenizer, has_trained_head=False)
+    subject = Subject(
+        _LabelsAlone(settings.data, settings.seed),
+        task,
+        run.path,
+        teachers=[teacher],
+        places=[],
+        forwards=[],
+        student=None,
+        tokenizer=None,
+        fitting=(),
+        has_student=False,
+    )
+    return examine_first(run, subject, force)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelsAlone:
+    """What checks read of `DistillSettings`, for a run on labels alone."""
+
+    data: DataSettings
+    seed: int
+    teacher: None = None
+    corpus: None = None
+    general: None = None
+    unlabeled: None = None
+    augmented: None = None
+
+
 def _is_examined(run):
     """Whether a run was examined before, or another process does it."""
     return run.is_read_only or run.events(DOCTOR)
@@ -152,7 +203,8 @@ def examine(
                 for some in (rows.dev, rows.train)
             )
     _examine_teachers(subject, rows, dev, findings)
-    _examine_models(subject, rows, findings)
+    if subject.has_student:
+        _examine_models(subject, rows, findings)
     if rows is not None:
         examine_rows(subject.settings, subject.task, rows, num_texts, findings)
     if dev is not None:

@@ -17,6 +17,7 @@ from kdkit.training.evaluation import make_forward
 from kdkit.training.examination import Subject
 from kdkit.training.examination import examine_first
 from kdkit.training.examination import examine_room_first
+from kdkit.training.examination import examine_teacher_first
 from kdkit.training.fitting import check_fit
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.fitting import stages_with_teachers
@@ -57,7 +58,9 @@ from kdkit.training.task_data import load_other_dev_splits
 from kdkit.training.task_data import open_task
 
 
-def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
+def train_teacher(
+    settings: TeacherSettings, run_dir, pretrained=None, force: bool = False
+) -> None:
     """Fine-tunes a model and leaves it in `RUN/teacher/`.
 
     Args:
@@ -65,11 +68,12 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
         run_dir: string or path of a new or a started run directory.
         pretrained: place of the encoder that the settings call `"pretrained"`,
             or `None`. Defaults to `None`.
+        force: bool, as in `distill`. Defaults to `False`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if a loss is not finite.
+        RunError: if its data would ruin the run, or a loss is not finite.
     """
     task = open_task(settings.data)
     with (
@@ -96,9 +100,13 @@ def train_teacher(settings: TeacherSettings, run_dir, pretrained=None) -> None:
                 check_length(settings.data.sequence_length, model, DATA_LENGTH)
         inputs = find_inputs()
         check_inputs(run, inputs, distribution)
+        findings = examine_teacher_first(
+            run, settings, task, model, tokenizer, force
+        )
         train, dev = load_data(task, settings.data, tokenizer, settings.seed)
         run.write_config(to_dict(settings), provenance())
         log_inputs(run, inputs)
+        log_findings(run, findings)
         with distribution.scope(), own_names():
             model = models.in_policy(model, settings.dtype_policy)
         arm = Arm(
@@ -188,7 +196,7 @@ def distill(
         if _has_teachers_to_make(settings):
             check_transfer(settings, task)
             run.write_config(to_dict(settings), provenance())
-        teacher_place, pretrained = _make_teachers(settings, run)
+        teacher_place, pretrained = _make_teachers(settings, run, force)
         with all_mistakes() as check, distribution.scope(), own_names():
             with check():
                 check_transfer(settings, task)
@@ -300,7 +308,7 @@ def _has_teachers_to_make(settings):
     )
 
 
-def _make_teachers(settings, run):
+def _make_teachers(settings, run, force):
     """Trains what is given as settings; returns where the teachers are."""
     teacher, pretrained = settings.teacher, settings.pretrained
     if isinstance(pretrained, PretrainSettings):
@@ -308,7 +316,7 @@ def _make_teachers(settings, run):
         pretrain(settings.pretrained, pretrained)
     if isinstance(teacher, TeacherSettings):
         teacher = run.path / "teacher_run"
-        train_teacher(settings.teacher, teacher, pretrained)
+        train_teacher(settings.teacher, teacher, pretrained, force)
     return teacher, pretrained
 
 
