@@ -26,6 +26,7 @@ from pages import write
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
 SCRIPTS = (
+    "first_word.py",
     "distill_step.py",
     "profile_step.py",
     "latency.py",

@@ -6,6 +6,7 @@ here, which imports it when a name of it is first used.
 """
 
 import importlib
+import sys
 
 import keras
 
@@ -40,6 +41,11 @@ class LateModule:
 
 
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
+
+
+def keras_is_loaded() -> bool:
+    """Whether Keras itself was imported; the command line does so late."""
+    return "keras.src" in sys.modules
 
 
 def on_tensorflow() -> bool:

@@ -1,6 +1,8 @@
 """keras-hub's families of models, as data: all that differs between them."""
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable
 from collections.abc import Mapping
 
@@ -44,6 +46,30 @@ def albert_blocks(backbone):
     )
 
 
+class _Class:
+    """A field that is given as a name in keras-hub and read as the class.
+
+    keras-hub takes seconds to import, and most of the table is read without.
+    """
+
+    def __init__(self, *default):
+        self._default = default
+
+    def __set_name__(self, owner, name):
+        self._field = f"_{name}"
+
+    def __set__(self, family, name):
+        vars(family)[self._field] = name
+
+    def __get__(self, family, owner):
+        if family is None:  # `dataclasses` looks for a default
+            if not self._default:
+                raise AttributeError(self._field)
+            return self._default[0]
+        name = vars(family)[self._field]
+        return None if name is None else operator.attrgetter(name)(keras_hub)
+
+
 @dataclasses.dataclass(frozen=True)
 class Family:
     """One of keras-hub's families of encoders or decoders.
@@ -79,10 +105,10 @@ class Family:
 
     name: str
     title: str
-    backbone: type
-    classifier: type | None
-    tokenizer: type
-    masked_lm: type | None
+    backbone: type = _Class()
+    classifier: type | None = _Class()
+    tokenizer: type = _Class()
+    masked_lm: type | None = _Class()
     parts: Mapping[str, str]
     blocks: Callable = listed_blocks
     renamed_sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -95,7 +121,7 @@ class Family:
     needs_fixed_length: str = ""
     withheld_taps: tuple[str, ...] = ()
     withheld_because: str = ""
-    causal_lm: type | None = None
+    causal_lm: type | None = _Class(None)
 
     def size(self, backbone, name: str):
         """A size of a backbone, such as `"vocabulary_size"`, or `None`."""
@@ -108,10 +134,10 @@ FAMILIES = {
         Family(
             "bert",
             "BERT",
-            keras_hub.models.BertBackbone,
-            keras_hub.models.BertTextClassifier,
-            keras_hub.tokenizers.BertTokenizer,
-            keras_hub.models.BertMaskedLM,
+            "models.BertBackbone",
+            "models.BertTextClassifier",
+            "tokenizers.BertTokenizer",
+            "models.BertMaskedLM",
             BERT_PARTS,
             hugging_face_type="bert",
             hugging_face_head={"logits": "classifier"},
@@ -119,10 +145,10 @@ FAMILIES = {
         Family(
             "distil_bert",
             "DistilBERT",
-            keras_hub.models.DistilBertBackbone,
-            keras_hub.models.DistilBertTextClassifier,
-            keras_hub.tokenizers.DistilBertTokenizer,
-            keras_hub.models.DistilBertMaskedLM,
+            "models.DistilBertBackbone",
+            "models.DistilBertTextClassifier",
+            "tokenizers.DistilBertTokenizer",
+            "models.DistilBertMaskedLM",
             ROBERTA_PARTS,
             hugging_face_type="distilbert",
             hugging_face_head={
@@ -133,10 +159,10 @@ FAMILIES = {
         Family(
             "roberta",
             "RoBERTa",
-            keras_hub.models.RobertaBackbone,
-            keras_hub.models.RobertaTextClassifier,
-            keras_hub.tokenizers.RobertaTokenizer,
-            keras_hub.models.RobertaMaskedLM,
+            "models.RobertaBackbone",
+            "models.RobertaTextClassifier",
+            "tokenizers.RobertaTokenizer",
+            "models.RobertaMaskedLM",
             ROBERTA_PARTS,
             hugging_face_type="roberta",
             hugging_face_head=ROBERTA_HEAD,
@@ -145,10 +171,10 @@ FAMILIES = {
         Family(
             "xlm_roberta",
             "XLM-RoBERTa",
-            keras_hub.models.XLMRobertaBackbone,
-            keras_hub.models.XLMRobertaTextClassifier,
-            keras_hub.tokenizers.XLMRobertaTokenizer,
-            keras_hub.models.XLMRobertaMaskedLM,
+            "models.XLMRobertaBackbone",
+            "models.XLMRobertaTextClassifier",
+            "tokenizers.XLMRobertaTokenizer",
+            "models.XLMRobertaMaskedLM",
             ROBERTA_PARTS,
             hugging_face_type="xlm-roberta",
             hugging_face_head=ROBERTA_HEAD,
@@ -157,10 +183,10 @@ FAMILIES = {
         Family(
             "albert",
             "ALBERT",
-            keras_hub.models.AlbertBackbone,
-            keras_hub.models.AlbertTextClassifier,
-            keras_hub.tokenizers.AlbertTokenizer,
-            keras_hub.models.AlbertMaskedLM,
+            "models.AlbertBackbone",
+            "models.AlbertTextClassifier",
+            "tokenizers.AlbertTokenizer",
+            "models.AlbertMaskedLM",
             {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
             blocks=albert_blocks,
             has_embedding_dim=True,
@@ -170,10 +196,10 @@ FAMILIES = {
         Family(
             "electra",
             "ELECTRA",
-            keras_hub.models.ElectraBackbone,
+            "models.ElectraBackbone",
             # keras-hub has none of its own; BERT's reads the same outputs.
-            keras_hub.models.BertTextClassifier,
-            keras_hub.tokenizers.ElectraTokenizer,
+            "models.BertTextClassifier",
+            "tokenizers.ElectraTokenizer",
             None,
             {**BERT_PARTS, "embeddings_projection": "embeddings_projection"},
             renamed_sizes={"vocabulary_size": "vocab_size"},
@@ -182,10 +208,10 @@ FAMILIES = {
         Family(
             "deberta_v3",
             "DeBERTa-v3",
-            keras_hub.models.DebertaV3Backbone,
-            keras_hub.models.DebertaV3TextClassifier,
-            keras_hub.tokenizers.DebertaV3Tokenizer,
-            keras_hub.models.DebertaV3MaskedLM,
+            "models.DebertaV3Backbone",
+            "models.DebertaV3TextClassifier",
+            "tokenizers.DebertaV3Tokenizer",
+            "models.DebertaV3MaskedLM",
             {
                 "token_embedding": "token_embedding",
                 "embeddings_layer_norm": "embeddings_layer_norm",
@@ -217,9 +243,9 @@ DECODERS = {
         Family(
             "gpt2",
             "GPT-2",
-            keras_hub.models.GPT2Backbone,
+            "models.GPT2Backbone",
             None,
-            keras_hub.tokenizers.GPT2Tokenizer,
+            "tokenizers.GPT2Tokenizer",
             None,
             {
                 "token_embedding": "token_embedding",
@@ -232,29 +258,37 @@ DECODERS = {
                 "a decoder reads from left to right, so the state of its first "
                 "token knows nothing of the others"
             ),
-            causal_lm=keras_hub.models.GPT2CausalLM,
+            causal_lm="models.GPT2CausalLM",
         ),
     )
 }
 ALL_FAMILIES = FAMILIES | DECODERS
-# The blocks of an encoder-decoder.
-HALVES = {
-    "encoder": keras_hub.layers.TransformerEncoder,
-    "decoder": keras_hub.layers.TransformerDecoder,
-}
 
-_BY_CLASS = {
-    cls: family
-    for family in ALL_FAMILIES.values()
-    for cls in (family.backbone, family.tokenizer)
-}
+
+@functools.cache
+def _by_class():
+    """The family of each backbone and of each tokenizer."""
+    return {
+        cls: family
+        for family in ALL_FAMILIES.values()
+        for cls in (family.backbone, family.tokenizer)
+    }
+
+
+@functools.cache
+def _halves():
+    """The blocks of an encoder-decoder."""
+    return {
+        "encoder": keras_hub.layers.TransformerEncoder,
+        "decoder": keras_hub.layers.TransformerDecoder,
+    }
 
 
 def family_of(backbone_or_tokenizer) -> Family | None:
     """The family of a backbone or a tokenizer, or of the class it extends."""
     for cls in type(backbone_or_tokenizer).__mro__:
-        if cls in _BY_CLASS:
-            return _BY_CLASS[cls]
+        if cls in _by_class():
+            return _by_class()[cls]
     return None
 
 
@@ -306,10 +340,10 @@ def stacks_of(backbone) -> dict[str, tuple]:
     """
     halves = {
         half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
-        for half in HALVES
+        for half in _halves()
     }
     if all(
-        blocks and all(isinstance(block, HALVES[half]) for block in blocks)
+        blocks and all(isinstance(block, _halves()[half]) for block in blocks)
         for half, blocks in halves.items()
     ):
         return halves

@@ -8,13 +8,13 @@ from collections.abc import Collection
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from kdkit.augmentation.drawing import candidates_of
 from kdkit.augmentation.drawing import draw_at_once
 from kdkit.augmentation.in_turn import InTurn
 from kdkit.augmentation.masked_words import MaskedWords
 from kdkit.augmentation.parsed import parse
+from kdkit.augmentation.words import default_stop_words
 from kdkit.augmentation.words import replace_words
 from kdkit.augmentation.words import split_words
 from kdkit.data.encoding import make_tokenize
@@ -117,7 +117,7 @@ class Augmenter:
         masked_words: MaskedWords,
         neighbors,
         tokenizer,
-        stop_words: Collection[str] = ENGLISH_STOP_WORDS,
+        stop_words: Collection[str] | None = None,
         seed: int = 0,
     ):
         self.augmentation = augmentation
@@ -126,7 +126,9 @@ class Augmenter:
         self._tokenizer = tokenizer
         self._tokenize = make_tokenize(tokenizer)
         self._vocabulary = tokenizer.get_vocabulary()
-        self._stop_words = stop_words
+        self._stop_words = (
+            default_stop_words() if stop_words is None else stop_words
+        )
         self._seed = seed
         self._in_turn = InTurn(
             masked_words, neighbors, self._vocabulary, self._tokenize

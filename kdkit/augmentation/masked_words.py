@@ -52,7 +52,7 @@ class MaskedWords:
 
     def __init__(
         self,
-        model: keras.Model,
+        model: "keras.Model",
         tokenizer,
         num_words: int,
         with_original: bool = False,

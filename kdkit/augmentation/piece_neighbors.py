@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from kdkit import models
 from kdkit.augmentation.masked_words import is_word
 from kdkit.augmentation.neighbors import VectorNeighbors
 from kdkit.data.encoding import tokenize
-from kdkit.models import token_embeddings
 
 
 class PieceNeighbors:
@@ -25,10 +25,10 @@ class PieceNeighbors:
     """
 
     def __init__(
-        self, model: keras.Model, tokenizer, num_neighbors: int, known=None
+        self, model: "keras.Model", tokenizer, num_neighbors: int, known=None
     ):
         pieces = tokenizer.get_vocabulary()
-        self._table = token_embeddings(model)[: len(pieces)]
+        self._table = models.token_embeddings(model)[: len(pieces)]
         whole = [number for number, one in enumerate(pieces) if is_word(one)]
         self._nearest = VectorNeighbors(
             [pieces[number] for number in whole],

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Collection
 
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.feature_extraction import text as scikit_text
 
 # A run of letters and digits, or any other visible character by itself, as
 # BERT splits texts before it looks for word pieces.
@@ -39,7 +39,7 @@ def split_words(text: str) -> list[Word]:
 
 
 def is_replaceable(
-    word: str, stop_words: Collection[str] = ENGLISH_STOP_WORDS
+    word: str, stop_words: Collection[str] | None = None
 ) -> bool:
     """Whether a word may be replaced: letters alone, and no stop word.
 
@@ -51,6 +51,8 @@ def is_replaceable(
     >>> [word for word in ("the", "film", "2", "s") if is_replaceable(word)]
     ['film']
     """
+    if stop_words is None:
+        stop_words = default_stop_words()
     return word.isalpha() and len(word) > 1 and word.lower() not in stop_words
 
 
@@ -76,4 +78,4 @@ def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
 
 def default_stop_words() -> frozenset[str]:
     """Returns scikit-learn's English stop words."""
-    return ENGLISH_STOP_WORDS
+    return scikit_text.ENGLISH_STOP_WORDS

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from kdkit import training
 from kdkit.cli.ablation_tables import best_metrics
 from kdkit.cli.ablation_tables import place_of_arm
 from kdkit.cli.ablation_tables import row_of_arm
@@ -13,9 +14,10 @@ from kdkit.recipes.ablations import get_ablation
 from kdkit.settings import from_dict
 from kdkit.tasks import get_task
 from kdkit.training import ModelSettings
-from kdkit.training import distill
+from kdkit.training.first_checks import check_sources
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
+from kdkit.training.stages import check_objectives
 from kdkit.training.strategies import check_one_process
 
 
@@ -32,6 +34,8 @@ def run_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     check_one_process(settings)
+    if not pathlib.Path(options.run_dir).exists():
+        check_sources(settings)
     # All of them first, so that a mistake in one is told before the others run.
     arms = []
     for arm in ablation.arms:
@@ -52,13 +56,14 @@ def run_ablation(options) -> None:
             "Nothing is left to run: each of the arms does without what is "
             "not given. Pass --general and --augment, or name other --arms."
         )
+    check_objectives([of_arm for _, of_arm in arms])
     task = get_task(settings.data.task)
     rows = []
     for arm, seeds in arms:
         values = []
         for seeded in seeds:
             path = place_of_arm(options, arm.name, seeded.seed)
-            distill(seeded, path, options.force, needs_models=False)
+            training.distill(seeded, path, options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
         rows.append(row_of_arm(arm, values, task.name))
     show_arms(options, ablation, {"task": task.name}, task.primary_metric, rows)

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import pathlib
 
+from kdkit import training
 from kdkit.cli.ablation_tables import best_metrics
 from kdkit.cli.ablation_tables import place_of_arm
 from kdkit.cli.ablation_tables import row_of_arm
@@ -17,11 +18,9 @@ from kdkit.cli.text_steps import made
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.language_models import TEXT_METRICS
-from kdkit.training import pretrain
+from kdkit.training import text_examination
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.text_examination import TextSteps
-from kdkit.training.text_examination import examine_first
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
 
@@ -78,8 +77,10 @@ def run_text_ablation(options) -> None:
         (arm, {seed: chain(arm, steps[seed], options) for seed in seeds})
         for arm in ablation.arms
     ]
-    findings = examine_first(
-        TextSteps(first, given_models(options), pathlib.Path(options.run_dir)),
+    findings = text_examination.examine_first(
+        text_examination.TextSteps(
+            first, given_models(options), pathlib.Path(options.run_dir)
+        ),
         options.force,
     )
     teaches_task = any(
@@ -89,7 +90,9 @@ def run_text_ablation(options) -> None:
     )
     for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
         if name in first:
-            pretrain(first[name], made(options.run_dir, name), findings)
+            training.pretrain(
+                first[name], made(options.run_dir, name), findings
+            )
     rows, signature = [], None
     for arm, chains in arms:
         paths = [
@@ -158,7 +161,7 @@ def _run(arm, seed, of_seed, options, findings):
     """Runs what is not done yet of an arm; returns its run directory."""
     if of_seed.general is not None:
         place = _general_place(options, of_seed.kind, seed)
-        pretrain(of_seed.general, place, findings)
+        training.pretrain(of_seed.general, place, findings)
     path = place_of_arm(options, arm.name, seed)
-    pretrain(of_seed.student, path, findings)
+    training.pretrain(of_seed.student, path, findings)
     return path

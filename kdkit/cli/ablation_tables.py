@@ -8,11 +8,11 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
+from kdkit import decoding
 from kdkit.cli import evaluate
 from kdkit.cli.evaluating import measure_and_note
 from kdkit.cli.locating import locate
 from kdkit.cli.writers import text_of_run
-from kdkit.decoding import Beams
 from kdkit.reporting.formatting import metric_format
 from kdkit.tasks import generation_signatures
 from kdkit.training.run_directory import RunDirectory
@@ -51,7 +51,7 @@ def written_metrics(path: pathlib.Path) -> dict:
     """
     place = locate(str(path))
     text = text_of_run(place)
-    beams = Beams()
+    beams = decoding.Beams()
     wanted = {
         "pairs": list(text.held_out or text.files),
         "columns": list(text.columns),

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kdkit import models
 from kdkit.augmentation import Augmentation
 from kdkit.augmentation import copies_for
 from kdkit.cli.options import absolute
@@ -28,6 +29,7 @@ def augment_settings(options) -> AugmentSettings:
     copies = options.copies
     if copies is None:
         copies = copies_for(options.task, options.parity)
+    models.check_place(settings.model)
     with all_mistakes() as check:
         augmentation = None
         with check():

@@ -35,17 +35,18 @@ def add_arguments(parser):
 def run(options):
     import json
 
+    from kdkit import training
     from kdkit.cli import resolving
     from kdkit.errors import UsageError
-    from kdkit.training import fill_cache
+    from kdkit.training import first_checks
 
     if options.cache is None:
         raise UsageError(
             "Missing: --cache, the directory to keep the outputs in."
         )
-    caches = fill_cache(
-        resolving.distill_settings(options), shared.part_of(options.shard)
-    )
+    settings = resolving.distill_settings(options)
+    first_checks.check_sources(settings)
+    caches = training.fill_cache(settings, shared.part_of(options.shard))
     print(
         json.dumps(
             {

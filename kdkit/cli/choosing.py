@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from kdkit import models
 from kdkit.cli.corpora import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
@@ -12,10 +13,6 @@ from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.families import family_of
 from kdkit.models import PRESETS
-from kdkit.models import choose_blocks
-from kdkit.models import has_encoder_decoder
-from kdkit.models import has_language_model
-from kdkit.models import load_encoder
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
@@ -115,7 +112,7 @@ def general_distillation(options, recipe):
     teacher = _pretrained_place(options)
     stages = recipe.stages_on_text(options.parity)
     learns_masks = any(stage.trains_head for stage in stages)
-    if learns_masks and not has_language_model(teacher):
+    if learns_masks and not models.has_language_model(teacher):
         raise UsageError(
             f"--general: recipe {recipe.name!r} learns masked tokens there, "
             f"and {teacher} has no head for them. Make one with: kdkit "
@@ -166,9 +163,9 @@ def recipe_on_text(recipe, options):
 
 def _family_of_teacher(place):
     """What people call it, and its key in a recipe's `for_families`."""
-    if has_encoder_decoder(place):
+    if models.has_encoder_decoder(place):
         return "MASS", "mass"
-    backbone, _ = load_encoder(place, load_weights=False)
+    backbone = _sizes_of(place)
     family = family_of(backbone)
     return family.title, None if family.causal_lm is None else "gpt2"
 
@@ -200,10 +197,10 @@ def _student_on_text(student, recipe, teacher):
         return _preset(student)
     if isinstance(recipe.student, str):
         return model_settings(recipe.student)
-    encoder, _ = load_encoder(teacher, load_weights=False)
+    encoder = _sizes_of(teacher)
     return ModelSettings(
         copy_from=teacher,
-        copy_layers=choose_blocks(
+        copy_layers=models.choose_blocks(
             recipe.student.rule,
             encoder.num_layers,
             max(encoder.num_layers // 2, 1),
@@ -258,14 +255,23 @@ def _copied_blocks(options, plan) -> ModelSettings:
         place = _pretrained_place(options, may_be_fine_tuned=True)
     else:
         place = absolute(options.teacher[0])
-    encoder, _ = load_encoder(place, load_weights=False)
+    encoder = _sizes_of(place)
     num_copied = options.num_layers
     if num_copied is None:
         num_copied = max(encoder.num_layers // 2, 1)
     return ModelSettings(
         copy_from=plan.source,
-        copy_layers=choose_blocks(plan.rule, encoder.num_layers, num_copied),
+        copy_layers=models.choose_blocks(
+            plan.rule, encoder.num_layers, num_copied
+        ),
     )
+
+
+def _sizes_of(place):
+    """An encoder without its weights."""
+    models.check_place(place)
+    encoder, _ = models.load_encoder(place, load_weights=False)
+    return encoder
 
 
 def _pretrained_place(options, may_be_fine_tuned=False):

@@ -3,15 +3,19 @@
 import dataclasses
 import math
 import pathlib
+import sys
 
 from kdkit import data
 from kdkit.backends import tf
 from kdkit.tasks import get_task
-from kdkit.training.optimizers import UPDATE
+from kdkit.training.compiling import UPDATE
 from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
 
 SETTING = "jit_compile"
+# Devices of NVIDIA's and AMD's drivers on Linux. Without them TensorFlow, which
+# takes seconds to import, need not be asked for GPUs.
+DRIVERS = (pathlib.Path("/dev/nvidiactl"), pathlib.Path("/dev/kfd"))
 # Updates of a stage below which a CPU compiles a step longer than it saves. For
 # TinyBERT's student of 4×312, a teacher of 6×384 and batches of 32 rows, XLA
 # takes 16 to 20 s of CPU for the first step of each length, the update alone 9
@@ -43,7 +47,7 @@ def with_quick_compilation(settings, options):
     begun = _begun_with(getattr(options, "run_dir", None))
     if begun is not None:
         return dataclasses.replace(settings, jit_compile=begun)
-    if not _is_short(settings) or tf.config.list_physical_devices("GPU"):
+    if not _is_short(settings) or _has_gpu():
         return settings
     return dataclasses.replace(settings, jit_compile=UPDATE)
 
@@ -53,6 +57,12 @@ def _begun_with(run_dir):
     if run_dir is None or not pathlib.Path(run_dir, CONFIG).is_file():
         return None
     return read_config(run_dir).get(SETTING)
+
+
+def _has_gpu():
+    if sys.platform == "linux" and not any(map(pathlib.Path.exists, DRIVERS)):
+        return False
+    return bool(tf.config.list_physical_devices("GPU"))
 
 
 def _is_short(settings):

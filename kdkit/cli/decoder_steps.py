@@ -29,15 +29,14 @@ from kdkit.models import PRESETS
 from kdkit.recipes import pretraining
 from kdkit.recipes import smoke
 from kdkit.settings import override
+from kdkit.training import text_examination
+from kdkit.training.compiling import UPDATE
 from kdkit.training.control_stages import without_teacher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.saving import FREE
-from kdkit.training.text_examination import TextSteps
-from kdkit.training.text_examination import examine_first
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -75,8 +74,10 @@ def distill_on_text(recipe, options) -> None:
     steps = decoder_steps(recipe, options)
     runs = steps.runs()
     check_steps(runs, options)
-    findings = examine_first(
-        TextSteps(runs, given_models(options), pathlib.Path(options.run_dir)),
+    findings = text_examination.examine_first(
+        text_examination.TextSteps(
+            runs, given_models(options), pathlib.Path(options.run_dir)
+        ),
         options.force,
     )
     run_steps(steps, options.run_dir, findings)

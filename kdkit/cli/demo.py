@@ -23,13 +23,15 @@ def add_arguments(parser):
 def run(options):
     import pathlib
 
+    from kdkit import training
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
     from kdkit.recipes import smoke
-    from kdkit.training import distill
+    from kdkit.training import first_checks
 
     run_dir = pathlib.Path(options.run_dir)
-    distill(smoke.DEMO, run_dir)
+    first_checks.check_first(smoke.DEMO, run_dir)
+    training.distill(smoke.DEMO, run_dir)
     teacher = str(run_dir / "teacher_run")
     for command in (
         ["export", teacher, "--precision", "fp32", "--overwrite"],

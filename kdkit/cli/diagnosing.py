@@ -2,6 +2,7 @@
 
 import pathlib
 
+from kdkit import doctor
 from kdkit.cli import repeating
 from kdkit.cli import resolving
 from kdkit.cli.configs import is_on_text
@@ -9,11 +10,8 @@ from kdkit.cli.decoder_steps import decoder_steps
 from kdkit.cli.decoder_steps import reject_for_encoders
 from kdkit.cli.step_checks import given_models
 from kdkit.cli.step_checks import try_steps
-from kdkit.doctor import Findings
-from kdkit.training.diagnosis import diagnose
-from kdkit.training.text_examination import TEXTS
-from kdkit.training.text_examination import TextSteps
-from kdkit.training.text_examination import examine_text
+from kdkit.training import diagnosis as training_diagnosis
+from kdkit.training import text_examination
 
 UNNAMED = "run of kdkit doctor"  # in the place of --run-dir
 
@@ -37,28 +35,35 @@ def diagnosis(options):
     if options.model != "bert":
         return _on_text(options)
     reject_for_encoders(options)
-    return diagnose(resolving.distill_settings(options), options.run_dir)
+    settings = resolving.distill_settings(options)
+    return training_diagnosis.diagnose(settings, options.run_dir)
 
 
 def _on_text_again(options):
     """What is found of the steps of a run that there is."""
     steps = repeating.repeated_steps(options)
-    findings = Findings()
+    findings = doctor.Findings()
     try_steps(steps.runs(), options, findings.attempt)
-    examine_text(repeating.text_steps(steps, options.run_dir), TEXTS, findings)
+    text_examination.examine_text(
+        repeating.text_steps(steps, options.run_dir),
+        text_examination.TEXTS,
+        findings,
+    )
     return findings
 
 
 def _on_text(options):
     """What is found of the steps of a decoder or an encoder-decoder."""
     runs = decoder_steps(resolving.get_recipe(options.recipe), options).runs()
-    findings = Findings()
+    findings = doctor.Findings()
     right = try_steps(runs, options, findings.attempt)
     given = {
         name: place
         for name, place in given_models(options).items()
         if name in right
     }
-    steps = TextSteps(runs, given, pathlib.Path(options.run_dir))
-    examine_text(steps, TEXTS, findings)
+    steps = text_examination.TextSteps(
+        runs, given, pathlib.Path(options.run_dir)
+    )
+    text_examination.examine_text(steps, text_examination.TEXTS, findings)
     return findings

@@ -203,11 +203,12 @@ def add_distillation(parser, nargs=None):
 
 
 def run(options):
+    from kdkit import training
     from kdkit.cli import decoder_steps
     from kdkit.cli import repeating
     from kdkit.cli import resolving
     from kdkit.cli.configs import is_on_text
-    from kdkit.training import distill
+    from kdkit.training import first_checks
 
     if options.recipe is None:
         repeating.complete(options)
@@ -220,4 +221,6 @@ def run(options):
         decoder_steps.distill_on_text(recipe, options)
         return
     decoder_steps.reject_for_encoders(options)
-    distill(resolving.distill_settings(options), options.run_dir, options.force)
+    settings = resolving.distill_settings(options)
+    first_checks.check_first(settings, options.run_dir)
+    training.distill(settings, options.run_dir, options.force)

@@ -26,9 +26,9 @@ def add_arguments(parser):
 
 
 def run(options):
+    from kdkit import doctor
     from kdkit.cli.diagnosing import diagnosis
-    from kdkit.doctor import print_findings
 
     findings = diagnosis(options)
-    print_findings(findings)
+    doctor.print_findings(findings)
     return FAILED if findings.ruinous else None

@@ -15,8 +15,8 @@ from kdkit.cli.text_evaluation import is_about_text
 from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.training import inputs
 from kdkit.training.evaluation import predict_logits
-from kdkit.training.inputs import rows_digest
 
 
 def measure_and_note(options) -> dict:
@@ -60,6 +60,7 @@ def open_measurable(options):
     Raises:
         UsageError: for a model, a split, a file or an option that does not fit.
     """
+    locate(options.model, options.arm)  # a missing model comes first
     if is_about_sentences(options):
         yield open_on_sentences(options)
     elif is_about_text(options):
@@ -94,11 +95,11 @@ def _open_on_task(options):
         "examples": len(encoded),
     }
     content = {
-        "data_digest": rows_digest(encoded),
+        "data_digest": inputs.rows_digest(encoded),
         "sequence_length": opened.sequence_length,
     }
     # As they are read, whatever the model's tokenizer makes of them.
-    rows = {"rows": rows_digest(examples)}
+    rows = {"rows": inputs.rows_digest(examples)}
     return Measurable(
         about, content, measure, opened.model, place.run, place.arm, rows
     )

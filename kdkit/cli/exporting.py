@@ -20,10 +20,10 @@ from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.reporting.summary import HELP
 from kdkit.taps import select_inputs
+from kdkit.training import inputs
+from kdkit.training import seq2seq_material
 from kdkit.training.evaluation import predict_logits
-from kdkit.training.inputs import model_digest
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.seq2seq_material import load_held_out
 
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
@@ -121,7 +121,7 @@ def _export_teacher(place, options):
     try:
         teacher = _teacher_of(place)
         made_from = {
-            "model": model_digest(str(teacher.path)),
+            "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
             "dynamic_length": options.dynamic_length,
             "data": place.config.get("data"),
@@ -219,7 +219,7 @@ def _export_encoder_decoder(place, options, **noted):
 def _held_out_pairs(text, tokenizer, length):
     """Some pairs that a run held out, `None` if its files are gone."""
     try:
-        found = load_held_out(
+        found = seq2seq_material.load_held_out(
             dataclasses.replace(text, sequence_length=length), tokenizer
         )
     except UsageError as error:

@@ -22,18 +22,19 @@ ARGUMENTS = {
     "num_beams": "num_beams",
     "seed": "seed",
 }
+# Of `keras_hub.samplers`.
 SAMPLERS = {
-    "greedy": (keras_hub.samplers.GreedySampler, ()),
-    "random": (keras_hub.samplers.RandomSampler, ("temperature", "seed")),
+    "greedy": ("GreedySampler", ()),
+    "random": ("RandomSampler", ("temperature", "seed")),
     "top_k": (
-        keras_hub.samplers.TopKSampler,
+        "TopKSampler",
         ("top_k", "temperature", "seed"),
     ),
     "top_p": (
-        keras_hub.samplers.TopPSampler,
+        "TopPSampler",
         ("top_p", "temperature", "seed"),
     ),
-    "beam": (keras_hub.samplers.BeamSampler, ("num_beams",)),
+    "beam": ("BeamSampler", ("num_beams",)),
 }
 
 
@@ -47,6 +48,7 @@ def print_text(options) -> None:
         UsageError: if there is no decoder, no tokenizer, or no room, or an
             option is not the sampler's.
     """
+    locate(options.model)  # a missing model comes first
     if is_writer(options.model):
         print_written(options)
         return
@@ -77,7 +79,7 @@ def print_text(options) -> None:
 
 
 def _sampler(options):
-    cls, names = SAMPLERS[options.sampler]
+    sampler, names = SAMPLERS[options.sampler]
     foreign = given_flags(
         options, [name for name in ARGUMENTS if name not in names]
     )
@@ -94,7 +96,7 @@ def _sampler(options):
     if "seed" in names:
         arguments.setdefault("seed", 0)
     _check(arguments)
-    return cls(**arguments)
+    return getattr(keras_hub.samplers, sampler)(**arguments)
 
 
 def _check(arguments):

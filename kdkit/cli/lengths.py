@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models import model_files
 from kdkit.reading import read_json
 from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
@@ -72,7 +72,7 @@ def _positions(settings):
 def _saved_positions(place):
     """What the config of a preset directory says."""
     try:
-        directory = model_files(place)
+        directory = models.model_files(place)
     except UsageError:  # told where the model is loaded
         return None
     file = directory and directory / "config.json"

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from kdkit import models
 from kdkit.cli.places import is_path
 from kdkit.errors import UsageError
 from kdkit.reading import check_links
@@ -69,6 +70,7 @@ def locate(model: str, arm: str | None = None) -> Place:
             "directory, a .keras or .tflite file, or the name of a keras-hub "
             "preset."
         )
+    models.check_place(model)
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:

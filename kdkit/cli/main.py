@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 
+from kdkit.cli import late
 from kdkit.cli import quiet
-from kdkit.cli.devices import prepare
 from kdkit.cli.places import require_places
+from kdkit.cli.streams import open_streams
 from kdkit.disk import describe
 from kdkit.disk import disk_problem
 from kdkit.errors import RunError
@@ -64,6 +65,11 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
+    with open_streams():
+        return _main(arguments)
+
+
+def _main(arguments):
     # Before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -122,10 +128,13 @@ def _of_a_file(error):
 def _run(verb, options):
     """Runs a verb; returns its exit status."""
     require_places(options)
-    if verb != "report":  # which needs matplotlib only
-        keep_freed_memory()
-        quiet.import_tensorflow(functools.partial(prepare, options))
-    with quiet.one_line_warnings(verb):
+    if verb == "report":  # which needs matplotlib only
+        return _module(verb).run(options) or DONE
+    keep_freed_memory()
+    quiet.check_backend()
+    quiet.silence_loggers()
+    load = functools.partial(quiet.import_tensorflow, verb, options)
+    with late.imports(load), quiet.one_line_warnings(verb):
         return _module(verb).run(options) or DONE
 
 

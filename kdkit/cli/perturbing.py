@@ -10,11 +10,11 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
+from kdkit import models
 from kdkit.cli.evaluating import open_measurable
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import write_text
-from kdkit.models import perturbed
 from kdkit.reporting import plot_noise
 
 EVENT = "perturbation"
@@ -140,7 +140,7 @@ def _known(events, fields):
 
 
 def _measure(opened, sigma, seed, scale):
-    with perturbed(opened.model, sigma, seed, scale):
+    with models.perturbed(opened.model, sigma, seed, scale):
         try:
             return opened.measure()
         except RunError:  # a loss that is not finite

@@ -100,11 +100,10 @@ def add_arguments(parser):
 
 
 def run(options):
+    from kdkit import training
     from kdkit.cli import resolving
-    from kdkit.training import pretrain
+    from kdkit.training import first_checks
 
-    pretrain(
-        resolving.pretrain_settings(options),
-        options.run_dir,
-        force=options.force,
-    )
+    settings = resolving.pretrain_settings(options)
+    first_checks.check_first(settings, options.run_dir)
+    training.pretrain(settings, options.run_dir, force=options.force)

@@ -2,26 +2,43 @@
 
 import contextlib
 import importlib.util
+import logging
 import os
+import pathlib
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
 
+from kdkit.cli import late
+from kdkit.cli.devices import prepare
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 
+NVIDIA = pathlib.Path("/dev/nvidiactl")  # there where its driver is
 
-def import_tensorflow(prepare: Callable[[], None]) -> None:
-    """Imports TensorFlow and wakes its devices, with stderr put aside.
 
-    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
-    descriptor before any log level applies. If the import fails, what was
-    written is shown.
+def is_asked() -> bool:
+    """Whether the user asked for notices: `TF_CPP_MIN_LOG_LEVEL` is 0 or 1."""
+    return os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
 
-    Args:
-        prepare: callable. What is done before the devices wake.
+
+def silence_loggers() -> None:
+    """Lets Python's loggers of libraries print errors alone.
+
+    Those of TensorFlow Datasets warn of each missing folder and each try.
+    """
+    if is_asked():
+        return
+    with contextlib.suppress(ImportError):
+        import absl.logging
+
+        absl.logging.set_verbosity(absl.logging.ERROR)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+def check_backend() -> None:
+    """Checks that Keras will run on TensorFlow, without importing either.
 
     Raises:
         UsageError: if Keras is to run on another backend, or TensorFlow is not
@@ -39,19 +56,74 @@ def import_tensorflow(prepare: Callable[[], None]) -> None:
             "The command line needs TensorFlow, which is not installed. Run "
             "pip install tensorflow tensorflow-text."
         )
+
+
+def import_tensorflow(verb: str, options) -> None:
+    """Imports TensorFlow and wakes its devices, without its notices.
+
+    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
+    descriptor before any log level applies. If the import fails, what was
+    written is shown. `TF_CPP_MIN_LOG_LEVEL=0` shows all of it.
+
+    Args:
+        verb: string. The verb of the command line.
+        options: its parsed options, which may choose devices.
+
+    Raises:
+        UsageError: if these devices are not there.
+    """
+    if not late.is_loaded("tensorflow"):
+        what = _subject(options)
+        print(
+            f"kdkit {verb}{what}: loading TensorFlow.",
+            file=sys.stderr,
+            flush=True,
+        )
+    if is_asked():
+        _wake(options)
+        return
     with tempfile.TemporaryFile() as aside:
         try:
             with _stderr_to(aside):
-                import tensorflow
-
-                prepare()
-                tensorflow.zeros(())
+                _wake(options).get_logger().setLevel("ERROR")
         except (UsageError, RunError):
             raise
         except BaseException:
             aside.seek(0)
             sys.stderr.write(aside.read().decode(errors="replace"))
             raise
+
+
+def _wake(options):
+    """Imports TensorFlow and does what it writes a notice about, once."""
+    import tensorflow
+
+    prepare(options)
+    # On a CPU without AVX-512 oneDNN has no such operation, which it reports.
+    tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
+    is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+    found = tensorflow.config.list_physical_devices("GPU")
+    if NVIDIA.exists() and is_wanted and not found:
+        print(
+            "TensorFlow does not use this machine's GPU. Set "
+            "TF_CPP_MIN_LOG_LEVEL=0 to see why."
+        )
+    return tensorflow
+
+
+def _subject(options):
+    """What a verb works on, and where it writes, as the options name them."""
+    words = []
+    for name in ("recipe", "model", "models", "files"):
+        given = getattr(options, name, None)
+        if given:
+            words += given if isinstance(given, list) else [given]
+            break
+    for name, before in (("task", "on"), ("run_dir", "in"), ("output", "to")):
+        given = getattr(options, name, None)
+        if given is not None:
+            words += [before, given]
+    return printable("".join(f" {word}" for word in words))
 
 
 @contextlib.contextmanager

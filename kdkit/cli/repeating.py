@@ -12,10 +12,9 @@ from kdkit.cli.text_steps import made
 from kdkit.cli.text_steps import run_steps
 from kdkit.errors import UsageError
 from kdkit.settings import override
+from kdkit.training import text_examination
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.text_examination import TextSteps
-from kdkit.training.text_examination import examine_first
 
 OVERRULED = (
     "recipe", "task", "data_dir", "teacher", "student", "pretrained", "corpus",
@@ -53,18 +52,22 @@ def distill_on_text_again(options) -> None:
         RunError: if a run would be ruined, or a loss is not finite.
     """
     steps = repeated_steps(options)
-    findings = examine_first(text_steps(steps, options.run_dir), options.force)
+    findings = text_examination.examine_first(
+        text_steps(steps, options.run_dir), options.force
+    )
     run_steps(steps, options.run_dir, findings)
 
 
-def text_steps(steps: Steps, run_dir) -> TextSteps:
+def text_steps(steps: Steps, run_dir) -> "text_examination.TextSteps":
     """Returns steps as the doctor takes them.
 
     Args:
         steps: `Steps`.
         run_dir: string or path of the last one's run directory.
     """
-    return TextSteps(steps.runs(), _given(steps), pathlib.Path(run_dir))
+    return text_examination.TextSteps(
+        steps.runs(), _given(steps), pathlib.Path(run_dir)
+    )
 
 
 def repeated_steps(options) -> Steps:

@@ -32,10 +32,10 @@ from kdkit.recipes import pretraining
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.tasks import get_task
+from kdkit.training.compiling import UPDATE
 from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings

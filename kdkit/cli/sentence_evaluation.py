@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 
+from kdkit import decoding
 from kdkit.cli.locating import locate
 from kdkit.cli.measurable import Measurable
 from kdkit.cli.options import given_flags
@@ -11,19 +12,15 @@ from kdkit.cli.writers import beams_of
 from kdkit.cli.writers import is_writer
 from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
-from kdkit.decoding import TextWriter
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
+from kdkit.training import inputs
+from kdkit.training import seq2seq_material
 from kdkit.training.evaluation import make_forward
-from kdkit.training.inputs import rows_digest
 from kdkit.training.making import check_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.seq2seq_material import check_vocabulary
-from kdkit.training.seq2seq_material import load_held_out
-from kdkit.training.seq2seq_material import other_sources
-from kdkit.training.seq2seq_material import token_metrics
 
 # Options of encoder-decoders alone.
 OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
@@ -73,7 +70,7 @@ def open_on_sentences(options) -> Measurable:
     opened = open_writer(place, options)
     text = _text(options, opened)
     _check_text(text, options, opened)
-    held_out = load_held_out(text, opened.tokenizer)
+    held_out = seq2seq_material.load_held_out(text, opened.tokenizer)
     if held_out.num_truncated:
         print(
             f"{held_out.num_truncated} texts are cut to {text.sequence_length} "
@@ -98,7 +95,7 @@ def open_on_sentences(options) -> Measurable:
             "length_penalty": beams.length_penalty,
             "signatures": generation_signatures(text.sides[1]),
         }
-        writer = TextWriter(
+        writer = decoding.TextWriter(
             opened.model,
             opened.tokenizer,
             text.sides,
@@ -123,13 +120,17 @@ def open_on_sentences(options) -> Measurable:
                 writer(sources), targets, text.sides[1]
             )
         if forward is not None:
-            measured |= token_metrics(forward, held_out.batches())
+            measured |= seq2seq_material.token_metrics(
+                forward, held_out.batches()
+            )
             if writer is not None and len(held_out) > 1:
                 measured |= _reading(forward, held_out, measured["perplexity"])
         return measured
 
     model = None if opened.is_file else opened.model
-    content = {"data_digest": rows_digest(list(text.texts(held_out=True)))}
+    content = {
+        "data_digest": inputs.rows_digest(list(text.texts(held_out=True)))
+    }
     return Measurable(
         about, content, measure, model, place.run, place.arm, content
     )
@@ -137,7 +138,9 @@ def open_on_sentences(options) -> Measurable:
 
 def _reading(forward, held_out, perplexity):
     """How much worse targets are predicted from the sources of others."""
-    mixed_up = token_metrics(forward, other_sources(held_out.batches()))
+    mixed_up = seq2seq_material.token_metrics(
+        forward, seq2seq_material.other_sources(held_out.batches())
+    )
     others = mixed_up["perplexity"]
     if others < LEAST_EFFECT * perplexity:
         print(
@@ -175,7 +178,7 @@ def _check_combination(options):
 
 def _check_text(text, options, opened):
     """Refuses text that the model cannot read, and files what they cannot."""
-    check_vocabulary(text, opened.tokenizer)
+    seq2seq_material.check_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
         check_length(text.sequence_length, opened.model, "--sequence-length ")
     elif isinstance(text, SentenceSettings):

@@ -1,12 +1,12 @@
 """Sentences and pairs that the options name, for encoder-decoders."""
 
+from kdkit import models
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import MassConfig
-from kdkit.models import has_encoder_decoder
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
@@ -21,7 +21,7 @@ def trains_encoder_decoder(options) -> bool:
     if options.student in PRESETS:
         return isinstance(PRESETS[options.student].config, MassConfig)
     place = absolute(options.model or options.teacher)
-    return place is not None and has_encoder_decoder(place)
+    return place is not None and models.has_encoder_decoder(place)
 
 
 def sentence_settings(options) -> SentenceSettings | PairSettings:

@@ -1,22 +1,20 @@
 """What would stop a later step on text, told before the first one begins."""
 
+from kdkit import models
 from kdkit.cli.options import absolute
 from kdkit.cli.options import located
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
-from kdkit.models import check_same_ids
-from kdkit.models import has_decoder
-from kdkit.models import has_encoder_decoder
-from kdkit.models import load_tokenizer
+from kdkit.training import seq2seq_material
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_tokenizer import check_tokenizer
-from kdkit.training.seq2seq_material import check_vocabulary
+from kdkit.training.stages import check_objectives
 
 KINDS = {
-    "gpt2": (has_decoder, "decoder"),
-    "mass": (has_encoder_decoder, "encoder-decoder"),
+    "gpt2": ("has_decoder", "decoder"),
+    "mass": ("has_encoder_decoder", "encoder-decoder"),
 }
 
 
@@ -44,13 +42,16 @@ def check_steps(runs: dict[str, PretrainSettings], options) -> None:
     Raises:
         UsageError: with all of them.
     """
-    models = given_models(options)
+    places = given_models(options)
     with all_mistakes() as check:
         right = try_steps(runs, options, lambda what: check())
         for name in right[1:]:
             with check():
-                check_same_ids(
-                    *(load_tokenizer(models[one]) for one in (right[0], name))
+                models.check_same_ids(
+                    *(
+                        models.load_tokenizer(places[one])
+                        for one in (right[0], name)
+                    )
                 )
 
 
@@ -78,20 +79,24 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
             check_sizes(settings.model)
         with attempt("tokenizer"):
             check_tokenizer(settings)
+        with attempt("objectives"):
+            check_objectives(settings)
     right = []
     for name, place in given_models(options).items():
         with attempt("model"):
             has_one, expected = KINDS[options.model]
-            if not has_one(place):
+            if not getattr(models, has_one)(place):
                 raise UsageError(
                     f"{place} is no {expected}. Expected a run of kdkit "
                     "pretrain with one, or its preset directory."
                 )
             right.append(name)
             if options.model == "mass":
-                tokenizer = load_tokenizer(place)
+                tokenizer = models.load_tokenizer(place)
                 for settings in runs.values():
-                    check_vocabulary(settings.corpus, tokenizer)
+                    seq2seq_material.check_vocabulary(
+                        settings.corpus, tokenizer
+                    )
     return right
 
 

@@ -20,8 +20,10 @@ from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.settings import override
 from kdkit.settings import parse_value
+from kdkit.training.first_checks import check_sources
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
+from kdkit.training.sweep import check_objectives_of
 from kdkit.training.sweep import find_field
 from kdkit.training.sweep import run_sweep
 from kdkit.training.trials import yardstick
@@ -49,8 +51,12 @@ def sweep(options) -> None:
         settings, axes = _resolved(options, step, {})
         check_axes(settings, axes)
         yardstick(settings)
+        if not pathlib.Path(options.run_dir).exists():
+            check_sources(settings)
         if options.curves:
             _check_drawable(axes)
+    for step in steps:
+        check_objectives_of(*_resolved(options, step, {}))
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):

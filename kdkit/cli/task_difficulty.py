@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
+from kdkit import training
 from kdkit.cli.options import absolute
 from kdkit.cli.options import located
 from kdkit.data import Masker
@@ -23,17 +24,16 @@ from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
-from kdkit.training import pretrain
+from kdkit.training import seq2seq_material
+from kdkit.training.compiling import UPDATE
 from kdkit.training.corpus_material import EVALUATION_BATCH_SIZE
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.seen_tokens import masked_share
 from kdkit.training.seen_tokens import next_token_share
 from kdkit.training.seen_tokens import span_share
-from kdkit.training.seq2seq_material import load_held_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def compare_difficulty(options) -> None:
     for name, of_run in settings.items():
         path = pathlib.Path(options.run_dir, name)
         print(f"\n{ROWS[name].title}: {path}", flush=True)
-        pretrain(of_run, path)
+        training.pretrain(of_run, path)
     rows = [
         _measured(name, settings[name], pathlib.Path(options.run_dir, name))
         for name in ROWS
@@ -194,7 +194,7 @@ def _share_seen(name, settings, path):
     tokenizer = models.load_tokenizer(path)
     special = tokenizer.special_token_ids
     if name == "mass":
-        held_out = load_held_out(settings.corpus, tokenizer)
+        held_out = seq2seq_material.load_held_out(settings.corpus, tokenizer)
         return span_share(held_out.batches(), special)
     rows = open_packed(path / "corpus" / "held_out")
     if name == "gpt2":

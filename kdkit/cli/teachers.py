@@ -2,10 +2,10 @@
 
 import dataclasses
 
+from kdkit import models
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.errors import UsageError
-from kdkit.models import has_language_model
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
 from kdkit.training.model_settings import ModelSettings
@@ -52,7 +52,7 @@ def teachers_of_encoder(options, data, stages, corpus):
         stage.objectives for stage in stages if stage.data == "corpus"
     )
     pretrained = encoder
-    if learned_from and not has_language_model(encoder):
+    if learned_from and not models.has_language_model(encoder):
         pretrained = PretrainSettings(
             corpus=corpus,
             model=ModelSettings(checkpoint=encoder),

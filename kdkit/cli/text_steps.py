@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from kdkit.training import pretrain
+from kdkit import training
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.sentence_settings import PairSettings
 
@@ -67,9 +67,9 @@ def run_steps(steps: Steps, run_dir, findings=None) -> None:
         )
         if name == "student":
             settings = dataclasses.replace(settings, steps_before=before)
-            pretrain(settings, run_dir, findings)
+            training.pretrain(settings, run_dir, findings)
         else:
-            pretrain(settings, made(run_dir, name), findings)
+            training.pretrain(settings, made(run_dir, name), findings)
 
 
 def made(run_dir, name) -> pathlib.Path:

@@ -23,12 +23,14 @@ def add_arguments(parser):
 
 
 def run(options):
+    from kdkit import training
     from kdkit.cli import configs
     from kdkit.cli import resolving
-    from kdkit.training import train_teacher
+    from kdkit.training import first_checks
 
     settings = resolving.teacher_settings(options)
     pretrained = None
     if options.config is not None:
         pretrained = configs.pretrained_beside(options.config)
-    train_teacher(settings, options.run_dir, pretrained, options.force)
+    first_checks.check_first(settings, options.run_dir)
+    training.train_teacher(settings, options.run_dir, pretrained, options.force)

@@ -2,10 +2,10 @@
 
 import dataclasses
 
+from kdkit import decoding
 from kdkit import export
 from kdkit import models
 from kdkit.cli.opening import file_tokenizer
-from kdkit.decoding import Beams
 from kdkit.errors import UsageError
 from kdkit.settings import from_dict
 from kdkit.training.run_settings import PretrainSettings
@@ -13,14 +13,14 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
 
-def beams_of(options) -> Beams:
+def beams_of(options) -> "decoding.Beams":
     """The beams that the options say, those of `Beams` unless they do.
 
     Raises:
         UsageError: for a beam of 0 or a negative penalty.
     """
     names = {"num_beams": "beam_size", "length_penalty": "length_penalty"}
-    return Beams(
+    return decoding.Beams(
         **{
             field: getattr(options, name)
             for name, field in names.items()

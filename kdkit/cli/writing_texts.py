@@ -5,6 +5,7 @@ import itertools
 import pathlib
 import sys
 
+from kdkit import decoding
 from kdkit.cli.begun_texts import KEPT
 from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.begun_texts import text_of
@@ -14,8 +15,6 @@ from kdkit.cli.writers import beams_of
 from kdkit.cli.writers import languages_of
 from kdkit.cli.writers import open_writer
 from kdkit.data.lines_of_text import refuse_table
-from kdkit.decoding import Beams
-from kdkit.decoding import TextWriter
 from kdkit.disk import writing
 from kdkit.errors import UsageError
 from kdkit.errors import printable
@@ -23,8 +22,7 @@ from kdkit.files import write_text
 from kdkit.locks import alone_with
 from kdkit.reading import has_text
 from kdkit.reading import numbered_lines
-from kdkit.training.inputs import files_digest
-from kdkit.training.inputs import model_digest
+from kdkit.training import inputs
 
 # Lines that are written before they are kept.
 LINES_AT_ONCE = 500
@@ -57,15 +55,15 @@ def print_written(options) -> None:
     max_tokens = options.max_tokens
     if max_tokens is None:
         max_tokens = opened.room
-    writer = TextWriter(
+    writer = decoding.TextWriter(
         opened.model, opened.tokenizer, languages, beams, max_tokens
     )
     if options.input is None:
         show(writer(lines)[0])
     else:
         made_from = {
-            "model": model_digest(str(place.path)),
-            "input": files_digest([options.input]),
+            "model": inputs.model_digest(str(place.path)),
+            "input": inputs.files_digest([options.input]),
             "languages": list(languages),
             "beams": dataclasses.asdict(beams),
             "max_tokens": max_tokens,
@@ -101,7 +99,7 @@ def _beams(options):
         raise UsageError(
             f"{', '.join(given)} needs --sampler beam. Received: greedy."
         )
-    return Beams(1)
+    return decoding.Beams(1)
 
 
 def _outputs(options):
@@ -183,7 +181,7 @@ def _read(options):
     path = pathlib.Path(options.input)
     if output.exists() and begun.are_there:
         with alone_with(output, "--output"):
-            if begun.are_done(_lines(path), files_digest([path])):
+            if begun.are_done(_lines(path), inputs.files_digest([path])):
                 begun.forget()
     _check_is_new(output)
     for kept in kept_input:

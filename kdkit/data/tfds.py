@@ -1,5 +1,6 @@
 """Data sets from TensorFlow Datasets, for those without a local copy."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -8,9 +9,18 @@ import numpy as np
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
+from kdkit.network import require_connection
+from kdkit.quantities import byte_size
 
 ROWS_PER_STEP = 1024  # handed over together
 PREFIX = "tfds:"  # of a place that is not a file
+INSTEAD = (
+    "Pass --data-dir (Python: data_dir=) with the root of a local copy in the "
+    "official GLUE layout."
+)
+
+_announced = set()
+_failures = {}  # from the name of a dataset to its error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +62,7 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
             f"Unknown split of {layout.name}. Expected one of "
             f"{tuple(layout.splits)}. Received: {split!r}."
         )
-    dataset = _load(
-        layout.name,
-        layout.splits[split],
-        "Pass --data-dir (Python: data_dir=) with the root of a local copy in "
-        "the official GLUE layout.",
-    )
+    dataset = _load(layout.name, layout.splits[split], INSTEAD)
     steps = list(dataset.batch(ROWS_PER_STEP).as_numpy_iterator())
     columns = {
         name: np.concatenate([step[name] for step in steps])
@@ -106,14 +111,57 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
         yield [row[name].decode("utf-8").strip() for name in columns]
 
 
+def announce_download(name: str, instead: str = INSTEAD) -> None:
+    """Prints what will be downloaded, before that begins; nothing if nothing.
+
+    Args:
+        name: string. Name of the dataset.
+        instead: string. What to do without a connection.
+
+    Raises:
+        UsageError: if there is no such dataset, none of its servers answers,
+            or its download failed before.
+    """
+    if name in _failures:
+        raise UsageError(_failures[name])
+    with _remembered_failure(name, instead):
+        import tensorflow_datasets
+
+        builder = tensorflow_datasets.builder(name)
+        if builder.is_prepared():
+            return
+        sources = builder.url_infos
+    if name not in _announced:
+        _announced.add(name)
+        size = ""
+        if len(sources) == 1:  # others may be of other configurations
+            (source,) = sources.values()
+            size = f", {byte_size(source.size)}"
+        print(
+            f"Downloading {name} by TensorFlow Datasets to "
+            f"{builder.data_path}{size}.",
+            flush=True,
+        )
+    require_connection(sources, f"The dataset {name!r}", instead)
+
+
 def _load(name, split, instead):
-    try:
+    announce_download(name, instead)
+    with _remembered_failure(name, instead):
         import tensorflow_datasets
 
         return tensorflow_datasets.load(name, split=split)
+
+
+@contextlib.contextmanager
+def _remembered_failure(name, instead):
+    """Fails with one line, and notes it: each try takes minutes offline."""
+    try:
+        yield
     # network, proxy, checksum, archive and disk each fail with their own type
     except Exception as error:
-        raise UsageError(
+        _failures[name] = (
             f"TensorFlow Datasets could not provide {name!r}: "
             f"{type(error).__name__}: {error}\n{instead}"
-        ) from error
+        )
+        raise UsageError(_failures[name]) from error

@@ -1,137 +1,77 @@
 """Teachers and students: sizes, building, starting weights, loading."""
 
-from kdkit.models.architecture import architecture
-from kdkit.models.architecture import num_positions
-from kdkit.models.architecture import padding_row
-from kdkit.models.architecture import token_embeddings
-from kdkit.models.bilstm import set_word_vectors
-from kdkit.models.byte_pairs import byte_pair_files
-from kdkit.models.byte_pairs import train_byte_pairs
-from kdkit.models.copying import choose_blocks
-from kdkit.models.copying import student_of_blocks
-from kdkit.models.file_digests import forget_process
-from kdkit.models.heads import HEADS
-from kdkit.models.heads import Head
-from kdkit.models.heads import add_head
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import has_encoder
-from kdkit.models.heads import in_policy
-from kdkit.models.heads import untrained_head
-from kdkit.models.initialization import initialize_from_teacher
-from kdkit.models.language_models import frozen_pooler
-from kdkit.models.language_models import has_decoder
-from kdkit.models.language_models import has_encoder_decoder
-from kdkit.models.language_models import has_language_model
-from kdkit.models.language_models import is_causal
-from kdkit.models.language_models import is_encoder_decoder
-from kdkit.models.language_models import language_model
-from kdkit.models.language_models import load_language_model
-from kdkit.models.language_models import load_masked_lm
-from kdkit.models.language_models import save_language_model
-from kdkit.models.loading import TOKENIZER_DIRECTORY
-from kdkit.models.loading import LoadedModel
-from kdkit.models.loading import load_classifier
-from kdkit.models.loading import load_encoder
-from kdkit.models.loading import load_tokenizer
-from kdkit.models.loading import model_files
-from kdkit.models.loading_checks import check_num_classes
-from kdkit.models.mass import MassBackbone
-from kdkit.models.mass_lm import MassSeq2SeqLM
-from kdkit.models.mass_preprocessor import MassSeq2SeqLMPreprocessor
-from kdkit.models.noise import perturbed
-from kdkit.models.presets import PRESETS
-from kdkit.models.presets import BertConfig
-from kdkit.models.presets import BilstmConfig
-from kdkit.models.presets import MassConfig
-from kdkit.models.presets import Preset
-from kdkit.models.room import least_parameters
-from kdkit.models.ruled_tokenizers import tokenizer_rules
-from kdkit.models.saving import LABELS_FILE
-from kdkit.models.saving import save_encoder
-from kdkit.models.saving import save_labels
-from kdkit.models.saving import save_preset
-from kdkit.models.saving import stored_size
-from kdkit.models.sentence_pieces import MassTokenizer
-from kdkit.models.sentence_pieces import train_sentence_pieces
-from kdkit.models.students import student
-from kdkit.models.students import student_config
-from kdkit.models.tokenizer_pair import TokenizerPair
-from kdkit.models.tokenizer_pair import check_sentence_pieces
-from kdkit.models.tokenizer_pair import languages_of
-from kdkit.models.tokenizer_pair import tokenizers_of_sides
-from kdkit.models.tokens import check_same_ids
-from kdkit.models.tokens import family_tokenizer
-from kdkit.models.tokens import load_saved_tokenizer
-from kdkit.models.tokens import save_tokenizer
-from kdkit.models.tokens import tokenizer_of_family
-from kdkit.models.tokens import vocabulary_by_id
-from kdkit.models.word_pieces import word_piece_tokenizer
+from kdkit.late_names import late_names
 
-__all__ = [
-    "HEADS",
-    "LABELS_FILE",
-    "PRESETS",
-    "TOKENIZER_DIRECTORY",
-    "BertConfig",
-    "BilstmConfig",
-    "Head",
-    "LoadedModel",
-    "MassBackbone",
-    "MassConfig",
-    "MassSeq2SeqLM",
-    "MassSeq2SeqLMPreprocessor",
-    "MassTokenizer",
-    "Preset",
-    "TokenizerPair",
-    "add_head",
-    "architecture",
-    "backbone_of",
-    "byte_pair_files",
-    "check_num_classes",
-    "check_same_ids",
-    "check_sentence_pieces",
-    "choose_blocks",
-    "family_tokenizer",
-    "forget_process",
-    "frozen_pooler",
-    "has_decoder",
-    "has_encoder",
-    "has_encoder_decoder",
-    "has_language_model",
-    "in_policy",
-    "initialize_from_teacher",
-    "is_causal",
-    "is_encoder_decoder",
-    "language_model",
-    "languages_of",
-    "least_parameters",
-    "load_classifier",
-    "load_encoder",
-    "load_language_model",
-    "load_masked_lm",
-    "load_saved_tokenizer",
-    "load_tokenizer",
-    "model_files",
-    "num_positions",
-    "padding_row",
-    "perturbed",
-    "save_encoder",
-    "save_labels",
-    "save_language_model",
-    "save_preset",
-    "save_tokenizer",
-    "set_word_vectors",
-    "stored_size",
-    "student",
-    "train_sentence_pieces",
-    "student_config",
-    "student_of_blocks",
-    "token_embeddings",
-    "tokenizer_of_family",
-    "tokenizer_rules",
-    "tokenizers_of_sides",
-    "train_byte_pairs",
-    "untrained_head",
-    "vocabulary_by_id",
-    "word_piece_tokenizer",
-]
+_DEFINED_IN = {
+    "HEADS": "heads",
+    "LABELS_FILE": "saving",
+    "PRESETS": "presets",
+    "TOKENIZER_DIRECTORY": "places",
+    "BertConfig": "presets",
+    "BilstmConfig": "presets",
+    "Head": "heads",
+    "LoadedModel": "loading",
+    "MassBackbone": "mass",
+    "MassConfig": "presets",
+    "MassSeq2SeqLM": "mass_lm",
+    "MassSeq2SeqLMPreprocessor": "mass_preprocessor",
+    "MassTokenizer": "sentence_pieces",
+    "Preset": "presets",
+    "TokenizerPair": "tokenizer_pair",
+    "add_head": "heads",
+    "announce_download": "downloads",
+    "architecture": "architectures",
+    "backbone_of": "heads",
+    "byte_pair_files": "byte_pairs",
+    "check_num_classes": "loading_checks",
+    "check_place": "places",
+    "check_same_ids": "tokens",
+    "check_sentence_pieces": "tokenizer_pair",
+    "choose_blocks": "block_choices",
+    "family_tokenizer": "tokens",
+    "forget_process": "file_digests",
+    "frozen_pooler": "language_models",
+    "has_decoder": "language_models",
+    "has_encoder": "heads",
+    "has_encoder_decoder": "language_models",
+    "has_language_model": "language_models",
+    "in_policy": "heads",
+    "initialize_from_teacher": "initialization",
+    "is_causal": "language_models",
+    "is_encoder_decoder": "language_models",
+    "language_model": "language_models",
+    "languages_of": "tokenizer_pair",
+    "least_parameters": "room",
+    "load_classifier": "loading",
+    "load_encoder": "loading",
+    "load_language_model": "language_models",
+    "load_masked_lm": "language_models",
+    "load_saved_tokenizer": "tokens",
+    "load_tokenizer": "loading",
+    "model_files": "loading",
+    "num_positions": "architectures",
+    "padding_row": "architectures",
+    "perturbed": "noise",
+    "save_encoder": "saving",
+    "save_labels": "saving",
+    "save_language_model": "language_models",
+    "save_preset": "saving",
+    "save_tokenizer": "tokens",
+    "set_word_vectors": "bilstm",
+    "stored_size": "saving",
+    "student": "students",
+    "train_sentence_pieces": "sentence_pieces",
+    "student_config": "students",
+    "student_of_blocks": "copying",
+    "token_embeddings": "architectures",
+    "tokenizer_of_family": "tokens",
+    "tokenizer_rules": "ruled_tokenizers",
+    "tokenizers_of_sides": "tokenizer_pair",
+    "train_byte_pairs": "byte_pairs",
+    "untrained_head": "heads",
+    "vocabulary_by_id": "tokens",
+    "word_piece_tokenizer": "word_pieces",
+}
+__all__ = list(_DEFINED_IN)
+
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -8,24 +8,19 @@ import keras
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 
-
-def gelu_new(x):
-    """GELU as OpenAI and Google computed it: the approximation by tanh."""
-    return keras.activations.gelu(x, approximate=True)
-
-
-# By Hugging Face's names. The tanh forms differ by rounding alone.
-ACTIVATIONS = {
-    "gelu": keras.activations.gelu,
-    "gelu_new": gelu_new,
-    "relu": keras.activations.relu,
-    "relu6": keras.activations.relu6,
-    "silu": keras.activations.silu,
-    "tanh": keras.activations.tanh,
-    "sigmoid": keras.activations.sigmoid,
-    "linear": keras.activations.linear,
-    "mish": keras.activations.mish,
-}
+# Those that can be followed, by Hugging Face's names, which are Keras' names
+# but for "gelu_new". The tanh forms of GELU differ by rounding alone.
+ACTIVATIONS = (
+    "gelu",
+    "gelu_new",
+    "relu",
+    "relu6",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "linear",
+    "mish",
+)
 SAME_ACTIVATIONS = {
     "gelu_python": "gelu",
     "gelu_accurate": "gelu_new",
@@ -91,3 +86,13 @@ OWN_HEADS = {
     "xlm_roberta": BlockSettings("gelu", 1e-5),
     "albert": BlockSettings("gelu_new", 1e-5),
 }
+
+
+def gelu_new(x):
+    """GELU as OpenAI and Google computed it: the approximation by tanh."""
+    return keras.activations.gelu(x, approximate=True)
+
+
+def activation_function(name: str):
+    """Returns the function of a name in `ACTIVATIONS`."""
+    return gelu_new if name == "gelu_new" else getattr(keras.activations, name)

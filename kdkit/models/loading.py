@@ -7,9 +7,10 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.architecture import length_of
+from kdkit.models.architectures import length_of
 from kdkit.models.backbones import load_backbone
 from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.downloads import announce_download
 from kdkit.models.file_digests import DIGESTS_FILE
 from kdkit.models.file_digests import check_digests
 from kdkit.models.heads import Head
@@ -24,6 +25,7 @@ from kdkit.models.loading_checks import check_head
 from kdkit.models.loading_checks import check_pad_id
 from kdkit.models.model_directories import check_above_model
 from kdkit.models.model_directories import check_weights
+from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
 from kdkit.models.preset_tokenizers import load_preset_tokenizer
@@ -47,8 +49,6 @@ WHERE = (
     "such as 'bert_base_en_uncased'"
 )
 
-# Of runs whose models are files: where their tokenizer is.
-TOKENIZER_DIRECTORY = "tokenizer"
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 
 
@@ -151,6 +151,8 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             return classifier.model.backbone, classifier.tokenizer
         check_convertible(directory)
         place = str(directory)
+    else:
+        announce_download(place)
     try:
         backbone = load_backbone(place, load_weights, needs_pooler)
         check_family(backbone, source)
@@ -327,6 +329,7 @@ def _load_directory(path, head):
 
 
 def _load_named_preset(name, head):
+    announce_download(name)
     try:
         return _put_head_on(name, head)
     except UsageError:

@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 
+from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.models.bilstm import build_bilstm
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
-from kdkit.models.mass import MassBackbone
 from kdkit.models.presets import PRESETS
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
@@ -70,7 +70,8 @@ def student(preset_or_config, num_classes=None, **settings):
                 "An encoder-decoder writes text and has no classes. Received: "
                 f"num_classes={num_classes}. Use an encoder, such as a BERT."
             )
-        return MassBackbone(**dataclasses.asdict(config), dtype=dtype)
+        # By its package: the class needs Keras, the sizes do not.
+        return models.MassBackbone(**dataclasses.asdict(config), dtype=dtype)
     family = ALL_FAMILIES[config.family]
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:

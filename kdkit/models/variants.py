@@ -19,10 +19,10 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.families import family_of
-from kdkit.models.block_settings import ACTIVATIONS
 from kdkit.models.block_settings import OWN_BLOCKS
 from kdkit.models.block_settings import OWN_HEADS
 from kdkit.models.block_settings import BlockSettings
+from kdkit.models.block_settings import activation_function
 from kdkit.models.extras import load_extras
 from kdkit.models.extras import save_extras
 from kdkit.taps import set_blocks
@@ -44,7 +44,9 @@ class _Backbone:
         self.block_settings = BlockSettings(
             hidden_activation, layer_norm_epsilon
         )
-        set_blocks(self, ACTIVATIONS[hidden_activation], layer_norm_epsilon)
+        set_blocks(
+            self, activation_function(hidden_activation), layer_norm_epsilon
+        )
 
     def get_config(self):
         return {
@@ -61,7 +63,9 @@ class _MaskedLM:
         super().__init__(backbone, **kwargs)
         self.head_settings = BlockSettings(head_activation, head_epsilon)
         set_masked_lm_head(
-            self.masked_lm_head, ACTIVATIONS[head_activation], head_epsilon
+            self.masked_lm_head,
+            activation_function(head_activation),
+            head_epsilon,
         )
 
     def get_config(self):

@@ -5,7 +5,6 @@ from kdkit.objectives.binding import bind
 from kdkit.objectives.binding import entry_of_teacher
 from kdkit.objectives.checks import Checks
 from kdkit.objectives.comparison import Comparison
-from kdkit.objectives.labels import check_chunk_size
 from kdkit.objectives.labels import check_labels
 from kdkit.objectives.labels import check_taken_apart
 from kdkit.objectives.labels import label_count
@@ -28,7 +27,6 @@ __all__ = [
     "TotalLoss",
     "as_tuple",
     "bind",
-    "check_chunk_size",
     "check_labels",
     "check_taken_apart",
     "entry_of_teacher",

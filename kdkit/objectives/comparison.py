@@ -2,10 +2,10 @@
 
 import keras
 
+from kdkit.chunk_size import check_chunk_size
 from kdkit.errors import UsageError
 from kdkit.objectives.first_batch import check_positions
 from kdkit.objectives.first_batch import longest_input
-from kdkit.objectives.labels import check_chunk_size
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import describe
 from kdkit.taps import tapped

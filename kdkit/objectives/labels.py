@@ -14,21 +14,6 @@ from kdkit.objectives.weights import position_weights
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
-def check_chunk_size(chunk_size) -> None:
-    """Refuses what is no number of positions.
-
-    Raises:
-        UsageError: unless it is an integer above 0 or `None`.
-    """
-    if chunk_size is not None and not (
-        isinstance(chunk_size, int) and chunk_size > 0
-    ):
-        raise UsageError(
-            "Invalid value for argument `chunk_size`. Expected an integer "
-            f"above 0 or None. Received: chunk_size={chunk_size!r}."
-        )
-
-
 def check_labels(hard_label_weight, loss, labels) -> None:
     """Refuses a loss on labels that has no labels or is no loss.
 

@@ -1,5 +1,6 @@
 """Recipes: one paper a file, as data."""
 
+from kdkit.late_names import late_names
 from kdkit.recipes import bert_small
 from kdkit.recipes import distilbert
 from kdkit.recipes import distilled_bilstm
@@ -8,7 +9,6 @@ from kdkit.recipes import lightpaff
 from kdkit.recipes import pkd
 from kdkit.recipes import tinybert
 from kdkit.recipes import vanilla_kd
-from kdkit.recipes.arrays import run_on_arrays
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 
@@ -24,3 +24,6 @@ RECIPES = {
 }
 
 __all__ = ["RECIPES", "CopiedBlocks", "Recipe", "run_on_arrays"]
+
+# It trains, and so needs Keras.
+__getattr__, _ = late_names(__name__, {"run_on_arrays": "arrays"})

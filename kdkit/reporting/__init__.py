@@ -3,48 +3,31 @@
 Nothing here needs Keras or TensorFlow.
 """
 
-from kdkit.reporting.comparison import markdown_overview
-from kdkit.reporting.comparison import plot_learning_curves
-from kdkit.reporting.comparison import without_arms
-from kdkit.reporting.curve_plots import plot_losses
-from kdkit.reporting.curve_plots import plot_metric
-from kdkit.reporting.html import render_report
-from kdkit.reporting.html import write_report
-from kdkit.reporting.keeping import keep_records
-from kdkit.reporting.latency_plot import plot_latency
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.records import read_run
-from kdkit.reporting.results import group_by_seed
-from kdkit.reporting.results import markdown_results
-from kdkit.reporting.results import markdown_table
-from kdkit.reporting.results import replace_results
-from kdkit.reporting.summary import verdict
-from kdkit.reporting.terminal import print_report
-from kdkit.reporting.terminal import terminal_table
-from kdkit.reporting.trade_off import plot_trade_off
-from kdkit.reporting.value_plot import plot_noise
-from kdkit.reporting.value_plot import plot_values
+from kdkit.late_names import late_names
 
-__all__ = [
-    "RunRecords",
-    "group_by_seed",
-    "keep_records",
-    "markdown_overview",
-    "markdown_results",
-    "markdown_table",
-    "plot_latency",
-    "plot_learning_curves",
-    "plot_losses",
-    "plot_metric",
-    "plot_noise",
-    "plot_trade_off",
-    "plot_values",
-    "print_report",
-    "read_run",
-    "render_report",
-    "replace_results",
-    "terminal_table",
-    "verdict",
-    "without_arms",
-    "write_report",
-]
+_DEFINED_IN = {
+    "RunRecords": "records",
+    "group_by_seed": "results",
+    "keep_records": "keeping",
+    "markdown_overview": "comparison",
+    "markdown_results": "results",
+    "markdown_table": "results",
+    "plot_latency": "latency_plot",
+    "plot_learning_curves": "comparison",
+    "plot_losses": "curve_plots",
+    "plot_metric": "curve_plots",
+    "plot_noise": "value_plot",
+    "plot_trade_off": "trade_off",
+    "plot_values": "value_plot",
+    "print_report": "terminal",
+    "read_run": "records",
+    "render_report": "html",
+    "replace_results": "results",
+    "terminal_table": "terminal",
+    "verdict": "summary",
+    "without_arms": "comparison",
+    "write_report": "html",
+}
+__all__ = list(_DEFINED_IN)
+
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -8,80 +8,47 @@ tests/models/, tests/decoding/ and tests/runs/test_checkpoints.py pin what is
 assumed of them.
 """
 
-from kdkit.families import find_backbone
-from kdkit.taps.block_settings import set_blocks
-from kdkit.taps.block_settings import set_masked_lm_head
-from kdkit.taps.cached_block import block_step
-from kdkit.taps.cached_block import source_keys_values
-from kdkit.taps.endings import Ending
-from kdkit.taps.endings import ending
-from kdkit.taps.entries import LENGTH
-from kdkit.taps.entries import Entry
-from kdkit.taps.entries import sizes
-from kdkit.taps.inputs import padding_masks
-from kdkit.taps.inputs import select_inputs
-from kdkit.taps.masks import causal_mask
-from kdkit.taps.masks import key_mask
-from kdkit.taps.names import ATTENTION_TAPS
-from kdkit.taps.names import CLS_INDEX
-from kdkit.taps.names import OUTPUT_TAPS
-from kdkit.taps.names import PER_LAYER_TAPS
-from kdkit.taps.names import SEQ2SEQ_TAPS
-from kdkit.taps.names import STATE_TAPS
-from kdkit.taps.names import TAPS
-from kdkit.taps.names import TEACHER_OUTPUTS
-from kdkit.taps.names import VECTOR_TAPS
-from kdkit.taps.names import reads_source
-from kdkit.taps.names import split_tap
-from kdkit.taps.names import taps_beside
-from kdkit.taps.naming import kept_names
-from kdkit.taps.naming import number_later
-from kdkit.taps.naming import own_names
-from kdkit.taps.saving import remember_optimizers
-from kdkit.taps.shape import ModelShape
-from kdkit.taps.shape import check_taps
-from kdkit.taps.shape import describe
-from kdkit.taps.tapped import TappedModel
-from kdkit.taps.tapped import tapped
-from kdkit.taps.vocabulary import FactoredLogits
-from kdkit.taps.vocabulary import output_embeddings
+from kdkit.late_names import late_names
 
-__all__ = [
-    "ATTENTION_TAPS",
-    "CLS_INDEX",
-    "LENGTH",
-    "OUTPUT_TAPS",
-    "PER_LAYER_TAPS",
-    "SEQ2SEQ_TAPS",
-    "STATE_TAPS",
-    "TAPS",
-    "TEACHER_OUTPUTS",
-    "VECTOR_TAPS",
-    "Ending",
-    "Entry",
-    "FactoredLogits",
-    "ModelShape",
-    "TappedModel",
-    "block_step",
-    "causal_mask",
-    "check_taps",
-    "describe",
-    "ending",
-    "find_backbone",
-    "kept_names",
-    "key_mask",
-    "number_later",
-    "output_embeddings",
-    "own_names",
-    "padding_masks",
-    "reads_source",
-    "remember_optimizers",
-    "select_inputs",
-    "set_blocks",
-    "set_masked_lm_head",
-    "sizes",
-    "source_keys_values",
-    "split_tap",
-    "tapped",
-    "taps_beside",
-]
+_DEFINED_IN = {
+    "ATTENTION_TAPS": "names",
+    "CLS_INDEX": "names",
+    "LENGTH": "entries",
+    "OUTPUT_TAPS": "names",
+    "PER_LAYER_TAPS": "names",
+    "SEQ2SEQ_TAPS": "names",
+    "STATE_TAPS": "names",
+    "TAPS": "names",
+    "TEACHER_OUTPUTS": "names",
+    "VECTOR_TAPS": "names",
+    "Ending": "endings",
+    "Entry": "entries",
+    "FactoredLogits": "vocabulary",
+    "ModelShape": "shape",
+    "TappedModel": "rewiring",
+    "block_step": "cached_block",
+    "causal_mask": "masks",
+    "check_taps": "shape",
+    "describe": "shape",
+    "ending": "endings",
+    "find_backbone": "kdkit.families",
+    "kept_names": "naming",
+    "key_mask": "masks",
+    "number_later": "naming",
+    "output_embeddings": "vocabulary",
+    "own_names": "naming",
+    "padding_masks": "inputs",
+    "reads_source": "names",
+    "remember_optimizers": "saving",
+    "select_inputs": "inputs",
+    "set_blocks": "block_settings",
+    "set_masked_lm_head": "block_settings",
+    "sizes": "entries",
+    "source_keys_values": "cached_block",
+    "split_tap": "names",
+    "tapped": "rewiring",
+    "taps_beside": "names",
+}
+__all__ = list(_DEFINED_IN)
+
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -64,7 +64,7 @@ class Kind:
         return len(self.class_names)
 
     @property
-    def head(self) -> models.Head:
+    def head(self) -> "models.Head":
         """The head that a model needs."""
         return models.Head(self.head_kind, self.num_classes, self.class_names)
 
@@ -72,11 +72,11 @@ class Kind:
         """Returns the kind with the classes of a layout that knows them."""
         return dataclasses.replace(self, class_names=layout.class_names)
 
-    def label_loss(self) -> keras.losses.Loss:
+    def label_loss(self) -> "keras.losses.Loss":
         """Returns the Keras loss between labels and logits."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def training_metrics(self) -> list[keras.metrics.Metric]:
+    def training_metrics(self) -> "list[keras.metrics.Metric]":
         """Returns what is measured while training, for learning curves."""
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 

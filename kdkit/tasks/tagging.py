@@ -7,6 +7,7 @@ from typing import ClassVar
 import keras
 import numpy as np
 
+from kdkit import models
 from kdkit.data.tokens import NO_LABEL
 from kdkit.data.tokens import UNKNOWN
 from kdkit.data.tokens import TokenExamples
@@ -14,7 +15,6 @@ from kdkit.data.tokens import as_given
 from kdkit.data.tokens import encode_tokens
 from kdkit.data.tokens import was_read
 from kdkit.errors import UsageError
-from kdkit.models import Head
 from kdkit.tasks import metrics
 from kdkit.tasks.baseline import of_classes
 from kdkit.tasks.kinds import Kind
@@ -93,7 +93,7 @@ class Polyphones(Tagging):
 
     @property
     def head(self):
-        return Head(
+        return models.Head(
             self.head_kind, self.num_classes, self.class_names, self.candidates
         )
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from kdkit import models
 from kdkit.data.examples import Examples
 from kdkit.data.tfds import TfdsLayout
+from kdkit.data.tfds import announce_download
 from kdkit.data.tfds import read_tfds
 from kdkit.errors import UsageError
 from kdkit.tasks.kinds import Kind
@@ -91,7 +92,7 @@ class Task:
         return self.kind.needs_class_names and self.class_names is None
 
     @property
-    def head(self) -> models.Head:
+    def head(self) -> "models.Head":
         """The head that a model needs."""
         return self.kind.head
 
@@ -144,6 +145,15 @@ class Task:
                 f"Received: data_dir={str(data_dir)!r}. Leave it out."
             )
         self.layout.require(splits, data_dir)
+
+    def announce_download(self, data_dir=None) -> None:
+        """Prints what `load` will download, before that begins.
+
+        Raises:
+            UsageError: if it cannot be downloaded.
+        """
+        if data_dir is None and self.generate is None and self.tfds:
+            announce_download(self.tfds.name)
 
     def load(self, split: str, data_dir=None) -> Examples:
         """Reads one split.

@@ -4,7 +4,7 @@ Names are imported when they are first used: stages are data that know no files,
 and run where what the runner needs is not installed.
 """
 
-import importlib
+from kdkit.late_names import late_names
 
 _DEFINED_IN = {
     "AugmentSettings": "transfer_settings",
@@ -16,7 +16,7 @@ _DEFINED_IN = {
     "DistillSettings": "run_settings",
     "MassSettings": "model_settings",
     "ModelSettings": "model_settings",
-    "ObjectiveSettings": "stages",
+    "ObjectiveSettings": "stage_settings",
     "PairSettings": "sentence_settings",
     "PretrainSettings": "run_settings",
     "SentenceSettings": "sentence_settings",
@@ -30,13 +30,4 @@ _DEFINED_IN = {
 }
 __all__ = list(_DEFINED_IN)
 
-
-def __getattr__(name):
-    if name in _DEFINED_IN:
-        module = importlib.import_module(f"kdkit.training.{_DEFINED_IN[name]}")
-        return getattr(module, name)
-    raise AttributeError(f"module 'kdkit.training' has no attribute {name!r}")
-
-
-def __dir__():
-    return __all__
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -13,6 +13,7 @@ from kdkit.training.preparing import check_transfer
 from kdkit.training.preparing import known_sizes
 from kdkit.training.preparing import prepare_copies
 from kdkit.training.run_settings import DistillSettings
+from kdkit.training.stages import check_objectives
 from kdkit.training.task_data import open_task
 
 
@@ -33,6 +34,7 @@ def fill_cache(
         UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if the disk has too little room.
     """
+    check_objectives(settings)
     stages = [
         stage
         for stage in settings.stages

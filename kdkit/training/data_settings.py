@@ -63,11 +63,11 @@ def counting_padding(stages) -> list[str]:
         A list of their names.
     """
     return [
-        objective.name
+        settings.name
         for stage in stages
         if stage.data == "task"
-        for objective in stage.build_objectives()
-        if objective.loss.counts_padding
+        for settings in stage.objectives
+        if settings.counts_padding
     ]
 
 

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 
+from kdkit import taps
 from kdkit.backends import tf
 from kdkit.data import WHOLE
 from kdkit.data import Shares
@@ -16,24 +17,23 @@ from kdkit.errors import UsageError
 from kdkit.settings import differences
 from kdkit.stopping import StopSignals
 from kdkit.stopping import take_sigterm_back
-from kdkit.taps import kept_names
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.devices import visible_devices
 from kdkit.training.meeting import meet
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import MULTI_WORKER
 
-# What a collective operation ends with when a process is lost.
+# Of `tf.errors`: what a collective operation ends with when a process is lost.
 LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.FailedPreconditionError,
-    tf.errors.InternalError,
+    "UnavailableError",
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "FailedPreconditionError",
+    "InternalError",
 )
 # Which are also what fails on this process alone.
-MAY_BE_OWN = (tf.errors.FailedPreconditionError, tf.errors.InternalError)
+MAY_BE_OWN = ("FailedPreconditionError", "InternalError")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Distribution:
         num_processes: int. Defaults to `1`.
     """
 
-    strategy: tf.distribute.Strategy | None = None
+    strategy: "tf.distribute.Strategy | None" = None
     shares: Shares = WHOLE
     rank: int = 0
     num_processes: int = 1
@@ -203,25 +203,29 @@ def training_on(settings):
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
     if distribution.num_processes == 1:
-        with kept_names():
+        with taps.kept_names():
             yield distribution
         return
-    with kept_names(), StopSignals() as stop, stop.at_once():
+    with taps.kept_names(), StopSignals() as stop, stop.at_once():
         try:
             yield distribution
         # A signal that is raised while TensorFlow raises is a RuntimeError.
-        except (RuntimeError, *LOST) as error:
+        except (RuntimeError, *_errors(LOST)) as error:
             stop.raise_if_requested()
-            if isinstance(error, LOST):
+            if isinstance(error, _errors(LOST)):
                 _tell_who_is_lost(error, distribution)
             raise
+
+
+def _errors(names):
+    return tuple(getattr(tf.errors, name) for name in names)
 
 
 def _tell_who_is_lost(error, distribution):
     """Raises a `RunError` unless the error may be this process's own."""
     tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
     others = [task for task in tasks if task != str(distribution.rank)]
-    if not others and isinstance(error, MAY_BE_OWN):
+    if not others and isinstance(error, _errors(MAY_BE_OWN)):
         return
     raise RunError(
         f"Process {distribution.rank} of {distribution.num_processes}: "
@@ -280,7 +284,7 @@ def _multi_worker():
             "kdkit.training.distribution.open_distribution first. Received: "
             f"{error}"
         ) from error
-    except LOST as error:
+    except _errors(LOST) as error:
         raise RunError(
             f"Process {process.rank} of {process.size}: TensorFlow did not "
             f"connect it with the others at {', '.join(addresses)}. Do they "

@@ -8,7 +8,6 @@ from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
-from kdkit.models import LoadedModel
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 
@@ -64,7 +63,7 @@ def check_sizes(settings: ModelSettings) -> None:
         models.student_config(settings.config())
 
 
-def load_teacher(source, task: Task) -> LoadedModel:
+def load_teacher(source, task: Task) -> "models.LoadedModel":
     """Loads a fine-tuned teacher.
 
     Args:
@@ -97,7 +96,7 @@ def load_teacher(source, task: Task) -> LoadedModel:
     return teacher
 
 
-def load_text_teacher(source, needs_head: bool) -> LoadedModel:
+def load_text_teacher(source, needs_head: bool) -> "models.LoadedModel":
     """Loads a pretrained encoder that teaches on running text.
 
     Args:
@@ -118,7 +117,7 @@ def load_text_teacher(source, needs_head: bool) -> LoadedModel:
     return teacher
 
 
-def load_teachers(sources, task: Task) -> list[LoadedModel]:
+def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
     """Loads teachers that give the same ids to the same words.
 
     Args:

@@ -1,78 +1,11 @@
 """AdamW as it is defined, and its update as one loop over each weight."""
 
-import dataclasses
-import math
-
 import keras
 from keras import ops
 
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
-from kdkit.errors import UsageError
 from kdkit.gradients import whole
-
-UPDATE = "update"
-
-
-def check_jit_compile(value: bool | str) -> None:
-    """Checks the setting `jit_compile`.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not `True`, `False` or `"update"`.
-    """
-    if value not in (True, False, UPDATE):
-        raise UsageError(
-            '`jit_compile` must be true, false or "update". '
-            f"Received: {value!r}."
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerSettings:
-    """What of AdamW differs between papers and their code.
-
-    Args:
-        beta_2: float. Decay of the second moment. Defaults to `0.999`.
-        bias_correction: bool. Whether the moments are corrected for their
-            start at 0; BERT's own optimizer does not. Defaults to `True`.
-        clipnorm: float or `None`. The norm that each weight's gradient is
-            clipped to by itself. Defaults to `None`.
-        global_clipnorm: float or `None`. The norm that the gradient of all
-            weights together is clipped to. Defaults to `None`.
-        trains_padding: bool. Whether the word embedding of the padding token
-            has a gradient, as it has where a loss counts padding. Defaults to
-            `True`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a number is impossible, or both norms
-            are given.
-    """
-
-    beta_2: float = 0.999
-    bias_correction: bool = True
-    clipnorm: float | None = None
-    global_clipnorm: float | None = None
-    trains_padding: bool = True
-
-    def __post_init__(self):
-        problems = [
-            f"{name} must be above 0 and finite, received {value}"
-            for name in ("clipnorm", "global_clipnorm")
-            if (value := getattr(self, name)) is not None
-            and not 0 < value < math.inf
-        ]
-        if not 0 < self.beta_2 < 1:
-            problems.append(
-                f"beta_2 must be above 0 and below 1, received {self.beta_2}"
-            )
-        if self.clipnorm is not None and self.global_clipnorm is not None:
-            problems.append(
-                "clipnorm clips each weight's gradient and global_clipnorm "
-                f"all together, received both ({self.clipnorm} and "
-                f"{self.global_clipnorm}): set one of them to null"
-            )
-        if problems:
-            raise UsageError(f"Optimizer: {'; '.join(problems)}.")
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

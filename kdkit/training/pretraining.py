@@ -41,6 +41,7 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
+from kdkit.training.stages import check_objectives
 from kdkit.training.words_first import examine_words_first
 
 
@@ -73,6 +74,7 @@ def pretrain(
         RunError: if half of the texts have unknown words, or a loss is not
             finite.
     """
+    check_objectives(settings)
     with (
         training_on(settings) as distribution,
         open_run(

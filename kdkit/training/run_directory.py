@@ -6,6 +6,7 @@ import os
 import pathlib
 import time
 
+from kdkit import models
 from kdkit.backends import need_tensorflow
 from kdkit.disk import writing
 from kdkit.errors import UsageError
@@ -17,7 +18,6 @@ from kdkit.files import write_text
 from kdkit.locks import append_line
 from kdkit.locks import appending
 from kdkit.locks import locked
-from kdkit.models import TOKENIZER_DIRECTORY
 from kdkit.own_digest import with_own_digest
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import check_links
@@ -173,7 +173,7 @@ class RunDirectory:
     def _has_model(self, arm):
         """Whether what is left of an arm is there, whole or not."""
         file = self.path / f"{arm}.keras"
-        tokenizer = self.path / TOKENIZER_DIRECTORY
+        tokenizer = self.path / models.TOKENIZER_DIRECTORY
         return (self.path / arm).is_dir() or (
             file.is_file() and tokenizer.is_dir()
         )
@@ -244,13 +244,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         yield RunDirectory(path, is_read_only=True, replicas=replicas)
         distribution.barrier()  # the chief finished it
         return
-    if path.exists() and not path.is_dir():
-        raise UsageError(
-            f"The run directory {path} is a file. Expected a directory, or the "
-            "name of a new one. Choose another --run-dir."
-        )
-    if path.is_dir() and not (path / CONFIG).exists():
-        _check_empty(path)
+    _check_is_free(path)
     is_new = not path.exists()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -273,6 +267,35 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
                 _remove_if_empty(path)
             raise
         distribution.barrier()
+
+
+def check_run(path, settings: dict, kind=None) -> None:
+    """Checks that a run can begin or go on in a directory; writes nothing.
+
+    `open_run` checks it, too.
+
+    Args:
+        path, settings, kind: as in `open_run`.
+
+    Raises:
+        UsageError: as `open_run`, but for locks and replicas.
+    """
+    path = pathlib.Path(path)
+    _check_is_free(path)
+    if path.exists():
+        check_links(path)
+        _check_settings(path, settings, kind)
+
+
+def _check_is_free(path):
+    """Refuses a path that is a file, or a directory of something else."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(
+            f"The run directory {path} is a file. Expected a directory, or the "
+            "name of a new one. Choose another --run-dir."
+        )
+    if path.is_dir() and not (path / CONFIG).exists():
+        _check_empty(path)
 
 
 def _check_empty(path):
@@ -349,8 +372,8 @@ def write_json(path: pathlib.Path, value) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def _check_settings(path, settings, kind, replicas):
-    """Refuses a directory that was made with other settings, or replicas."""
+def _check_settings(path, settings, kind, replicas=None):
+    """Refuses a directory of other settings, or replicas where known."""
     if not (path / CONFIG).exists():
         return
     there = read_config(path)
@@ -367,7 +390,7 @@ def _check_settings(path, settings, kind, replicas):
             "another --run-dir."
         )
     noted = read_replicas(path)
-    if noted not in (None, replicas):
+    if replicas is not None and noted not in (None, replicas):
         raise UsageError(
             f"The run in {path} was begun with {noted} replicas. Received: "
             f"{replicas}. Give --devices {noted} to go on with it, on several "

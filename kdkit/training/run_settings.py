@@ -5,10 +5,10 @@ import math
 
 from kdkit.errors import UsageError
 from kdkit.policies import check_policy
+from kdkit.training.compiling import check_jit_compile
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.optimizers import check_jit_compile
 from kdkit.training.saving import Saving
 from kdkit.training.seeds import check_seed
 from kdkit.training.sentence_settings import PairSettings

@@ -5,9 +5,9 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.families import ALL_FAMILIES
 from kdkit.files import staged
+from kdkit.training import seq2seq_material
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.seq2seq_material import check_vocabulary
 
 
 def make_tokenizer(settings: PretrainSettings, directory):
@@ -84,7 +84,7 @@ def check_tokenizer(settings: PretrainSettings) -> None:
     tokenizer = models.load_tokenizer(settings.tokenizer)
     readable_tokenizer(settings.model, tokenizer)
     if settings.reads_sentences:
-        check_vocabulary(settings.corpus, tokenizer)
+        seq2seq_material.check_vocabulary(settings.corpus, tokenizer)
 
 
 def vocabulary_sizes(tokenizer) -> dict[str, int]:

@@ -51,6 +51,7 @@ from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.saving import Saving
 from kdkit.training.stage_runner import Arm
+from kdkit.training.stages import check_objectives
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_other_dev_splits
@@ -178,6 +179,7 @@ def distill(
             training.
         RunError: if the run would be ruined, or a loss is not finite.
     """
+    check_objectives(settings)
     task = open_task(settings.data)
     with (
         training_on(settings) as distribution,

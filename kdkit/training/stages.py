@@ -7,102 +7,20 @@ import re
 import keras
 
 from kdkit import losses
+from kdkit import objectives
+from kdkit.chunk_size import check_chunk_size
 from kdkit.errors import UsageError
-from kdkit.layer_maps import numbered_blocks
-from kdkit.objectives import Objective
-from kdkit.objectives import check_chunk_size
-from kdkit.projections import Projection
 from kdkit.reporting.event_fields import LESS_ENTROPY
-from kdkit.training.optimizers import AdamW
-from kdkit.training.optimizers import OptimizerSettings
+from kdkit.training import optimizers
+from kdkit.training import schedules
 from kdkit.training.ranges import too_small
-from kdkit.training.schedules import LinearWarmupDecay
+from kdkit.training.stage_settings import ObjectiveSettings
+from kdkit.training.stage_settings import OptimizerSettings
 
 SCHEDULES = ("constant", "linear")
 DATA = ("task", "corpus")
 # Of folders, of tags in TensorBoard and of `--set stages.NAME.field=value`.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-LOSSES = {
-    "attention_mse": losses.AttentionMSE,
-    "embedding_mse": losses.EmbeddingMSE,
-    "hidden_state_cosine": losses.HiddenStateCosine,
-    "hidden_state_mse": losses.HiddenStateMSE,
-    "logit_kl_divergence": losses.LogitKLDivergence,
-    "logit_mse": losses.LogitMSE,
-    "patience_mse": losses.PatienceMSE,
-    "relation_kl_divergence": losses.RelationKLDivergence,
-    "soft_binary_cross_entropy": losses.SoftBinaryCrossEntropy,
-    "soft_cross_entropy": losses.SoftCrossEntropy,
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveSettings:
-    """A `kdkit.Objective` as data.
-
-    Args:
-        name: string. Name of the scalar in the logs.
-        loss: string. Name of the loss, a key of `LOSSES`.
-        tap: string. What is compared.
-        loss_settings: dict. Arguments of the loss, such as `temperature`.
-        layer_map: string, dict from student to teacher block, or `None`.
-        weight: float. Factor in the total loss.
-        projection: string or `None`. `"shared"` or `"per_layer"`.
-        projection_bias: bool. Whether the projection has a bias.
-        include_embeddings: bool. Whether `"hidden_states"` has the pair 0→0.
-        pair_reduction: string. `"sum"` or `"mean"` over the pairs of layers.
-        use_sample_weight: bool. Whether the data's sample weights count.
-    """
-
-    name: str
-    loss: str
-    tap: str = "logits"
-    loss_settings: dict = dataclasses.field(default_factory=dict)
-    layer_map: str | dict[str, int] | None = None
-    weight: float = 1.0
-    projection: str | None = None
-    projection_bias: bool = True
-    include_embeddings: bool = True
-    pair_reduction: str = "sum"
-    use_sample_weight: bool = True
-
-    def __post_init__(self):
-        self.build()
-
-    def build(self, factor: float = 1.0) -> Objective:
-        """Returns the objective, its weight times a factor."""
-        if self.loss not in LOSSES:
-            raise UsageError(
-                f"Unknown loss of objective {self.name!r}. Expected one of "
-                f"{sorted(LOSSES)}. Received: {self.loss!r}."
-            )
-        try:
-            loss = LOSSES[self.loss](**self.loss_settings)
-        except TypeError as error:
-            raise UsageError(
-                f"Wrong `loss_settings` of objective {self.name!r}: {error}. "
-                f"Received: {self.loss_settings}."
-            ) from error
-        layer_map = self.layer_map
-        if isinstance(layer_map, dict):
-            try:
-                layer_map = numbered_blocks(layer_map)
-            except UsageError as error:
-                raise UsageError(f"Objective {self.name!r}: {error}") from error
-        projection = self.projection
-        if projection is not None:
-            projection = Projection(projection, self.projection_bias)
-        return Objective(
-            loss,
-            tap=self.tap,
-            layer_map=layer_map,
-            weight=factor * self.weight,
-            projection=projection,
-            include_embeddings=self.include_embeddings,
-            name=self.name,
-            pair_reduction=self.pair_reduction,
-            use_sample_weight=self.use_sample_weight,
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +66,7 @@ class Stage:
         label_smoothing: float, at least 0 and below 1. The share of the loss on
             labels that all classes divide equally, as in
             `kdkit.losses.SmoothedCrossEntropy`. Not of metrics.
-        optimizer: `kdkit.training.optimizers.OptimizerSettings`.
+        optimizer: `kdkit.training.stage_settings.OptimizerSettings`.
     """
 
     name: str
@@ -342,7 +260,7 @@ class Stage:
         ]
         return {LESS_ENTROPY: [*names, "loss"]} if names else {}
 
-    def build_objectives(self) -> list[Objective]:
+    def build_objectives(self) -> list["objectives.Objective"]:
         """Returns the objectives, those on logits α times."""
         return [
             settings.build(self._factor(settings))
@@ -395,12 +313,12 @@ class Stage:
         learning_rate = self.learning_rate
         num_parts = self.gradient_accumulation_steps
         if self.schedule == "linear":
-            learning_rate = LinearWarmupDecay(
+            learning_rate = schedules.LinearWarmupDecay(
                 learning_rate, num_steps, self.warmup_fraction, num_parts
             )
         settings = dataclasses.asdict(self.optimizer)
         trains_padding = settings.pop("trains_padding")
-        optimizer = AdamW(
+        optimizer = optimizers.AdamW(
             learning_rate=learning_rate,
             weight_decay=self.weight_decay,
             epsilon=1e-6,  # as BERT's own optimizer
@@ -416,3 +334,25 @@ class Stage:
             var_names=["bias", "layer_norm", "gamma", "beta"]
         )
         return optimizer
+
+
+def check_objectives(settings) -> None:
+    """Builds all objectives of a run, and of the runs in it, as a check.
+
+    The command line makes settings before Keras is there to check them.
+
+    Args:
+        settings: settings of a run, or a `Stage`, or a tuple of these.
+
+    Raises:
+        UsageError: (a `ValueError`) for the first that cannot be built.
+    """
+    if isinstance(settings, Stage):
+        settings.build_objectives()
+    elif isinstance(settings, tuple | list):
+        for entry in settings:
+            check_objectives(entry)
+    elif isinstance(settings, dict):
+        check_objectives(tuple(settings.values()))
+    elif dataclasses.is_dataclass(settings):
+        check_objectives(tuple(vars(settings).values()))

@@ -17,6 +17,7 @@ from kdkit.settings import to_dict
 from kdkit.training.making import check_sizes
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
+from kdkit.training.stages import check_objectives
 from kdkit.training.strategies import check_one_process
 from kdkit.training.trials import Trial
 from kdkit.training.trials import Yardstick
@@ -137,6 +138,9 @@ def run_sweep(
     measure = yardstick(settings)
     trials = []
 
+    class Stop(keras_tuner.errors.FatalError):
+        """Ends a search; its cause says why."""
+
     class Search(_tuner_class(max_trials)):
         def run_trial(self, trial, **unused):  # what `search` was given
             try:
@@ -147,7 +151,7 @@ def run_sweep(
                 found = run_trial(settings, values, directory, announce, force)
             except Exception as error:
                 # Anything else would be counted as a bad choice of values.
-                raise _Stop from error
+                raise Stop from error
             trials.append(found)
             return {measure.metric: found.metric}
 
@@ -168,7 +172,7 @@ def run_sweep(
     )
     try:
         search.search(verbose=0)
-    except _Stop as stop:
+    except Stop as stop:
         raise stop.__cause__ from None
     trials.sort(key=measure.rank)
     _write_hparams(directory, axes, trials, measure.metric)
@@ -218,16 +222,24 @@ def check_axes(
             check_sizes(chosen.student if on_task else chosen.model)
 
 
+def check_objectives_of(settings, axes: tuple[Axis, ...]) -> None:
+    """Builds the objectives of all trials, which needs Keras.
+
+    Raises:
+        UsageError: for the first that cannot be built.
+    """
+    check_objectives(settings)
+    for axis in axes:
+        for value in axis.values:
+            check_objectives(with_values(settings, {axis.field: value}))
+
+
 def _is_measured(settings, field):
     """Whether a setting of a run on text decides what is measured."""
     names = MEASURED
     if not settings.corpus.held_out:
         names += MEASURED_OF_FILES
     return any(f"{field}.".startswith(f"{name}.") for name in names)
-
-
-class _Stop(keras_tuner.errors.FatalError):
-    """Ends a search; its cause says why."""
 
 
 def _tuner_class(max_trials):

@@ -1,8 +1,8 @@
 """What does not go together in the settings of a run on text."""
 
+from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.families import DECODERS
-from kdkit.taps import reads_source
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
@@ -32,7 +32,7 @@ def check_kept_text(settings) -> None:
     others = [
         f"{objective.name} ({objective.tap})"
         for objective in objectives
-        if reads_source(objective.tap)
+        if taps.reads_source(objective.tap)
     ]
     if others:
         problems.append(

@@ -2,9 +2,9 @@
 
 from kdkit.distiller import Distiller
 from kdkit.models import padding_row
+from kdkit.training.compiling import UPDATE
 from kdkit.training.label_trainer import LabelTrainer
 from kdkit.training.material import Material
-from kdkit.training.optimizers import UPDATE
 from kdkit.training.stages import Stage
 
 

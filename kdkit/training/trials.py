@@ -7,11 +7,11 @@ import pathlib
 from kdkit.errors import UsageError
 from kdkit.settings import override
 from kdkit.tasks import get_task
-from kdkit.training.pretraining import pretrain
+from kdkit.training import pretraining
+from kdkit.training import runner
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.runner import distill
 
 TRIALS = "trials"
 
@@ -95,9 +95,9 @@ def run_trial(
     announce(f"{path}")
     on_task = isinstance(settings, DistillSettings)
     if on_task:
-        distill(chosen, path, force, needs_models=False)
+        runner.distill(chosen, path, force, needs_models=False)
     else:
-        pretrain(chosen, path, needs_models=False, force=force)
+        pretraining.pretrain(chosen, path, needs_models=False, force=force)
     (finished,) = RunDirectory(path).events("run_finished")
     best = finished["best"]
     trained = best["student"] if on_task else next(iter(best.values()))

@@ -13,14 +13,18 @@ from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.errors import RunError
 from kdkit.quantities import byte_size
+from kdkit.recipes import fine_tuning
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 from kdkit.settings import override
+from kdkit.training import ModelSettings
+from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import examination
 from kdkit.training import examined_answers
 from kdkit.training import runner
 from kdkit.training import text_examination
+from kdkit.training import train_teacher
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import log_findings
 
@@ -135,6 +139,34 @@ def test_force_goes_on_and_leaves_a_note(
     notes = " ".join(run_notes(read_run(tmp_path / "run")))
     assert "Begun by --force" in notes
     assert "rows kept apart" in notes
+
+
+def test_the_data_of_a_teacher_are_examined_too(
+    leaky, tmp_path, monkeypatch, capsys
+):
+    settings = TeacherSettings(
+        data=leaky.data,
+        model=ModelSettings(checkpoint=leaky.teacher),
+        stages=fine_tuning.STAGES,
+        jit_compile=False,
+    )
+    with pytest.raises(RunError, match="rows kept apart.*--force"):
+        train_teacher(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+    def stop(*unused):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "log_model", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_teacher(settings, tmp_path / "run", force=True)
+    assert "going on in spite of rows kept apart" in capsys.readouterr().out
+    (event,) = read_events(tmp_path / "run", "doctor")
+    assert event["forced"]
+    checks = {finding["check"] for finding in event["findings"]}
+    assert {"data", "repeated rows", "lengths"} < checks
+    assert {"rows kept apart", "class balance"} < checks
+    assert "models" not in checks  # no student is compared
 
 
 TEXT = [f"line {number} of a text that goes on" for number in range(60)]

@@ -33,10 +33,10 @@ from kdkit.models import save_language_model
 from kdkit.models import save_preset
 from kdkit.models import student
 from kdkit.models import student_of_blocks
-from kdkit.models.block_settings import ACTIVATIONS
 from kdkit.models.block_settings import OWN_BLOCKS
 from kdkit.models.block_settings import OWN_HEADS
 from kdkit.models.block_settings import BlockSettings
+from kdkit.models.block_settings import activation_function
 from kdkit.models.variant_notes import settings_note
 from kdkit.models.variants import build_masked_lm
 from kdkit.models.variants import extra_settings
@@ -94,7 +94,7 @@ def test_settings_of_keras_hubs_blocks_are_as_noted(family):
     """Pins `OWN_BLOCKS`, and that `set_blocks` reaches what blocks compute."""
     backbone = backbone_of(tiny(family))
     own = OWN_BLOCKS[family]
-    expected = np.asarray(ACTIVATIONS[own.activation](VALUES))
+    expected = np.asarray(activation_function(own.activation)(VALUES))
     for block in blocks_of(backbone):
         np.testing.assert_allclose(
             block.activation(VALUES), expected, atol=1e-6
@@ -122,7 +122,7 @@ def test_settings_of_keras_hubs_heads_are_as_noted(family):
     head = plain.masked_lm_head
     np.testing.assert_allclose(
         head.intermediate_activation(VALUES),
-        ACTIVATIONS[own.activation](VALUES),
+        activation_function(own.activation)(VALUES),
         atol=1e-6,
     )
     assert head.layer_norm_epsilon == own.layer_norm_epsilon

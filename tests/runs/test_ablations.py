@@ -115,7 +115,7 @@ def ran(monkeypatch):
         run.log("run_finished", seconds=1.0, best=best)
         found[path] = settings
 
-    monkeypatch.setattr("kdkit.cli.ablating.distill", note)
+    monkeypatch.setattr("kdkit.training.distill", note)
     return found
 
 

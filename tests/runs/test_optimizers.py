@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import kdkit
 from kdkit.errors import UsageError
+from kdkit.training.compiling import check_jit_compile
 from kdkit.training.optimizers import AdamW
-from kdkit.training.optimizers import check_jit_compile
 
 RATE, BETA_1, BETA_2, EPSILON, DECAY = 0.01, 0.9, 0.999, 1e-6, 0.1
 TOKENS = np.array([[2, 2, 5], [2, 0, 5]], "int32")

@@ -373,6 +373,7 @@ def test_short_runs_compile_the_update_alone(tmp_path, monkeypatch):
     for value in (True, False):
         word = f"jit_compile={str(value).lower()}"
         assert compiled(tmp_path, 499, "--set", word) is value
+    monkeypatch.setattr(compiling, "DRIVERS", (tmp_path,))
     monkeypatch.setattr(
         compiling.tf.config, "list_physical_devices", lambda kind: [kind]
     )

@@ -171,6 +171,7 @@ def test_a_model_with_random_weights_reads_the_characters_of_its_data(tmp_path):
             jit_compile=False,
         ),
         tmp_path / "run",
+        force=True,
     )
     backbone = keras_hub.models.Backbone.from_preset(
         str(tmp_path / "run" / "teacher")
@@ -206,6 +207,7 @@ def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
             jit_compile=False,
         ),
         tmp_path / "teacher",
+        force=True,
     )
     distill(
         DistillSettings(

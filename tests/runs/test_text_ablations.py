@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from kdkit import training
 from kdkit.cli import ablating_text
 from kdkit.cli.main import main
 from kdkit.training.run_directory import RunDirectory
@@ -46,7 +47,7 @@ def runs(text_files, monkeypatch):
             RunDirectory(place).log("run_finished", seconds=1.0, best=best)
         found[place] = settings
 
-    monkeypatch.setattr(ablating_text, "pretrain", note)
+    monkeypatch.setattr(training, "pretrain", note)
     monkeypatch.setattr(
         ablating_text,
         "written_metrics",

@@ -65,7 +65,7 @@ def test_a_model_is_trained_and_evaluated_on_it(tmp_path, capsys):
     run_dir = tmp_path / "teacher"
     command = ["train-teacher", "--task", name, "--data-dir", str(tmp_path)]
     command += ["--model", str(tmp_path / "encoder"), "--run-dir", str(run_dir)]
-    command += ["--force"]  # dev has the rows of train
+    command.append("--force")  # texts of so few words come again in dev
     for setting in (
         "data.sequence_length=16",
         "stages.0.epochs=1",

@@ -1,0 +1,39 @@
+"""Packages whose names are imported when they are first used."""
+
+import importlib
+from collections.abc import Callable
+from collections.abc import Mapping
+
+
+def late_names(
+    package: str, defined_in: Mapping[str, str]
+) -> tuple[Callable, Callable]:
+    """Returns `__getattr__` and `__dir__` of a package (PEP 562).
+
+    Settings and paths are checked before Keras is imported. A package whose
+    modules define layers would import it for the sake of a constant.
+
+    Args:
+        package: string. Its `__name__`.
+        defined_in: dict from each of its names to the module in it that
+            defines the name, or to the full name of another module. No module
+            has the name of what it defines: an imported module would hide it.
+
+    Returns:
+        Tuple of two functions.
+    """
+
+    def find(name):
+        if name not in defined_in:
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}"
+            )
+        module = defined_in[name]
+        if "." not in module:
+            module = f"{package}.{module}"
+        return getattr(importlib.import_module(module), name)
+
+    def names():
+        return list(defined_in)
+
+    return find, names

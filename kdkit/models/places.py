@@ -1,0 +1,60 @@
+"""Whether there can be a model in a place, found out without Keras."""
+
+import ast
+import contextlib
+import difflib
+import functools
+import importlib.util
+import pathlib
+
+from kdkit.errors import UsageError
+
+# Of runs whose models are files: where their tokenizer is.
+TOKENIZER_DIRECTORY = "tokenizer"
+NO_TABLE = (AttributeError, TypeError, ValueError)  # but another statement
+
+
+def check_place(source) -> None:
+    """Refuses the place of a model that is no path and no preset.
+
+    `kdkit.models.load_classifier` refuses it, too. This takes milliseconds.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`.
+
+    Raises:
+        UsageError: (a `ValueError`) if nothing is there and keras-hub has no
+            preset of this name.
+    """
+    name = str(source)
+    if "://" in name or pathlib.Path(name).exists():
+        return
+    names = preset_table()
+    if name in names or not names:
+        return
+    similar = difflib.get_close_matches(name, names, n=1)
+    advice = f" Did you mean {similar[0]!r}?" if similar else ""
+    raise UsageError(
+        f"No model {name!r}: there is no such file or directory, and keras-hub "
+        f"has no preset of this name.{advice} Expected a run, a preset "
+        "directory, a Hugging Face checkpoint directory, a .keras file, or the "
+        "name of a preset such as 'bert_base_en_uncased'."
+    )
+
+
+@functools.cache
+def preset_table() -> dict[str, dict]:
+    """Returns keras-hub's table of presets, by name.
+
+    It is read as text, because keras-hub takes seconds to import. Empty where
+    its files are arranged in another way.
+    """
+    package = importlib.util.find_spec("keras_hub")
+    folders = () if package is None else package.submodule_search_locations
+    table = {}
+    for folder in folders:
+        for file in pathlib.Path(folder).glob("src/models/*/*_presets.py"):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                with contextlib.suppress(*NO_TABLE):
+                    table |= ast.literal_eval(node.value)
+    return table

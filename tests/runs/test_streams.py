@@ -1,0 +1,71 @@
+"""Output that nobody reads any more, and notices that nobody asked for."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+KDKIT = f"{sys.executable} -m kdkit"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def shell(command, **environment):
+    """Runs a command of a shell, which closes streams before it starts."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, **environment},
+    )
+
+
+def test_reader_that_stops_reading_is_no_error():
+    done = shell(f"{KDKIT} list | head -1; echo ${{PIPESTATUS[0]}}")
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("closed", "status", "out"),
+    [
+        ("2>&-", 2, "kdkit show: Unknown recipe."),
+        (">&-", 2, ""),
+        ("2>&- >&-", 2, ""),
+        ("0<&- 2>&- >&-", 2, ""),
+    ],
+)
+def test_mistake_is_told_where_there_is_a_stream(closed, status, out):
+    done = shell(f"{KDKIT} show nothing {closed}")
+    assert done.returncode == status
+    assert done.stdout.startswith(out)
+    assert bool(done.stdout) == bool(out)
+
+
+def test_verb_without_standard_output_does_its_work():
+    assert shell(f"{KDKIT} show tinybert >&-").returncode == 0
+    assert shell(f"{KDKIT} --help >&-").returncode == 0
+
+
+def test_run_goes_on_when_its_reader_stops(finished_run):
+    """And a file that is opened does not take the place of a closed stream."""
+    done = shell(
+        f"{KDKIT} evaluate {finished_run} 2>&- | tail -1; "
+        f"{KDKIT} evaluate {finished_run} 2>&1 >&- | true; "
+        "echo ${PIPESTATUS[0]}"
+    )
+    result, status = done.stdout.splitlines()
+    assert json.loads(result)["task"] == "sentiment"
+    assert status == "0"
+
+
+def test_notices_of_tensorflow_are_shown_where_they_are_asked_for(
+    finished_run,
+):
+    command = f"{KDKIT} evaluate {finished_run} > /dev/null"
+    quiet = shell(command, TF_CPP_MIN_LOG_LEVEL="2").stderr
+    assert quiet == f"kdkit evaluate {finished_run}: loading TensorFlow.\n"
+    asked = shell(command, TF_CPP_MIN_LOG_LEVEL="0").stderr
+    assert asked.startswith(quiet)
+    assert len(asked) > len(quiet)
