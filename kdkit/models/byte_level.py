@@ -80,7 +80,7 @@ class ByteLevelPairs:
 
     def __init__(self, vocabulary, merges, add_prefix_space=False):
         self.add_prefix_space = add_prefix_space
-        self._byte_ids = tf.constant(
+        self._byte_ids = np.array(
             [vocabulary.get(char, -1) for char in byte_characters()], "int64"
         )
         self._size = max(vocabulary.values(), default=0) + 1
@@ -90,9 +90,11 @@ class ByteLevelPairs:
             pair = vocabulary[first] * self._size + vocabulary[second]
             # Of a pair that is listed twice, the last counts.
             pairs[pair] = (rank, vocabulary[first + second])
-        ranks, merged = zip(*pairs.values(), strict=True) if pairs else ((), ())
-        self._ranks = _table(list(pairs), ranks, NO_RANK)
-        self._merged = _table(ranks, merged, -1)
+        # The last is no pair: what is searched for is before it.
+        pairs[NO_RANK] = (NO_RANK, -1)
+        self._pairs = np.array(sorted(pairs), "int64")
+        ranked = [pairs[pair] for pair in sorted(pairs)]
+        self._ranks, self._merged = np.array(ranked, "int64").T
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
@@ -140,10 +142,13 @@ class ByteLevelPairs:
     def _merge_once(self, ids, rows, done_ids, done_rows):
         """Merges one pair of every word; sets finished words apart."""
         pairs = ids[:-1] * self._size + ids[1:]
-        ranks = tf.where(
-            rows[:-1] == rows[1:], self._ranks.lookup(pairs), NO_RANK
+        found = tf.searchsorted(self._pairs, pairs)
+        is_pair = (tf.gather(self._pairs, found) == pairs) & (
+            rows[:-1] == rows[1:]
         )
+        ranks = tf.where(is_pair, tf.gather(self._ranks, found), NO_RANK)
         ranks = tf.concat([ranks, [NO_RANK]], axis=0)
+        merged = tf.concat([tf.gather(self._merged, found), [-1]], axis=0)
         # Words by their place among those that are left.
         starts = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)
         words = tf.cumsum(tf.cast(starts, "int32")) - 1
@@ -156,7 +161,7 @@ class ByteLevelPairs:
         )
         is_merged = tf.gather(first, words) == places
         is_dropped = tf.concat([[False], is_merged[:-1]], axis=0)
-        ids = tf.where(is_merged, self._merged.lookup(lowest), ids)
+        ids = tf.where(is_merged, merged, ids)
         left = goes_on & ~is_dropped
         return (
             ids[left],
@@ -165,11 +170,3 @@ class ByteLevelPairs:
             tf.concat([done_rows, rows[~goes_on]], axis=0),
         )
 
-
-def _table(keys, values, default):
-    return tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(
-            tf.constant(keys, "int64"), tf.constant(values, "int64")
-        ),
-        default_value=tf.constant(default, "int64"),
-    )

@@ -110,13 +110,9 @@ class Charsmap:
             }
         )
         self._grapheme = _grapheme(charsmap, sequences)
-        self._sequences = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(
-                tf.constant(list(sequences), "string"),
-                tf.constant(list(sequences.values()), "string"),
-            ),
-            default_value=tf.constant(MISSING),
-        )
+        numbers = {_number(key): image for key, image in sequences.items()}
+        self._numbers = np.array(sorted(numbers), "int64")
+        self._images = [numbers[number] for number in sorted(numbers)]
 
     def __call__(self, texts):
         """Returns texts with every grapheme replaced by its image.
@@ -137,13 +133,29 @@ class Charsmap:
         for length in range(1, MAX_CHARACTERS + 1):
             begins = tf.strings.substr(graphemes, 0, length, "UTF8_CHAR")
             images = tf.where(
-                images == MISSING, self._sequences.lookup(begins), images
+                images == MISSING, self._image_of(begins), images
             )
         found = images != MISSING
         values = tf.tensor_scatter_nd_update(
             self._characters(parts.values), places[found], images[found]
         )
         return tf.strings.reduce_join(parts.with_values(values), axis=-1)
+
+    def _image_of(self, sequences):
+        """The images of sequences of at most five bytes, or `MISSING`."""
+        numbers = tf.io.decode_raw(sequences, "int64", fixed_length=8)[:, 0]
+        found = tf.searchsorted(self._numbers, numbers)
+        found = tf.minimum(found, len(self._numbers) - 1)
+        return tf.where(
+            tf.gather(self._numbers, found) == numbers,
+            tf.gather(self._images, found),
+            MISSING,
+        )
+
+
+def _number(sequence):
+    """The bytes of a sequence as one number."""
+    return int.from_bytes(sequence.encode("utf-8"), "little")
 
 
 def _grapheme(charsmap, sequences):
