@@ -21,6 +21,8 @@ from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import read_rules
 
 tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
+BytePair = keras_hub.tokenizers.BytePairTokenizer
+SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BY_CHARACTER = ("BertNormalizer", "Lowercase", "StripAccents")
 BLANKS = r"[\s\p{Z}\x{85}]*"
@@ -49,12 +51,12 @@ def with_rules(tokenizer, rules: TextRules | None):
             f"A {type(tokenizer).__name__} takes no rules for texts. Expected "
             f"one of {[cls.__name__ for cls in RULED]}. Remove the rules."
         )
-    pieces = tokenizer.get_vocabulary()
+    size = tokenizer.vocabulary_size()
     for token in rules.added_tokens:
-        if token.id >= len(pieces) or pieces[token.id] != token.content:
+        if token.id >= size or tokenizer.id_to_token(token.id) != token.content:
             raise UsageError(
                 f"The added token {shortened(token.content)} does not have the "
-                f"id {token.id} in the vocabulary of {len(pieces)} pieces. "
+                f"id {token.id} in the vocabulary of {size} pieces. "
                 "Restore the tokenizer's files from a copy."
             )
     return _of_class(
@@ -84,8 +86,19 @@ def _of_class(cls, tokenizer, **changes):
     for name in ("name", "text_rules"):
         if name not in changes:
             config.pop(name, None)
-    config["vocabulary"] = tokenizer.get_vocabulary()
-    return cls.from_config(config)
+    return cls.from_config({**config, **_assets(tokenizer)})
+
+
+def _assets(tokenizer):
+    """What a tokenizer has in files when it is saved."""
+    if isinstance(tokenizer, SentencePiece):
+        return {"proto": tokenizer.proto}
+    if isinstance(tokenizer, BytePair):
+        return {
+            "vocabulary": dict(tokenizer.vocabulary),
+            "merges": list(tokenizer.merges),
+        }
+    return {"vocabulary": tokenizer.get_vocabulary()}
 
 
 class WithTextRules:
@@ -103,17 +116,28 @@ class WithTextRules:
         super().__init__(*args, **kwargs)
         self.text_rules = read_rules(text_rules, "the config of a tokenizer")
 
-    def set_vocabulary(self, vocabulary):
-        """Sets the vocabulary, as keras-hub's tokenizers do."""
-        self._ids = None
-        super().set_vocabulary(vocabulary)
-
     def tokenize(self, inputs):
         """Returns the token ids of texts, as keras-hub's tokenizers do."""
         if self._ids is None:
             # Not the layer, which Keras would take for a part of this one.
-            self._ids = RuledIds(_ids_of_words(self), self.text_rules).__call__
+            ids = RuledIds(self.ids_of_texts(), self.text_rules)
+            self._ids = ids.__call__
         return self._ids(inputs)
+
+    def ids_of_texts(self):
+        """Returns a callable from texts to ragged ids, without added tokens.
+
+        It takes a string tensor of shape `(num_texts,)`, and `is_normalized`
+        for texts that are normalized already.
+        """
+        normalize = normalization(self.text_rules.normalizer)
+        plain = plain_tokenizer(self)
+        tokenize = tf.function(lambda texts: plain.tokenize(texts))
+
+        def ids(texts, is_normalized=False):
+            return tokenize(texts if is_normalized else normalize(texts))
+
+        return ids
 
     def get_config(self):
         config = super().get_config()
@@ -147,6 +171,33 @@ class WordPieceRules(WithTextRules):
             text_rules=text_rules,
             **kwargs,
         )
+
+    def set_vocabulary(self, vocabulary):
+        """Sets the vocabulary, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_vocabulary(vocabulary)
+
+    def ids_of_texts(self):
+        """As that of `WithTextRules`; splits texts and finds pieces itself."""
+        return _ids_of_words(self)
+
+
+class BytePairRules(WithTextRules):
+    """`WithTextRules` for byte pairs."""
+
+    def set_vocabulary_and_merges(self, vocabulary, merges):
+        """Sets both, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_vocabulary_and_merges(vocabulary, merges)
+
+
+class SentencePieceRules(WithTextRules):
+    """`WithTextRules` for SentencePiece's models."""
+
+    def set_proto(self, proto):
+        """Sets the model, as keras-hub's tokenizers do."""
+        self._ids = None
+        super().set_proto(proto)
 
 
 class RuledIds(keras_hub.tokenizers.Tokenizer):
@@ -277,6 +328,8 @@ def _between(tokens, inner):
                 texts = tf.strings.regex_replace(
                     texts, f"{before}({re.escape(content)}){behind}", r"\1"
                 )
+        # It ends texts at a zero byte; this is a control character, too.
+        texts = tf.strings.regex_replace(texts, r"\x{0}", "\x01")
         parts = tf_text.regex_split(texts, pattern, pattern)
         is_which = tf.equal(parts.values[:, tf.newaxis], longest_first)
         is_token = tf.reduce_any(is_which, axis=1)
@@ -300,8 +353,14 @@ def _ruled(cls, mixin):
     return keras.saving.register_keras_serializable(package="kdkit")(made)
 
 
+MIXINS = {
+    WordPiece: WordPieceRules,
+    BytePair: BytePairRules,
+    SentencePiece: SentencePieceRules,
+}
 RULED = {
-    family.tokenizer: _ruled(family.tokenizer, WordPieceRules)
+    family.tokenizer: _ruled(family.tokenizer, mixin)
     for family in ALL_FAMILIES.values()
-    if issubclass(family.tokenizer, WordPiece)
+    for base, mixin in MIXINS.items()
+    if issubclass(family.tokenizer, base)
 }
