@@ -40,6 +40,7 @@ class LateModule:
 
 
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
+tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
 
 
 def on_tensorflow() -> bool:

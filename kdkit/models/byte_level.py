@@ -8,6 +8,8 @@ import numpy as np
 import tokenizers
 
 from kdkit.backends import tf
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
 
 # What `tokenizers` takes for letters and digits and RE2's Unicode does not.
 NEW_LETTERS = (
@@ -76,6 +78,9 @@ class ByteLevelPairs:
             and the two as one are in the vocabulary.
         add_prefix_space: bool. Whether a text that does not begin with a blank
             gets one in front. Defaults to `False`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a merge does not fit the vocabulary.
     """
 
     def __init__(self, vocabulary, merges, add_prefix_space=False):
@@ -86,7 +91,15 @@ class ByteLevelPairs:
         self._size = max(vocabulary.values(), default=0) + 1
         pairs = {}
         for rank, merge in enumerate(merges):
+            if merge.startswith("#version"):
+                continue
             first, second = merge.split(" ")
+            if not {first, second, first + second} <= vocabulary.keys():
+                raise UsageError(
+                    f"The merge {shortened(merge)} does not fit its vocabulary."
+                    " Expected both tokens and the two as one in it. Restore "
+                    "the tokenizer's files from a copy."
+                )
             pair = vocabulary[first] * self._size + vocabulary[second]
             # Of a pair that is listed twice, the last counts.
             pairs[pair] = (rank, vocabulary[first + second])
@@ -169,4 +182,3 @@ class ByteLevelPairs:
             tf.concat([done_ids, ids[~goes_on]], axis=0),
             tf.concat([done_rows, rows[~goes_on]], axis=0),
         )
-

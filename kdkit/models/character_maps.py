@@ -27,7 +27,8 @@ BLOCKS = {
     0x100000: 0x10FFFD,
     0x10FFFE: 0x10FFFF,
 }
-SEPARATOR = "0"  # never changed, and never changes its neighbours
+# Never changed, the image of no other, and never changes its neighbours.
+SEPARATOR = "\u2581"
 KEPT = -1  # in the place of a character that stays as it is
 
 
@@ -95,6 +96,10 @@ def normalizer_of(step):
     Args:
         step: dict, as `tokenizer.json` has it.
     """
+    if step["type"] == "Sequence":
+        return tokenizers.normalizers.Sequence(
+            [normalizer_of(one) for one in step["normalizers"]]
+        )
     kwargs = {name: value for name, value in step.items() if name != "type"}
     return getattr(tokenizers.normalizers, step["type"])(**kwargs)
 

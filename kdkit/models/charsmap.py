@@ -49,9 +49,7 @@ def read_charsmap(charsmap: bytes) -> dict[str, str]:
         children = nodes[:, np.newaxis] ^ labels
         inside = children < len(units)
         found = units[np.where(inside, children, 0)]
-        parents, columns = np.nonzero(
-            inside & ((found & LABEL_MASK) == labels)
-        )
+        parents, columns = np.nonzero(inside & ((found & LABEL_MASK) == labels))
         if len(parents) > len(units):
             raise _damaged("a trie with a circle")
         keys = [
@@ -122,7 +120,9 @@ class Charsmap:
         """
         if self._grapheme is None:
             return self._characters(texts)
-        cut = tf.strings.regex_replace(texts, self._grapheme, CUT + rb"\0" + CUT)
+        cut = tf.strings.regex_replace(
+            texts, self._grapheme, CUT + rb"\0" + CUT
+        )
         parts = tf.strings.split(cut, CUT)
         places = tf.where(
             tf.strings.regex_full_match(parts.values, self._grapheme)
@@ -132,9 +132,7 @@ class Charsmap:
         images = tf.fill(tf.shape(graphemes), MISSING)
         for length in range(1, MAX_CHARACTERS + 1):
             begins = tf.strings.substr(graphemes, 0, length, "UTF8_CHAR")
-            images = tf.where(
-                images == MISSING, self._image_of(begins), images
-            )
+            images = tf.where(images == MISSING, self._image_of(begins), images)
         found = images != MISSING
         values = tf.tensor_scatter_nd_update(
             self._characters(parts.values), places[found], images[found]

@@ -9,7 +9,6 @@ from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 
 from kdkit.backends import tf
 from kdkit.backends import tf_text
-from kdkit.models.charsmap import Charsmap
 
 UNDERLINE = "\u2581"  # SentencePiece's sign for a blank
 # White space of `tokenizers`.
@@ -53,21 +52,29 @@ class Unigrams:
     """Ids of texts by a Unigram model of SentencePiece.
 
     Args:
-        proto: bytes. The model. What it does to a text before it looks for
-            pieces, its `precompiled_charsmap`, is done as `tokenizers` does it.
-        wholes: tuple of ints. Ids of pieces that are no parts of words.
+        proto: bytes. The model, of which the scores of its pieces count.
+        vocabulary: list of strings. Its pieces, and others, by their ids.
+        wholes: list of strings. Pieces in it that are no parts of words.
+
+    Attributes:
+        model: `tensorflow_text.SentencepieceTokenizer`.
     """
 
-    def __init__(self, proto: bytes, wholes=()):
-        model = sentencepiece_model.ModelProto.FromString(proto)
-        spec = model.normalizer_spec
-        charsmap = spec.precompiled_charsmap
-        self._charsmap = Charsmap(charsmap) if charsmap else None
-        self._add_prefix_space = spec.add_dummy_prefix
-        for number, piece in enumerate(model.pieces):
-            if number in wholes or piece.type == Piece.USER_DEFINED:
-                piece.type = Piece.CONTROL
-        spec.CopyFrom(
+    def __init__(self, proto: bytes, vocabulary, wholes=()):
+        old = sentencepiece_model.ModelProto.FromString(proto)
+        pieces = {piece.piece: piece for piece in old.pieces}
+        new = sentencepiece_model.ModelProto(trainer_spec=old.trainer_spec)
+        for number, name in enumerate(vocabulary):
+            kind = Piece.NORMAL
+            if name not in pieces or name in wholes:
+                kind = Piece.CONTROL
+            elif pieces[name].type in (Piece.UNKNOWN, Piece.CONTROL):
+                kind = pieces[name].type
+            if kind == Piece.UNKNOWN:
+                new.trainer_spec.unk_id = number
+            score = pieces[name].score if name in pieces else 0.0
+            new.pieces.add(piece=name, score=score, type=kind)
+        new.normalizer_spec.CopyFrom(
             sentencepiece_model.NormalizerSpec(
                 name="identity",
                 precompiled_charsmap=NO_CHARSMAP,
@@ -76,13 +83,10 @@ class Unigrams:
                 escape_whitespaces=False,
             )
         )
-        self._pieces = tf_text.SentencepieceTokenizer(
-            model=model.SerializeToString(), out_type=tf.int32
+        self._add_prefix_space = old.normalizer_spec.add_dummy_prefix
+        self.model = tf_text.SentencepieceTokenizer(
+            model=new.SerializeToString(), out_type=tf.int32
         )
-
-    def normalize(self, texts):
-        """Returns texts with the images of `precompiled_charsmap`."""
-        return texts if self._charsmap is None else self._charsmap(texts)
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
@@ -91,6 +95,5 @@ class Unigrams:
             texts: string tensor of shape `(num_texts,)`, normalized.
         """
         words = split_words(texts, self._add_prefix_space)
-        return words.with_values(
-            self._pieces.tokenize(words.values)
-        ).merge_dims(1, 2)
+        ids = words.with_values(self.model.tokenize(words.values))
+        return ids.merge_dims(1, 2)
