@@ -43,6 +43,7 @@ from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
 from kdkit.models.presets import Preset
 from kdkit.models.room import least_parameters
+from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.saving import save_encoder
 from kdkit.models.saving import save_labels
@@ -62,6 +63,7 @@ from kdkit.models.tokens import load_saved_tokenizer
 from kdkit.models.tokens import save_tokenizer
 from kdkit.models.tokens import tokenizer_of_family
 from kdkit.models.tokens import vocabulary_by_id
+from kdkit.models.word_pieces import word_piece_tokenizer
 
 __all__ = [
     "HEADS",
@@ -123,7 +125,9 @@ __all__ = [
     "student_of_blocks",
     "token_embeddings",
     "tokenizer_of_family",
+    "tokenizer_rules",
     "tokenizers_of_sides",
     "train_byte_pairs",
     "vocabulary_by_id",
+    "word_piece_tokenizer",
 ]

@@ -180,7 +180,7 @@ class TokenizerFiles:
                     token["rstrip"],
                     content in pieces,
                 )
-        return self._by_id(ids), tuple(found.values())
+        return self._by_id(ids, found), tuple(found.values())
 
     def _added(self):
         """The added tokens as transformers adds them, one after the other."""
@@ -253,7 +253,7 @@ class TokenizerFiles:
                 "the token from the tokenizer, or use another checkpoint."
             )
 
-    def _by_id(self, ids):
+    def _by_id(self, ids, found):
         """The tokens in the order of their ids."""
         size = max(ids.values(), default=-1) + 1
         if (
@@ -268,11 +268,7 @@ class TokenizerFiles:
             )
         tokens = [NOT_A_PIECE.format(number) for number in range(size)]
         for token, number in ids.items():
-            if (
-                token
-                and token == token.strip()
-                and len(token.splitlines()) == 1
-            ):
+            if token in found or "".join(token.split()) == token != "":
                 tokens[number] = token
         return tokens
 

@@ -29,7 +29,7 @@ def read_tokenizer(path, family):
 
     Returns:
         A keras-hub tokenizer of the family, with the rules for texts that its
-        files name, see `kdkit.models.rules_of`.
+        files name, see `kdkit.models.tokenizer_rules`.
 
     Raises:
         UsageError: (a `ValueError`) if a file is missing or damaged, or the

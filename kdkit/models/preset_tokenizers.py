@@ -11,7 +11,7 @@ from kdkit.models.extras import load_extras
 from kdkit.models.extras import save_extras
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.ruled_tokenizers import WordPiece
-from kdkit.models.ruled_tokenizers import rules_of
+from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import bert_rules
 from kdkit.models.text_rules import read_rules
@@ -89,7 +89,7 @@ def save_rules(tokenizer, directory) -> None:
         tokenizer: a tokenizer with or without rules.
         directory: path. Where the plain tokenizer is saved.
     """
-    rules = rules_of(tokenizer)
+    rules = tokenizer_rules(tokenizer)
     save_extras(directory, **{TEXT_RULES: rules and rules.to_json()})
 
 

@@ -67,7 +67,7 @@ def with_rules(tokenizer, rules: TextRules | None):
     )
 
 
-def rules_of(tokenizer) -> TextRules | None:
+def tokenizer_rules(tokenizer) -> TextRules | None:
     """Returns the rules that a tokenizer applies to texts, `None` for none."""
     return getattr(tokenizer, "text_rules", None)
 
@@ -78,7 +78,7 @@ def plain_tokenizer(tokenizer):
     Args:
         tokenizer: a tokenizer with or without rules.
     """
-    if rules_of(tokenizer) is None:
+    if tokenizer_rules(tokenizer) is None:
         return tokenizer
     return _of_class(type(tokenizer).plain, tokenizer)
 
@@ -357,7 +357,9 @@ def _between(tokens, inner):
 
 def _ruled(cls, mixin):
     """A tokenizer class of keras-hub's with rules, which Keras can save."""
-    made = type(f"Ruled{cls.__name__}", (mixin, cls), {"plain": cls})
+    # Without a backbone: keras-hub looks among all classes for that of one.
+    members = {"plain": cls, "backbone_cls": None}
+    made = type(f"Ruled{cls.__name__}", (mixin, cls), members)
     return keras.saving.register_keras_serializable(package="kdkit")(made)
 
 

@@ -14,7 +14,7 @@ from kdkit.models.preset_tokenizers import save_rules
 from kdkit.models.preset_tokenizers import with_saved_rules
 from kdkit.models.ruled_tokenizers import WordPiece
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.ruled_tokenizers import rules_of
+from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.tokenizer_checks import checked_tokenizer
@@ -89,7 +89,7 @@ def tokenizer_of_family(family, tokenizer):
     converted = family.tokenizer.from_config(
         {**config, "vocabulary": plain.get_vocabulary()}
     )
-    return with_rules(converted, rules_of(tokenizer))
+    return with_rules(converted, tokenizer_rules(tokenizer))
 
 
 def _has_pieces(family):
@@ -140,10 +140,10 @@ def _differences(teacher, student):
             f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
             f"{sizes[1]}"
         )
-    if rules_of(teacher) != rules_of(student):
+    if tokenizer_rules(teacher) != tokenizer_rules(student):
         problems.append(
-            "texts are normalized differently, or other added tokens are found "
-            "in them"
+            "they normalize texts differently, or find other added tokens in "
+            "them (what kdkit 0.1 saved has keras-hub's own rules)"
         )
     for name in ("start_token_id", "end_token_id", "pad_token_id"):
         ids = getattr(teacher, name), getattr(student, name)

@@ -8,6 +8,7 @@ from kdkit import export
 from kdkit.files import digest
 from kdkit.files import digest_of_text
 from kdkit.models import LoadedModel
+from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
 from kdkit.objectives import Terms
 from kdkit.taps import describe
@@ -228,11 +229,14 @@ class TeacherCaches:
 
 
 def _vocabulary_digest(tokenizer):
-    """The digest of a vocabulary, or of the two of an encoder-decoder."""
-    sides = dict.fromkeys(tokenizers_of_sides(tokenizer))
-    return digest_of_text(
-        "".join(json.dumps(list(side.get_vocabulary())) for side in sides)
-    )
+    """The digest of a vocabulary with its rules, or of both of a pair."""
+    parts = []
+    for side in dict.fromkeys(tokenizers_of_sides(tokenizer)):
+        parts.append(list(side.get_vocabulary()))
+        rules = tokenizer_rules(side)
+        if rules is not None:
+            parts.append(rules.to_json())
+    return digest_of_text("".join(map(json.dumps, parts)))
 
 
 def _say(line):

@@ -131,6 +131,7 @@ def _load_teacher(source, tokenizer) -> LoadedModel:
             "share their vocabulary. Use the encoder that the teacher was "
             "fine-tuned from."
         )
+    models.check_same_ids(teacher.tokenizer, tokenizer)
     return teacher
 
 

@@ -257,7 +257,7 @@ def _make_tokenizer(task):
             f"{task.name!r}. Expected a checkpoint that brings one. Pass "
             "--model, or --set model.checkpoint=PLACE."
         )
-    return keras_hub.tokenizers.BertTokenizer(
+    return models.word_piece_tokenizer(
         data.sentiment_vocabulary(), lowercase=True
     )
 

@@ -1,7 +1,5 @@
 """The tokenizer of a model with random weights: read, or trained on text."""
 
-import keras_hub
-
 from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
@@ -39,7 +37,7 @@ def make_tokenizer(settings: PretrainSettings, directory):
             "--tokenizer MODEL, or for a decoder or an encoder-decoder "
             "--vocabulary-size N to train one on the text."
         )
-    return keras_hub.tokenizers.BertTokenizer(
+    return models.word_piece_tokenizer(
         data.sentiment_vocabulary(), lowercase=True
     )
 

@@ -1,0 +1,383 @@
+"""Word-piece tokenizers of checkpoints give the ids that transformers gives."""
+
+import json
+import subprocess
+import sys
+
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+from real_texts import DATA_SETS
+from real_texts import every_character
+from real_texts import hostile_texts
+from real_texts import real_texts
+from references import reference
+
+from kdkit import data
+from kdkit.data.encoding import traced_tokenizer
+from kdkit.errors import UsageError
+from kdkit.models import load_classifier
+from kdkit.models import load_encoder
+from kdkit.models import load_saved_tokenizer
+from kdkit.models import load_tokenizer
+from kdkit.models import save_encoder
+from kdkit.models import save_preset
+from kdkit.models import save_tokenizer
+from kdkit.models import tokenizer_rules
+
+WORDS = ["the", "cafe", "naive", "##s", "a", "b", "##b", ".", ",", "'", "ss"]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+TEXTS = ["The café, naïve\u00a0a.", "Straße cafés \u200bb\ufffd", "the É"]
+
+
+@pytest.fixture(scope="module")
+def uncased(data_dir):
+    """BERT's vocabulary, by piece."""
+    file = data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    pieces = file.read_text("utf-8").split("\n")[:30522]
+    return {piece: number for number, piece in enumerate(pieces)}
+
+
+@pytest.fixture(scope="module")
+def cased(data_dir):
+    """A vocabulary with capitals and accents, trained here, by piece."""
+    trained = reference("tokenizers").BertWordPieceTokenizer(lowercase=False)
+    texts = [text for name in DATA_SETS for text in real_texts(data_dir, name)]
+    trained.train_from_iterator(texts, vocab_size=6000, show_progress=False)
+    return trained.get_vocab()
+
+
+def write(directory, pieces, family="bert", **settings):
+    """Saves a tokenizer by transformers, and a config; returns transformers'.
+
+    Settings are those of its class; `added` and `special` are tokens to add.
+    """
+    transformers = reference("transformers")
+    added, special = settings.pop("added", ()), settings.pop("special", ())
+    name = {"bert": "BertTokenizer", "distilbert": "DistilBertTokenizer"}
+    if not isinstance(pieces, dict):
+        pieces = {piece: number for number, piece in enumerate(pieces)}
+    made = getattr(transformers, name[family])(pieces, **settings)
+    made.add_tokens(list(added))
+    made.add_special_tokens({"additional_special_tokens": list(special)})
+    made.save_pretrained(directory)
+    (directory / "config.json").write_text(json.dumps({"model_type": family}))
+    return again(directory)
+
+
+def again(directory):
+    """The tokenizer in a directory as transformers reads it."""
+    return reference("transformers").AutoTokenizer.from_pretrained(directory)
+
+
+def change(file, **changes):
+    """Writes other entries into a JSON file; `None` takes one out."""
+    values = json.loads(file.read_text()) | changes
+    kept = {key: value for key, value in values.items() if value is not None}
+    file.write_text(json.dumps(kept))
+
+
+def ids(tokenizer, texts):
+    made = traced_tokenizer(tokenizer)(tf.constant(texts))
+    return made.to_list()
+
+
+def expected_ids(judge, texts):
+    return judge(texts, add_special_tokens=False)["input_ids"]
+
+
+def check_same(tokenizer, judge, texts):
+    """Fails with the first text that has other ids."""
+    expected = expected_ids(judge, texts)
+    for text, ours, theirs in zip(
+        texts, ids(tokenizer, texts), expected, strict=True
+    ):
+        assert ours == theirs, text
+
+
+CASES = {
+    "bert_uncased": ("uncased", "bert", {}),
+    "bert_cased": ("cased", "bert", {"do_lower_case": False}),
+    "bert_accents": ("cased", "bert", {"strip_accents": False}),
+    "distil_bert_uncased": ("uncased", "distilbert", {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ids_of_real_texts_are_the_references(
+    case, data_dir, tmp_path, request
+):
+    pieces, family, settings = CASES[case]
+    judge = write(tmp_path, request.getfixturevalue(pieces), family, **settings)
+    tokenizer = load_tokenizer(tmp_path)
+    for name in DATA_SETS:
+        check_same(tokenizer, judge, real_texts(data_dir, name))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ids_of_hostile_texts_are_the_references(
+    case, data_dir, tmp_path, request
+):
+    pieces, family, settings = CASES[case]
+    added = {"added": ["Newtok", "ß½"], "special": ["<e>"]}
+    vocabulary = request.getfixturevalue(pieces)
+    judge = write(tmp_path, vocabulary, family, **settings, **added)
+    check_same(load_tokenizer(tmp_path), judge, hostile_texts())
+
+
+@pytest.mark.parametrize("step", [50, pytest.param(1, marks=pytest.mark.large)])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_every_character_is_taken_as_the_reference_takes_it(
+    lowercase, step, uncased, tmp_path
+):
+    judge = write(tmp_path, uncased, do_lower_case=lowercase)
+    check_same(load_tokenizer(tmp_path), judge, every_character(step))
+
+
+def test_vocabulary_file_alone_is_read_as_berts(uncased, data_dir, tmp_path):
+    tokenizer = load_tokenizer(
+        data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    )
+    judge = write(tmp_path, uncased)
+    for name in DATA_SETS:
+        check_same(tokenizer, judge, real_texts(data_dir, name))
+    check_same(tokenizer, judge, hostile_texts())
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_files_of_older_versions_are_read_as_new_ones(
+    lowercase, uncased, tmp_path
+):
+    """A vocabulary, settings and added tokens in files of their own."""
+    judge = write(
+        tmp_path, uncased, do_lower_case=lowercase, added=["Newtok", "[x]"]
+    )
+    texts = [*hostile_texts(), "a Newtok[x] newtok"]
+    expected = expected_ids(judge, texts)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "vocab.txt").write_text("\n".join(uncased), "utf-8")
+    added = {"[x]": 30523, "Newtok": 30522}
+    (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+    settings = {"do_lower_case": lowercase, "strip_accents": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert expected_ids(again(tmp_path), texts) == expected
+    assert ids(load_tokenizer(tmp_path), texts) == expected
+
+
+@pytest.mark.parametrize("whole", ["tokenizer.json", "vocab.txt"])
+@pytest.mark.parametrize("config", [None, {}, {"strip_accents": None}])
+def test_missing_setting_has_the_references_default(config, whole, tmp_path):
+    write(tmp_path, PIECES, do_lower_case=False)
+    if whole == "vocab.txt":
+        (tmp_path / "tokenizer.json").unlink()
+        (tmp_path / whole).write_text("\n".join(PIECES))
+    file = tmp_path / "tokenizer_config.json"
+    file.unlink()
+    if config is not None:
+        file.write_text(json.dumps(config))
+    judge = again(tmp_path)
+    assert PIECES.index("cafe") in expected_ids(judge, ["CAFÉ"])[0]
+    check_same(load_tokenizer(tmp_path), judge, TEXTS)
+
+
+def test_tokenizer_without_a_class_of_its_own_is_as_its_file_is(tmp_path):
+    write(tmp_path, PIECES, do_lower_case=True, added=["Cafe"], special=["<e>"])
+    change(
+        tmp_path / "tokenizer_config.json",
+        tokenizer_class="PreTrainedTokenizerFast",
+    )
+    steps = [{"type": "NFD"}, {"type": "StripAccents"}]
+    whole = tmp_path / "tokenizer.json"
+    model = json.loads(whole.read_text())["model"]
+    change(
+        whole,
+        normalizer={"type": "Sequence", "normalizers": steps},
+        model={**model, "max_input_chars_per_word": 3},
+    )
+    texts = ["The thé <e>a Cafés", "the cafe abbb abb", *TEXTS]
+    check_same(load_tokenizer(tmp_path), again(tmp_path), texts)
+
+
+ADDED = {
+    "normalized": [["Newtok"], []],
+    "as it is written": [[], ["Newtok", "<e>", "[E 1]"]],
+    "both": [["newtok", "b"], ["Newtok", "b b"]],
+    "longest first": [["ab", "abb", "a"], ["<e>", "<ee>"]],
+}
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("case", ADDED)
+def test_added_tokens_are_found_whole(case, lowercase, tmp_path):
+    added, special = ADDED[case]
+    judge = write(
+        tmp_path, PIECES, do_lower_case=lowercase, added=added, special=special
+    )
+    texts = [
+        "a Newtok newtok NEWTOKs",
+        "<e>b<ee>[E 1]Newtok",
+        "abb b b b\u00a0b Àbb",
+        "a\x00b Newtok",
+        *TEXTS,
+    ]
+    tokenizer = load_tokenizer(tmp_path)
+    check_same(tokenizer, judge, texts)
+    assert tokenizer.vocabulary_size() == len(judge)
+    number = tokenizer.token_to_id((added or special)[0])
+    assert number == judge.convert_tokens_to_ids((added or special)[0])
+
+
+def test_special_tokens_in_texts_are_plain_text(tmp_path):
+    write(tmp_path, [*PIECES, "[", "]", "sep", "mask"])
+    tokenizer = load_tokenizer(tmp_path)
+    made = [tokenizer.id_to_token(one) for one in tokenizer("[SEP] a[MASK]")]
+    assert made == ["[", "sep", "]", "a", "[", "mask", "]"]
+
+
+def edit(**changes):
+    return lambda path: change(path / "tokenizer_config.json", **changes)
+
+
+def edit_whole(**changes):
+    def apply(path):
+        edit(tokenizer_class="TokenizersBackend")(path)
+        change(path / "tokenizer.json", **changes)
+
+    return apply
+
+
+def whole_word(content):
+    return {"content": content, "single_word": True, "normalized": False}
+
+
+REFUSED = {
+    "tokenizer_class": (edit(tokenizer_class="BertJapaneseTokenizer"),
+                        "BertJapaneseTokenizer"),
+    "auto_map": (edit(auto_map={"AutoTokenizer": ["x", None]}), "auto_map"),
+    "cls_token": (edit(cls_token="<s>"), "'<s>' as cls_token"),
+    "single_word": (edit(added_tokens_decoder={"16": whole_word("xy")}),
+                    "xy.*single_word"),
+    "do_lower_case": (edit(do_lower_case="yes"), "yes.*'do_lower_case'"),
+    "pre_tokenizer": (edit_whole(pre_tokenizer={"type": "Metaspace"}),
+                      "Metaspace"),
+    "normalizer": (edit_whole(normalizer={"type": "Nmt"}), "Nmt"),
+    "model": (edit_whole(model={"type": "BPE", "vocab": {}}), "BPE"),
+    "token": (edit(added_tokens_decoder={"16": 3}), "the token 3"),
+    "added_tokens": (edit_whole(added_tokens={"a": 1}), "added_tokens"),
+    "vocabulary": (edit_whole(model={"type": "WordPiece", "vocab": [1]}),
+                   "vocabulary"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_followed_is_refused_by_name(case, tmp_path):
+    write(tmp_path, PIECES)
+    apply, message = REFUSED[case]
+    apply(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_checkpoint_without_any_vocabulary_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(UsageError, match=r"tokenizer\.json or vocab\.txt"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A tiny BERT that transformers saved, with its tokenizer."""
+    transformers = reference("transformers")
+    directory = tmp_path / "checkpoint"
+    judge = write(directory_made(directory), PIECES, added=["Newtok"])
+    config = transformers.BertConfig(
+        vocab_size=len(judge),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=32,
+        hidden_act="gelu",
+    )
+    transformers.BertModel(config).save_pretrained(directory)
+    return directory, judge
+
+
+def directory_made(directory):
+    directory.mkdir()
+    return directory
+
+
+def test_rows_of_an_encoder_have_the_references_ids(checkpoint):
+    directory, judge = checkpoint
+    _, tokenizer = load_encoder(directory)
+    pairs = tuple(zip(*((text, text[::-1]) for text in TEXTS), strict=True))
+    rows = data.encode(data.Examples(pairs, None), tokenizer, 30)
+    expected = judge(*map(list, pairs))["input_ids"]
+    made = [rows.row(number).tolist() for number in range(len(TEXTS))]
+    assert made == expected
+    texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).map(tokenizer)
+    flat = [row for batch in texts for row in batch.to_list()]
+    assert flat == expected_ids(judge, TEXTS)
+
+
+def test_saved_presets_keep_the_rules(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    texts = [*TEXTS, "a newtok Newtoks", *hostile_texts()[:20]]
+    expected = expected_ids(judge, texts)
+    loaded = load_classifier(directory, 2)
+    save_preset(loaded.model, loaded.tokenizer, tmp_path / "task", 16)
+    save_encoder(loaded.model.backbone, loaded.tokenizer, tmp_path / "encoder")
+    save_tokenizer(loaded.tokenizer, tmp_path / "tokenizer")
+    for tokenizer in (
+        load_classifier(tmp_path / "task", 2).tokenizer,
+        load_encoder(tmp_path / "encoder")[1],
+        load_tokenizer(tmp_path / "task"),
+        load_saved_tokenizer(tmp_path / "tokenizer"),
+    ):
+        assert tokenizer_rules(tokenizer) == tokenizer_rules(loaded.tokenizer)
+        assert ids(tokenizer, texts) == expected
+    # keras-hub alone strips accents, too, and differs in ß.
+    plain = keras_hub.tokenizers.Tokenizer.from_preset(str(tmp_path / "task"))
+    assert type(plain) is keras_hub.tokenizers.BertTokenizer
+    assert ids(plain, ["The café"]) == expected_ids(judge, ["The café"])
+
+
+PROGRAM = """
+import sys
+sys.modules["kdkit"] = None
+import json
+import tensorflow as tf
+import tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+with open(sys.argv[2], encoding="utf-8") as file:
+    texts = json.load(file)
+print(json.dumps(loaded.tokenize(tf.constant(texts)).to_list()))
+"""
+
+
+def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    module = tf.Module()
+    module.tokenize = traced_tokenizer(load_tokenizer(directory))
+    tf.saved_model.save(module, str(tmp_path / "saved"))
+    texts = [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    completed = subprocess.run(
+        [sys.executable, "-c", PROGRAM,
+         str(tmp_path / "saved"), str(tmp_path / "texts.json")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    made = json.loads(completed.stdout.splitlines()[-1])
+    assert made == expected_ids(judge, texts)
+
+
+def test_keras_hubs_preprocessors_apply_the_rules(checkpoint):
+    directory, judge = checkpoint
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        load_tokenizer(directory), sequence_length=12
+    )
+    made = np.asarray(preprocessor(TEXTS)["token_ids"])
+    expected = judge(TEXTS, padding="max_length", max_length=12)["input_ids"]
+    assert made.tolist() == expected
