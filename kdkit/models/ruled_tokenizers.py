@@ -29,6 +29,7 @@ BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BLANKS = r"[\s\p{Z}\x{85}]*"
+CUT = b"\xff"  # in no text of UTF-8
 MAX_BYTES_PER_CHARACTER = 4
 
 
@@ -336,9 +337,9 @@ def _between(tokens, inner):
                 texts = tf.strings.regex_replace(
                     texts, f"{before}({re.escape(content)}){behind}", r"\1"
                 )
-        # It ends texts at a zero byte; this is a control character, too.
-        texts = tf.strings.regex_replace(texts, r"\x{0}", "\x01")
-        parts = tf_text.regex_split(texts, pattern, pattern)
+        # `regex_split` of tensorflow_text would end texts at a zero byte.
+        texts = tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT)
+        parts = tf.strings.split(texts, CUT)
         is_which = tf.equal(parts.values[:, tf.newaxis], longest_first)
         is_token = tf.reduce_any(is_which, axis=1)
         number = tf.boolean_mask(tf.argmax(is_which, axis=1), is_token)
