@@ -108,6 +108,10 @@ class ByteLevelPairs:
         self._pairs = np.array(sorted(pairs), "int64")
         ranked = [pairs[pair] for pair in sorted(pairs)]
         self._ranks, self._merged = np.array(ranked, "int64").T
+        # A graph, since its loop takes many steps.
+        self._traced = tf.function(
+            self._word_ids, input_signature=[tf.TensorSpec([None], "string")]
+        )
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
@@ -119,7 +123,7 @@ class ByteLevelPairs:
             texts = tf.strings.regex_replace(texts, r"\A([^ ])", r" \1")
         words = split_words(texts)
         unique, numbers = tf.unique(words.values)
-        ids = tf.gather(self._word_ids(unique), numbers)
+        ids = tf.gather(self._traced(unique), numbers)
         return tf.cast(
             tf.RaggedTensor.from_row_splits(
                 ids.values, tf.gather(ids.row_splits, words.row_splits)

@@ -214,14 +214,11 @@ class SentencePieceRules(WithTextRules):
     def ids_of_texts(self):
         """As that of `WithTextRules`, word by word."""
         rules = self.text_rules
-        with tf.init_scope():
-            unigrams = Unigrams(
-                self.proto,
-                self.get_vocabulary(),
-                [one.content for one in rules.added_tokens if not one.is_piece],
-            )
-        # An attribute, so that a SavedModel has it.
-        self._model_of_words = unigrams.model
+        unigrams = Unigrams(
+            self.proto,
+            self.get_vocabulary(),
+            [one.content for one in rules.added_tokens if not one.is_piece],
+        )
         return _normalized_first(unigrams, rules)
 
 
