@@ -1,7 +1,6 @@
 """Unigram tokenizers of Hugging Face checkpoints: ALBERT's, XLM-RoBERTa's."""
 
 import base64
-import binascii
 import math
 
 import keras_hub
@@ -13,6 +12,8 @@ from kdkit.models.charsmap import read_charsmap
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import WHOLE_CLASSES
 from kdkit.models.hugging_face_files import TokenizerFiles
+from kdkit.models.normalizing import decoded_charsmap
+from kdkit.models.plain_charsmap import plain_charsmap
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import read_normalizer
@@ -85,7 +86,8 @@ def read_unigrams(files: TokenizerFiles, cls):
         add_prefix_space = files.setting("add_prefix_space", True)
     proto = sentencepiece_model.ModelProto()
     proto.normalizer_spec.add_dummy_prefix = add_prefix_space
-    proto.normalizer_spec.precompiled_charsmap = _decoded(files, charsmap)
+    _require_charsmap(steps)
+    proto.normalizer_spec.precompiled_charsmap = plain_charsmap(steps)
     for number, piece in enumerate(vocabulary):
         kind, score = Piece.USER_DEFINED, 0.0
         if number < len(scores):
@@ -139,15 +141,11 @@ def _charsmap(files):
     return ""
 
 
-def _decoded(files, charsmap):
-    """The bytes of a `precompiled_charsmap`, which are checked."""
-    try:
-        decoded = base64.b64decode(charsmap, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _damaged(files, "a precompiled_charsmap not in base64") from error
-    if decoded:
-        read_charsmap(decoded)
-    return decoded
+def _require_charsmap(steps):
+    """Refuses a damaged `precompiled_charsmap`."""
+    for step in steps:
+        if step["type"] == "Precompiled":
+            read_charsmap(decoded_charsmap(step["precompiled_charsmap"]))
 
 
 def _read_model(files, cls):

@@ -6,6 +6,7 @@ import re
 
 from kdkit.backends import tf
 from kdkit.backends import tf_text
+from kdkit.errors import UsageError
 from kdkit.models.character_maps import character_map
 from kdkit.models.charsmap import Charsmap
 
@@ -86,9 +87,27 @@ def charsmap_of(text: str) -> Charsmap:
     """Returns a `precompiled_charsmap` as a function of texts.
 
     Args:
-        text: string, base64 as in a `tokenizer.json`.
+        text: string, as `decoded_charsmap` takes it.
 
     Raises:
         UsageError: (a `ValueError`) if it is damaged.
     """
-    return Charsmap(base64.b64decode(text))
+    return Charsmap(decoded_charsmap(text))
+
+
+def decoded_charsmap(text: str) -> bytes:
+    """Returns the bytes of a `precompiled_charsmap`.
+
+    Args:
+        text: string, base64 as in a `tokenizer.json`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is not base64.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise UsageError(
+            "A tokenizer has a precompiled_charsmap that is not in base64: "
+            f"{error}. Restore its files from a copy."
+        ) from error
