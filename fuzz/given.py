@@ -124,3 +124,33 @@ RUN = {
     "seed": 0,
     "provenance": {"command": "kdkit", "versions": {"keras": "3"}},
 }
+# As transformers 5 writes them: an added token, and a `tokenizer.json`.
+TOKEN = {
+    "content": "[MASK]",
+    "lstrip": False,
+    "normalized": False,
+    "rstrip": False,
+    "single_word": False,
+    "special": True,
+}
+TOKENIZER_FILE = {
+    "added_tokens": [{"id": 4, **TOKEN}],
+    "normalizer": {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": True,
+    },
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "model": {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {
+            piece: number
+            for number, piece in enumerate(PIECES.decode().split())
+        },
+    },
+}

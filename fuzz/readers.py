@@ -10,6 +10,7 @@ import pathlib
 import zlib
 
 import keras
+import keras_hub
 import numpy as np
 import readers_of_runs
 from changes import changed
@@ -18,6 +19,8 @@ from given import OBJECT
 from given import PASSAGE
 from given import PIECES
 from given import RUN
+from given import TOKEN
+from given import TOKENIZER_FILE
 from given import archive_of
 from given import arrow_file
 from given import events_of_a_run
@@ -45,8 +48,17 @@ from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.models import trust
 from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.extras import EXTRAS_FILE
 from kdkit.models.heads import Head
+from kdkit.models.hugging_face_files import tokenizer_files
+from kdkit.models.hugging_face_word_pieces import (
+    read_word_pieces as read_checkpoint_pieces,
+)
 from kdkit.models.loading_checks import check_class_names
+from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.text_rules import AddedToken
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import bert_rules
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
@@ -145,6 +157,24 @@ def word_vectors(content, folder):
 
 def word_pieces(content, folder):
     read_word_pieces(write(folder, "vocab.txt", content))
+
+
+def checkpoint_tokenizer(content, folder):
+    names = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    names += ("special_tokens_map.json", "added_tokens.json")
+    for name, part in zip(names, parts(content, len(names)), strict=True):
+        if part:
+            write(folder, name, part)
+    write(folder, "config.json", to_json({"model_type": "bert"}))
+    read_checkpoint_pieces(
+        tokenizer_files(folder), keras_hub.tokenizers.BertTokenizer
+    )
+
+
+def text_rules(content, folder):
+    write(folder, EXTRAS_FILE, content)
+    tokenizer = keras_hub.tokenizers.BertTokenizer(PIECES.decode().split())
+    with_saved_rules(tokenizer, folder)
 
 
 def byte_pairs(content, folder):
@@ -250,6 +280,28 @@ SEEDS = {
     label_words: [b"joy\nfear\n"],
     word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],
     word_pieces: [PIECES],
+    checkpoint_tokenizer: [
+        to_json(TOKENIZER_FILE) + PART + to_json({"do_lower_case": True}),
+        PART.join(
+            (
+                b"",
+                to_json({"added_tokens_decoder": {"9": TOKEN}}),
+                PIECES,
+                to_json({"cls_token": "[CLS]", "mask_token": TOKEN}),
+                to_json({"more": 10}),
+            )
+        ),
+    ],
+    text_rules: [
+        to_json({"text_rules": bert_rules(True).to_json()}),
+        to_json(
+            {
+                "text_rules": TextRules(
+                    ({"type": "NFC"},), (AddedToken("[MASK]", 4),)
+                ).to_json()
+            }
+        ),
+    ],
     byte_pairs: [
         to_json({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})
         + PART

@@ -14,11 +14,12 @@ from kdkit.models.making_again import way_to_restore
 from kdkit.reading import read_json
 
 DIGESTS_FILE = "digests.json"
-# Dates; names that are compared with the task's; ZIP has sums of its own.
+# Dates; ZIP has sums of its own.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
 CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
 NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
-LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json")
+# Names that are compared with the task's; what people read and add to.
+LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json", "README.md")
 
 
 def write_digests(directory) -> None:

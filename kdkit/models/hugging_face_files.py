@@ -191,20 +191,18 @@ class TokenizerFiles:
             named = {_content(one, self.path) for one in self._all_named()}
             for content, number in self.added.items():
                 special = content in named
-                declared[number] = _token(content, special, self.path)
+                declared[self._id(number)] = _token(content, special, self.path)
         else:
             self._require(isinstance(entries, dict), "added_tokens_decoder")
             for number, token in entries.items():
-                self._require(number.isdecimal(), "added_tokens_decoder")
-                declared[int(number)] = _token(token, False, self.path)
+                number = self._id(int(number[:9]) if number.isdigit() else None)
+                declared[number] = _token(token, False, self.path)
         self._require(isinstance(of_whole, list), "added_tokens")
         if entries is None or self.is_whole:
             for token in of_whole:
                 self._require(isinstance(token, dict), "added_tokens")
-                number = token.get("id")
+                number = self._id(token.get("id"))
                 declared[number] = _token(token, False, self.path)
-        for number in declared:
-            self._require(type(number) is int, "an id of an added token")
         yield from (declared[number] for number in sorted(declared))
         known = {token["content"] for token in declared.values()}
         for token in self._all_named():
@@ -231,6 +229,10 @@ class TokenizerFiles:
                 tokens = list(tokens.values())
             self._require(isinstance(tokens, list), name)
             yield from tokens
+
+    def _id(self, number):
+        self._require(type(number) is int, "an id of an added token")
+        return number
 
     def _require(self, holds, name):
         if not holds:

@@ -20,6 +20,8 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.preset_readme import save_readme
+from kdkit.models.preset_readme import tokenizer_note
 from kdkit.models.preset_tokenizers import save_rules
 from kdkit.models.preset_tokenizers import with_saved_rules
 from kdkit.models.ruled_tokenizers import plain_tokenizer
@@ -244,6 +246,7 @@ def save_language_model(
     )
     copy.save_to_preset(str(path))
     save_rules(encoder, path)
+    save_readme(path, tokenizer_note(encoder))
     write_digests(path)
 
 

@@ -11,6 +11,8 @@ from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_model_of
 from kdkit.models.plain_encoder import needs_plain_encoder
 from kdkit.models.plain_encoder import with_plain_encoder
+from kdkit.models.preset_readme import save_readme
+from kdkit.models.preset_readme import tokenizer_note
 from kdkit.models.preset_tokenizers import save_rules
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.tokens import family_tokenizer
@@ -87,6 +89,7 @@ def _save_encoder(backbone, tokenizer, path):
     backbone.save_to_preset(str(path))
     plain_tokenizer(tokenizer).save_to_preset(str(path))
     save_rules(tokenizer, path)
+    save_readme(path, tokenizer_note(tokenizer))
 
 
 def _save_task(model, tokenizer, path, sequence_length):
@@ -101,6 +104,7 @@ def _save_task(model, tokenizer, path, sequence_length):
     )
     copy.save_to_preset(str(path))
     save_rules(tokenizer, path)
+    save_readme(path, tokenizer_note(tokenizer))
 
 
 def stored_size(model) -> int:

@@ -213,8 +213,8 @@ def _problem(value):
 
 def _step_problem(step):
     """What is wrong with a step of a normalizer."""
-    if not isinstance(step, dict) or step.get("type") not in NORMALIZERS:
-        name = step.get("type") if isinstance(step, dict) else step
+    name = step.get("type") if isinstance(step, dict) else step
+    if name not in list(NORMALIZERS) or not isinstance(step, dict):
         return (
             f"expected steps of {sorted(NORMALIZERS)}. Received: "
             f"{shortened(name)}"

@@ -1,6 +1,8 @@
 """Word-piece tokenizers of checkpoints give the ids that transformers gives."""
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -342,6 +344,23 @@ def test_saved_presets_keep_the_rules(checkpoint, tmp_path):
     plain = keras_hub.tokenizers.Tokenizer.from_preset(str(tmp_path / "task"))
     assert type(plain) is keras_hub.tokenizers.BertTokenizer
     assert ids(plain, ["The café"]) == expected_ids(judge, ["The café"])
+
+
+@pytest.mark.large
+def test_ids_of_minilm_are_the_references(data_dir):
+    place = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
+    path = pathlib.Path(place).expanduser()
+    if not path.is_dir():
+        pytest.skip(f"no all-MiniLM-L6-v2 in {path}: set MINILM to its folder")
+    backbone, tokenizer = load_encoder(path)
+    for name in DATA_SETS:
+        check_same(tokenizer, again(path), real_texts(data_dir, name))
+    pairs = ["a cosy café in São Paulo", "not good\u00a0at\u00a0all"]
+    plain = ["a cosy cafe in Sao Paulo", "not good at all"]
+    rows = data.encode(data.Examples((pairs + plain,), None), tokenizer, 16)
+    states = backbone.predict(rows.inputs(np.arange(4), 16), verbose=0)
+    vectors = states["sequence_output"][:, 0]
+    np.testing.assert_allclose(vectors[:2], vectors[2:], atol=1e-5)
 
 
 PROGRAM = """

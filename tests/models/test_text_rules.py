@@ -1,0 +1,220 @@
+"""Rules for texts: kept by what a tokenizer goes through, and checked."""
+
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit.errors import UsageError
+from kdkit.families import FAMILIES
+from kdkit.families import family_of
+from kdkit.models import check_same_ids
+from kdkit.models import load_classifier
+from kdkit.models import load_encoder
+from kdkit.models import load_saved_tokenizer
+from kdkit.models import load_tokenizer
+from kdkit.models import save_encoder
+from kdkit.models import save_tokenizer
+from kdkit.models import student
+from kdkit.models import tokenizer_of_family
+from kdkit.models import tokenizer_rules
+from kdkit.models import word_piece_tokenizer
+from kdkit.models.preset_readme import SAMPLES
+from kdkit.models.ruled_tokenizers import RULED
+from kdkit.models.ruled_tokenizers import plain_tokenizer
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import AddedToken
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import bert_rules
+from kdkit.models.text_rules import read_rules
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "strasse"]
+PIECES += ["straße", "not", "good", ".", "new tok"]
+RULES = bert_rules(True, added_tokens=(AddedToken("new tok", 11, True),))
+TEXT = "Café Straße new tok not\u00a0good"
+IDS = [5, 7, 11, 8, 9]
+SIZES = {
+    "num_layers": 1,
+    "hidden_dim": 4,
+    "num_heads": 1,
+    "intermediate_dim": 4,
+    "vocabulary_size": len(PIECES),
+    "max_sequence_length": 8,
+}
+
+
+@pytest.fixture
+def tokenizer():
+    return with_rules(keras_hub.tokenizers.BertTokenizer(PIECES), RULES)
+
+
+@pytest.fixture
+def preset(tokenizer, tmp_path):
+    """A saved encoder with a tokenizer that has rules."""
+    save_encoder(student(SIZES), tokenizer, tmp_path / "preset")
+    return tmp_path / "preset"
+
+
+def test_rules_are_read_as_they_were_written():
+    assert read_rules(json.loads(json.dumps(RULES.to_json())), "x") == RULES
+    assert bert_rules(True) == bert_rules(True, strip_accents=True)
+    assert bert_rules(False) == bert_rules(False, strip_accents=False)
+
+
+def test_a_tokenizer_with_rules_is_of_its_family(tokenizer):
+    assert list(tokenizer([TEXT])[0]) == IDS
+    assert family_of(tokenizer) is FAMILIES["bert"]
+    plain = plain_tokenizer(tokenizer)
+    assert type(plain) is keras_hub.tokenizers.BertTokenizer
+    assert plain.get_vocabulary() == PIECES
+    assert plain.lowercase
+    assert plain.strip_accents
+    assert type(with_rules(tokenizer, None)) is type(plain)
+
+
+def test_inputs_of_every_shape_are_tokenized(tokenizer):
+    assert np.array(tokenizer(TEXT)).tolist() == IDS
+    assert np.array(tokenizer.tokenize([[TEXT], [TEXT]])).tolist() == [
+        [IDS],
+        [IDS],
+    ]
+    assert tokenizer(["", "not"]) == [[], [8]]
+
+
+@pytest.mark.parametrize("family", ["bert", "distil_bert", "electra"])
+def test_other_families_keep_the_rules(family, tokenizer):
+    other = tokenizer_of_family(FAMILIES[family], tokenizer)
+    assert isinstance(other, FAMILIES[family].tokenizer)
+    assert tokenizer_rules(other) == RULES
+    assert list(other([TEXT])[0]) == IDS
+
+
+def test_other_rules_are_other_ids(tokenizer):
+    check_same_ids(tokenizer, with_rules(tokenizer, RULES))
+    for other in (plain_tokenizer(tokenizer), bert_rules(False)):
+        if isinstance(other, TextRules):
+            other = with_rules(tokenizer, other)
+        with pytest.raises(UsageError, match="normalize texts differently"):
+            check_same_ids(tokenizer, other)
+
+
+def test_keras_saves_a_tokenizer_with_its_rules(tokenizer):
+    config = keras.saving.serialize_keras_object(tokenizer)
+    again = keras.saving.deserialize_keras_object(config)
+    again.set_vocabulary(PIECES)
+    assert list(again([TEXT])[0]) == IDS
+
+
+def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
+    model = student(SIZES, num_classes=2)
+    model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=8
+    )
+    model.save(tmp_path / "model.keras")
+    again = load_classifier(tmp_path / "model.keras", 2).tokenizer
+    assert tokenizer_rules(again) == RULES
+    assert list(again([TEXT])[0]) == IDS
+
+
+def test_every_word_piece_class_of_keras_hubs_can_have_rules():
+    for name in ("bert", "distil_bert", "electra"):
+        assert FAMILIES[name].tokenizer in RULED
+
+
+def test_a_preset_holds_keras_hubs_class_and_the_rules(preset, tokenizer):
+    """And keras-hub finds its own class among those that there are by now."""
+    plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
+    assert type(plain) is keras_hub.tokenizers.BertTokenizer
+    assert plain.lowercase
+    assert plain.strip_accents
+    extras = json.loads((preset / "kdkit.json").read_text())
+    assert read_rules(extras["text_rules"], preset) == RULES
+    assert "kdkit.json" in json.loads((preset / "digests.json").read_text())
+    assert list(load_encoder(preset)[1]([TEXT])[0]) == IDS
+
+
+def test_readme_of_a_preset_has_the_measured_difference(preset, tokenizer):
+    plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
+    texts = list(SAMPLES)
+    pairs = zip(tokenizer(texts), plain(texts), strict=True)
+    different = sum(list(one) != list(two) for one, two in pairs)
+    assert 0 < different < len(texts)
+    readme = (preset / "README.md").read_text("utf-8")
+    share = f"{different} of {len(texts)} sample texts"
+    assert share in readme
+    assert f"({100 * different / len(texts):.0f} %)" in readme
+    # It is for people, who may add to it.
+    (preset / "README.md").write_text("My model.")
+    load_encoder(preset)
+
+
+def test_changed_rules_of_a_preset_are_noticed(preset):
+    file = preset / "kdkit.json"
+    file.write_text(file.read_text().replace("true", "false", 1))
+    with pytest.raises(UsageError, match=r"kdkit\.json is damaged"):
+        load_encoder(preset)
+
+
+WRONG = {
+    "text": "normalizer",
+    "step": {"normalizer": [{"type": "Nmt"}]},
+    "list": {"normalizer": {}},
+    "setting": {"normalizer": [{"type": "BertNormalizer"}]},
+    "null": {"normalizer": [{**RULES.normalizer[0], "strip_accents": None}]},
+    "unhashable": {"normalizer": [{"type": []}]},
+    "token": {"added_tokens": [{"content": "x"}]},
+    "id": {"added_tokens": [RULES.to_json()["added_tokens"][0] | {"id": 99}]},
+    "content": {
+        "added_tokens": [RULES.to_json()["added_tokens"][0] | {"content": "y"}]
+    },
+    "length": {"max_input_chars_per_word": 0},
+    "more": {"stem": True},
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_rules_that_cannot_be_followed_are_refused(case, tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path / "saved")
+    (tmp_path / "saved" / "digests.json").unlink()
+    change = WRONG[case]
+    rules = change if case == "text" else RULES.to_json() | change
+    file = tmp_path / "saved" / "kdkit.json"
+    file.write_text(json.dumps({"text_rules": rules}))
+    with pytest.raises(UsageError, match="(text rules|added token)"):
+        load_saved_tokenizer(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
+    """A preset that is downloaded says whether it is lower-cased."""
+    downloaded = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase)
+    monkeypatch.setattr(
+        keras_hub.models.Backbone,
+        "from_preset",
+        lambda name, **kwargs: student(SIZES),
+    )
+    monkeypatch.setattr(
+        keras_hub.tokenizers.Tokenizer,
+        "from_preset",
+        lambda name: downloaded,
+    )
+    _, tokenizer = load_encoder("bert_tiny_en")
+    assert tokenizer_rules(tokenizer) == bert_rules(lowercase)
+
+
+def test_presets_without_the_file_are_as_keras_hub_reads_them(
+    preset, tokenizer
+):
+    """Models that kdkit 0.1 trained go on with the ids they were trained on."""
+    (preset / "kdkit.json").unlink()
+    (preset / "digests.json").unlink()
+    assert tokenizer_rules(load_tokenizer(preset)) is None
+
+
+def test_generated_tokenizers_have_the_rules_of_read_ones(tmp_path):
+    file = tmp_path / "vocab.txt"
+    file.write_text("\n".join(PIECES[:-1]))
+    made = word_piece_tokenizer(PIECES[:-1], lowercase=True)
+    check_same_ids(made, load_tokenizer(file))
