@@ -239,7 +239,8 @@ class RuledIds(keras_hub.tokenizers.Tokenizer):
         inner = ids_of_texts
         if later:
             with tf.init_scope():
-                contents = normalize([one.content for one in later]).numpy()
+                contents = tf.constant([one.content for one in later])
+                contents = normalize(contents).numpy()
             found = _between(
                 {
                     content.decode(): token
