@@ -152,8 +152,8 @@ class ByteLevelPairs:
         order = tf.argsort(done_rows, stable=True)
         return tf.RaggedTensor.from_value_rowids(
             tf.gather(done_ids, order),
-            tf.gather(done_rows, order),
-            nrows=tf.size(words),
+            tf.cast(tf.gather(done_rows, order), "int64"),
+            nrows=tf.size(words, out_type=tf.int64),
         )
 
     def _merge_once(self, ids, rows, done_ids, done_rows):
