@@ -177,4 +177,5 @@ def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
     tokens = sorted(model["vocab"], key=model["vocab"].get)
     tokens.remove(END_OF_TEXT)
     vocabulary = {token: id for id, token in enumerate([*tokens, END_OF_TEXT])}
-    return keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)
+    tokenizer = keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)
+    return with_rules(tokenizer, TextRules())
