@@ -109,9 +109,11 @@ class ByteLevelPairs:
         ranked = [pairs[pair] for pair in sorted(pairs)]
         self._ranks, self._merged = np.array(ranked, "int64").T
         # A graph, since its loop takes many steps.
-        self._traced = tf.function(
-            self._word_ids, input_signature=[tf.TensorSpec([None], "string")]
-        )
+        with tf.init_scope():
+            self._traced = tf.function(
+                self._word_ids,
+                input_signature=[tf.TensorSpec([None], "string")],
+            ).get_concrete_function()
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.

@@ -47,9 +47,10 @@ def read_charsmap(charsmap: bytes) -> dict[str, str]:
     sequences = {}
     for _ in range(MAX_BYTES):
         children = nodes[:, np.newaxis] ^ labels
-        inside = children < len(units)
-        found = units[np.where(inside, children, 0)]
-        parents, columns = np.nonzero(inside & ((found & LABEL_MASK) == labels))
+        if children.size and children.max() >= len(units):
+            raise _damaged("a trie that is cut off")
+        found = units[children]
+        parents, columns = np.nonzero((found & LABEL_MASK) == labels)
         if len(parents) > len(units):
             raise _damaged("a trie with a circle")
         keys = [
@@ -60,6 +61,10 @@ def read_charsmap(charsmap: bytes) -> dict[str, str]:
         nodes = children[parents, columns] ^ _offset(found)
         for number in np.flatnonzero((found >> 8) & 1):
             sequences[keys[number]] = _image(units, nodes[number], images)
+    try:
+        tokenizers.normalizers.Precompiled(charsmap)
+    except Exception as error:  # it raises no other kind
+        raise _damaged("what tokenizers cannot read") from error
     try:
         return {
             sequence.decode("utf-8"): image.decode("utf-8")

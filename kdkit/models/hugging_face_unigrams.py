@@ -166,6 +166,12 @@ def _read_model(files, cls):
     unigram = sentencepiece_model.TrainerSpec.UNIGRAM
     if model.trainer_spec.model_type != unigram:
         raise _refused(files, "is not a Unigram model of SentencePiece")
+    # What is not UTF-8 comes as bytes.
+    if not all(
+        isinstance(piece.piece, str) and math.isfinite(piece.score)
+        for piece in model.pieces
+    ):
+        raise _damaged(files, "a piece that is no text, or has no score")
     more = [
         {
             "content": piece.piece,

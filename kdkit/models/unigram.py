@@ -83,9 +83,11 @@ class Unigrams:
         scores = [pieces[name].score for name in parts]
         self._scores = np.array(scores, "float64")[order]
         # A graph, since its loops take many steps.
-        self._traced = tf.function(
-            self._word_ids, input_signature=[tf.TensorSpec([None], "string")]
-        )
+        with tf.init_scope():
+            self._traced = tf.function(
+                self._word_ids,
+                input_signature=[tf.TensorSpec([None], "string")],
+            ).get_concrete_function()
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
