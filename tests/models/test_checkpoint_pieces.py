@@ -21,6 +21,7 @@ from kdkit.errors import UsageError
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models import save_encoder
+from kdkit.models.ruled_tokenizers import plain_tokenizer
 
 LARGE = pytest.mark.large
 PIECES = 2000
@@ -287,6 +288,22 @@ def test_merges_may_be_texts_or_pairs(roberta, tmp_path):
 
     change(tmp_path / "tokenizer.json", join)
     check_same(load_tokenizer(tmp_path), judge, TEXTS)
+
+
+def test_presets_of_an_albert_need_no_kdkit_for_most_texts(
+    albert, data_dir, tmp_path
+):
+    """keras-hub applies one map, which has all steps of the normalizer."""
+    judge = write(tmp_path, "albert", albert)
+    plain = plain_tokenizer(load_tokenizer(tmp_path))
+    assert type(plain) is keras_hub.tokenizers.AlbertTokenizer
+    texts = [
+        text
+        for name in ("mrpc", "multi30k_fr")
+        for text in real_texts(data_dir, name)[:300]
+        if "(" not in text  # found first, which keras-hub cannot
+    ]
+    assert ids(plain, texts) == expected_ids(judge, texts)
 
 
 SIZES = {
