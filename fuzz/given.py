@@ -1,11 +1,15 @@
 """What readers of what others wrote are given to begin with."""
 
+import base64
 import io
 import json
 import zipfile
 
 import pyarrow as pa
 
+from kdkit.models.plain_charsmap import plain_charsmap
+from kdkit.models.unigram import Piece
+from kdkit.models.unigram import sentencepiece_model
 from kdkit.teacher_cache.shards import KEY
 
 
@@ -154,3 +158,64 @@ TOKENIZER_FILE = {
         },
     },
 }
+WHOLE_CLASS = {"tokenizer_class": "TokenizersBackend"}
+BYTE_PAIR_FILE = {
+    "added_tokens": [{"id": 7, **TOKEN, "content": "ba", "special": False}],
+    "normalizer": {"type": "Lowercase"},
+    "pre_tokenizer": {
+        "type": "ByteLevel",
+        "add_prefix_space": True,
+        "use_regex": True,
+    },
+    "model": {
+        "type": "BPE",
+        "vocab": {
+            piece: number
+            for number, piece in enumerate(
+                ["<s>", "<pad>", "</s>", "a", "b", "ab", "<mask>"]
+            )
+        },
+        "merges": [["a", "b"]],
+    },
+}
+SPECIAL_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def unigram_file():
+    """A `tokenizer.json` of ALBERT's kind."""
+    replaced = {"type": "Replace", "pattern": {"String": "x"}, "content": "t"}
+    charsmap = base64.b64encode(plain_charsmap((replaced,))).decode()
+    mapped = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    words = {"type": "Metaspace", "replacement": "\u2581"}
+    return {
+        "added_tokens": [{"id": 4, **TOKEN}],
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [{"type": "NFKD"}, replaced, mapped],
+        },
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, words],
+        },
+        "model": {
+            "type": "Unigram",
+            "unk_id": 1,
+            "vocab": [
+                *([piece, 0.0] for piece in SPECIAL_PIECES),
+                ["\u2581a", -1.5],
+                ["t", -2.0],
+            ],
+        },
+    }
+
+
+def sentence_piece_model():
+    """A file of ALBERT's kind, as older versions have it."""
+    model = sentencepiece_model.ModelProto()
+    model.trainer_spec.unk_id = 1
+    model.normalizer_spec.add_dummy_prefix = True
+    for piece in (*SPECIAL_PIECES, "\u2581a", "t"):
+        kind = Piece.CONTROL if piece in SPECIAL_PIECES else Piece.NORMAL
+        kind = Piece.UNKNOWN if piece == "<unk>" else kind
+        model.pieces.add(piece=piece, score=-1.0, type=kind)
+    return model.SerializeToString()

@@ -14,6 +14,7 @@ import keras_hub
 import numpy as np
 import readers_of_runs
 from changes import changed
+from given import BYTE_PAIR_FILE
 from given import ENTRY
 from given import OBJECT
 from given import PASSAGE
@@ -21,10 +22,13 @@ from given import PIECES
 from given import RUN
 from given import TOKEN
 from given import TOKENIZER_FILE
+from given import WHOLE_CLASS
 from given import archive_of
 from given import arrow_file
 from given import events_of_a_run
 from given import index_of_a_cache
+from given import sentence_piece_model
+from given import unigram_file
 from readers_of_runs import PART
 from readers_of_runs import parts
 from readers_of_runs import to_json
@@ -50,7 +54,11 @@ from kdkit.models import trust
 from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.extras import EXTRAS_FILE
 from kdkit.models.heads import Head
+from kdkit.models.hugging_face_byte_pairs import (
+    read_byte_pairs as read_checkpoint_pairs,
+)
 from kdkit.models.hugging_face_files import tokenizer_files
+from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.hugging_face_word_pieces import (
     read_word_pieces as read_checkpoint_pieces,
 )
@@ -170,6 +178,27 @@ def checkpoint_tokenizer(content, folder):
     read_checkpoint_pieces(
         tokenizer_files(folder), keras_hub.tokenizers.BertTokenizer
     )
+
+
+def checkpoint_pieces(content, folder):
+    """The byte pairs or the Unigram model of a checkpoint, run on a text."""
+    kind, *contents = parts(content, 6)
+    names = ("tokenizer.json", "tokenizer_config.json", "spiece.model")
+    names += ("vocab.json", "merges.txt")
+    for name, part in zip(names, contents, strict=True):
+        if part:
+            write(folder, name, part)
+    write(folder, "config.json", to_json({"model_type": "any"}))
+    cls, read = PIECES_OF_CHECKPOINTS.get(kind, PIECES_OF_CHECKPOINTS[b"a"])
+    read(tokenizer_files(folder), cls)(["a text"])
+    keras.utils.clear_session()
+
+
+PIECES_OF_CHECKPOINTS = {
+    b"a": (keras_hub.tokenizers.AlbertTokenizer, read_unigrams),
+    b"x": (keras_hub.tokenizers.XLMRobertaTokenizer, read_unigrams),
+    b"r": (keras_hub.tokenizers.RobertaTokenizer, read_checkpoint_pairs),
+}
 
 
 def text_rules(content, folder):
@@ -300,6 +329,21 @@ SEEDS = {
                 PIECES,
                 to_json({"cls_token": "[CLS]", "mask_token": TOKEN}),
                 to_json({"more": 10}),
+            )
+        ),
+    ],
+    checkpoint_pieces: [
+        PART.join((b"a", to_json(unigram_file()), to_json(WHOLE_CLASS))),
+        PART.join((b"a", b"", b"{}", sentence_piece_model())),
+        PART.join((b"r", to_json(BYTE_PAIR_FILE), to_json(WHOLE_CLASS))),
+        PART.join(
+            (
+                b"r",
+                b"",
+                b"{}",
+                b"",
+                to_json(BYTE_PAIR_FILE["model"]["vocab"]),
+                b"#version: 0.2\na b\n",
             )
         ),
     ],

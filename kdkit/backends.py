@@ -41,6 +41,7 @@ class LateModule:
 
 
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
+tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
 
 
 def keras_is_loaded() -> bool:

@@ -9,6 +9,8 @@ import tokenizers
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
 from kdkit.models.trust import loading
 from kdkit.reading import numbered_lines
 from kdkit.reading import read_json
@@ -67,24 +69,50 @@ def read_byte_pairs(file):
             vocabulary has no `<|endoftext|>`.
     """
     file, merges = byte_pair_files(file)
-    vocabulary = read_json(file, "a vocabulary", _of_vocabulary)
+    vocabulary = read_vocabulary(file)
     if END_OF_TEXT not in vocabulary:
         raise UsageError(
             f"{file} is no vocabulary of a GPT-2. Expected {END_OF_TEXT!r} "
             "among its tokens."
         )
+    lines = read_merges(merges)
+    with loading(file):
+        tokenizer = keras_hub.tokenizers.GPT2Tokenizer(vocabulary, lines)
+        return with_rules(tokenizer, TextRules())
+
+
+def read_vocabulary(file: pathlib.Path) -> dict[str, int]:
+    """Reads a JSON object from token to id.
+
+    Args:
+        file: `pathlib.Path`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is something else.
+    """
+    return read_json(file, "a vocabulary", _of_vocabulary)
+
+
+def read_merges(file: pathlib.Path) -> list[str]:
+    """Reads merges, two tokens a line with a blank between them.
+
+    Args:
+        file: `pathlib.Path`.
+
+    Raises:
+        UsageError: (a `ValueError`) with the number of a line that is none.
+    """
     lines = []
-    for number, line in numbered_lines(merges, "merges, one a line"):
+    for number, line in numbered_lines(file, "merges, one a line"):
         if line.startswith("#version") or not line.strip():
             continue
         if len(line.split(" ")) != 2:
             raise UsageError(
-                f"{merges}, line {number}: expected two pieces with a blank "
+                f"{file}, line {number}: expected two pieces with a blank "
                 f"between them. Received: {shortened(line)}."
             )
         lines.append(line)
-    with loading(file):
-        return keras_hub.tokenizers.GPT2Tokenizer(vocabulary, lines)
+    return lines
 
 
 def _of_vocabulary(vocabulary):
@@ -149,4 +177,5 @@ def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
     tokens = sorted(model["vocab"], key=model["vocab"].get)
     tokens.remove(END_OF_TEXT)
     vocabulary = {token: id for id, token in enumerate([*tokens, END_OF_TEXT])}
-    return keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)
+    tokenizer = keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)
+    return with_rules(tokenizer, TextRules())

@@ -7,6 +7,7 @@ character, computed by `tokenizers` itself, so both give the same texts, also
 for the characters of which two versions of Unicode say different things.
 """
 
+import base64
 import functools
 import json
 import types
@@ -27,7 +28,8 @@ BLOCKS = {
     0x100000: 0x10FFFD,
     0x10FFFE: 0x10FFFF,
 }
-SEPARATOR = "0"  # never changed, and never changes its neighbours
+# Never changed, the image of no other, and never changes its neighbours.
+SEPARATOR = "\u2581"
 KEPT = -1  # in the place of a character that stays as it is
 
 
@@ -95,7 +97,16 @@ def normalizer_of(step):
     Args:
         step: dict, as `tokenizer.json` has it.
     """
+    if step["type"] == "Sequence":
+        return tokenizers.normalizers.Sequence(
+            [normalizer_of(one) for one in step["normalizers"]]
+        )
     kwargs = {name: value for name, value in step.items() if name != "type"}
+    if step["type"] == "Precompiled":
+        kwargs = {name: base64.b64decode(text) for name, text in kwargs.items()}
+    if step["type"] == "Replace":
+        text, expression = map(step["pattern"].get, ("String", "Regex"))
+        kwargs["pattern"] = text or tokenizers.Regex(expression)
     return getattr(tokenizers.normalizers, step["type"])(**kwargs)
 
 
@@ -114,7 +125,7 @@ def character_map(step: dict | None, splits: bool = False) -> CharacterMap:
 @functools.lru_cache(maxsize=16)
 def _character_map(step, splits):
     step = json.loads(step)
-    images = _normalized(normalizer_of(step)) if step else {}
+    images = character_images(step) if step else {}
     if splits:
         separated = _separated()
         for point in {*images, *separated}:
@@ -130,11 +141,18 @@ def _points():
     return points + list(BLOCKS)
 
 
-def _normalized(normalizer):
-    """What becomes of the characters that a normalizer changes."""
+def character_images(step: dict) -> dict[int, str]:
+    """Returns what becomes of the characters that a normalizer changes.
+
+    Args:
+        step: dict, as in `character_map`.
+
+    Returns:
+        Dict from code point to string, the first of `BLOCKS` for its block.
+    """
     points = _points()
     text = SEPARATOR.join(map(chr, points))
-    texts = normalizer.normalize_str(text).split(SEPARATOR)
+    texts = normalizer_of(step).normalize_str(text).split(SEPARATOR)
     return {
         point: text
         for point, text in zip(points, texts, strict=True)

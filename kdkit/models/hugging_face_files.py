@@ -103,7 +103,47 @@ class TokenizerFiles:
             )
         return model
 
-    def all_tokens(self, pieces: dict, kept_as_text) -> tuple:
+    def require_class(self, *names) -> None:
+        """Refuses a tokenizer of another class than these of transformers.
+
+        Args:
+            names: strings, `""` for a tokenizer whose class is not named.
+
+        Raises:
+            UsageError: (a `ValueError`) if it is of another class.
+        """
+        if self.class_name not in names:
+            raise UsageError(
+                f"The tokenizer in {self.path} is a "
+                f"{shortened(self.class_name)}. Expected one of "
+                f"{[name for name in names if name]}, which splits texts as "
+                "models of this family do. Use a checkpoint with such a "
+                "tokenizer."
+            )
+
+    def require_special(self, tokens: dict) -> list[str]:
+        """Refuses special tokens that keras-hub's class does not have.
+
+        Args:
+            tokens: dict from name, such as `"cls"`, to text.
+
+        Returns:
+            List of strings, the texts.
+
+        Raises:
+            UsageError: (a `ValueError`) if one is another.
+        """
+        for name, expected in tokens.items():
+            token = self.special_token(name, expected)
+            if token != expected:
+                raise UsageError(
+                    f"The tokenizer in {self.path} has {token!r} as "
+                    f"{name}_token. Expected {expected!r}, the only one that "
+                    "keras-hub has. Use a checkpoint with that token."
+                )
+        return list(dict.fromkeys(tokens.values()))
+
+    def all_tokens(self, pieces: dict, kept_as_text, more=()) -> tuple:
         """Returns the tokens by id, and those that are found in texts first.
 
         Tokens that are not in the vocabulary get the next ids in the order of
@@ -113,6 +153,8 @@ class TokenizerFiles:
             pieces: dict from piece to id, the vocabulary.
             kept_as_text: strings. Special tokens that texts do not have: where
                 a text spells one, that is plain text.
+            more: added tokens as JSON has them, of a vocabulary that is in
+                another file. Defaults to `()`.
 
         Returns:
             Tuple of a list of strings, and a tuple of `AddedToken`.
@@ -123,11 +165,12 @@ class TokenizerFiles:
         """
         ids = dict(pieces)
         found = {}
-        for token in self._added():
+        more = [_token(token, False, self.path) for token in more]
+        for token in (*self._added(), *more):
             content = token["content"]
             if content not in ids:
                 ids[content] = max(ids.values(), default=-1) + 1
-            if content not in kept_as_text:
+            if content not in kept_as_text and content not in found:
                 self._require_simple(token)
                 found[content] = AddedToken(
                     content,

@@ -5,14 +5,18 @@ What they are is what transformers 5 makes of the same files.
 
 import keras_hub
 
+from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
 from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.hugging_face_files import tokenizer_files
+from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.hugging_face_word_pieces import read_word_pieces
 
 # By the class of keras-hub that a tokenizer becomes: a callable of the files
 # and the class.
 READERS = {
     keras_hub.tokenizers.WordPieceTokenizer: read_word_pieces,
+    keras_hub.tokenizers.BytePairTokenizer: read_byte_pairs,
+    keras_hub.tokenizers.SentencePieceTokenizer: read_unigrams,
 }
 
 

@@ -10,22 +10,26 @@ import re
 import keras
 import keras_hub
 
-from kdkit.backends import LateModule
 from kdkit.backends import tf
+from kdkit.backends import tf_text
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
+from kdkit.models.byte_level import ByteLevelPairs
 from kdkit.models.character_maps import character_map
+from kdkit.models.normalizing import is_by_character
+from kdkit.models.normalizing import joined
+from kdkit.models.normalizing import normalization
 from kdkit.models.text_rules import NOT_A_PIECE
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import read_rules
+from kdkit.models.unigram import Unigrams
 
-tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
 BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
-BY_CHARACTER = ("BertNormalizer", "Lowercase", "StripAccents")
 BLANKS = r"[\s\p{Z}\x{85}]*"
+CUT = b"\xff"  # in no text of UTF-8
 MAX_BYTES_PER_CHARACTER = 4
 
 
@@ -130,14 +134,7 @@ class WithTextRules:
         It takes a string tensor of shape `(num_texts,)`, and `is_normalized`
         for texts that are normalized already.
         """
-        normalize = normalization(self.text_rules.normalizer)
-        plain = plain_tokenizer(self)
-        tokenize = tf.function(lambda texts: plain.tokenize(texts))
-
-        def ids(texts, is_normalized=False):
-            return tokenize(texts if is_normalized else normalize(texts))
-
-        return ids
+        raise NotImplementedError
 
     def get_config(self):
         config = super().get_config()
@@ -190,6 +187,21 @@ class BytePairRules(WithTextRules):
         self._ids = None
         super().set_vocabulary_and_merges(vocabulary, merges)
 
+    def ids_of_texts(self):
+        """As that of `WithTextRules`, split by GPT-2's pattern."""
+        rules = self.text_rules
+        added = [one.content for one in rules.added_tokens if not one.is_piece]
+        pairs = ByteLevelPairs(
+            {
+                token: number
+                for token, number in self.vocabulary.items()
+                if token not in added
+            },
+            self.merges,
+            self.add_prefix_space,
+        )
+        return _normalized_first(pairs, rules)
+
 
 class SentencePieceRules(WithTextRules):
     """`WithTextRules` for SentencePiece's models."""
@@ -198,6 +210,16 @@ class SentencePieceRules(WithTextRules):
         """Sets the model, as keras-hub's tokenizers do."""
         self._ids = None
         super().set_proto(proto)
+
+    def ids_of_texts(self):
+        """As that of `WithTextRules`, word by word."""
+        rules = self.text_rules
+        unigrams = Unigrams(
+            self.proto,
+            self.get_vocabulary(),
+            [one.content for one in rules.added_tokens if not one.is_piece],
+        )
+        return _normalized_first(unigrams, rules)
 
 
 class RuledIds(keras_hub.tokenizers.Tokenizer):
@@ -217,7 +239,8 @@ class RuledIds(keras_hub.tokenizers.Tokenizer):
         inner = ids_of_texts
         if later:
             with tf.init_scope():
-                contents = normalize([one.content for one in later]).numpy()
+                contents = tf.constant([one.content for one in later])
+                contents = normalize(contents).numpy()
             found = _between(
                 {
                     content.decode(): token
@@ -245,29 +268,13 @@ class RuledIds(keras_hub.tokenizers.Tokenizer):
         )
 
 
-def normalization(steps):
-    """Returns a function that applies a normalizer's steps to texts.
+def _normalized_first(ids_of_texts, rules):
+    normalize = normalization(rules.normalizer)
 
-    Args:
-        steps: tuple of dicts, as in `TextRules`.
-    """
-    functions = []
-    for step in steps:
-        if step["type"] in BY_CHARACTER:
-            functions.append(character_map(step))
-        else:
-            functions.append(_to_form(step["type"]))
+    def ids(texts, is_normalized=False):
+        return ids_of_texts(texts if is_normalized else normalize(texts))
 
-    def normalize(texts):
-        for function in functions:
-            texts = function(texts)
-        return texts
-
-    return normalize
-
-
-def _to_form(form):
-    return lambda texts: tf_text.normalize_utf8(texts, form)
+    return ids
 
 
 def _ids_of_words(tokenizer):
@@ -287,9 +294,9 @@ def _ids_of_words(tokenizer):
             unknown_token=tokenizer.oov_token,
             no_pretokenization=True,
         )
-    *before, last = rules.normalizer or (None,)
-    if last is not None and last["type"] not in BY_CHARACTER:
-        before, last = rules.normalizer, None
+    *before, last = joined(rules.normalizer) or (None,)
+    if last is not None and not is_by_character(last):
+        before, last = [*before, last], None
     normalize = normalization(before)
     # One map does the last step and the splitting.
     separate = character_map(last, splits=True)
@@ -328,9 +335,9 @@ def _between(tokens, inner):
                 texts = tf.strings.regex_replace(
                     texts, f"{before}({re.escape(content)}){behind}", r"\1"
                 )
-        # It ends texts at a zero byte; this is a control character, too.
-        texts = tf.strings.regex_replace(texts, r"\x{0}", "\x01")
-        parts = tf_text.regex_split(texts, pattern, pattern)
+        # `regex_split` of tensorflow_text would end texts at a zero byte.
+        texts = tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT)
+        parts = tf.strings.split(texts, CUT)
         is_which = tf.equal(parts.values[:, tf.newaxis], longest_first)
         is_token = tf.reduce_any(is_which, axis=1)
         number = tf.boolean_mask(tf.argmax(is_which, axis=1), is_token)

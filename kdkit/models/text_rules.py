@@ -21,7 +21,11 @@ NORMALIZERS = {
     "NFD": {},
     "NFKC": {},
     "NFKD": {},
+    "Replace": {"pattern": dict, "content": str},
+    "Precompiled": {"precompiled_charsmap": str},
 }
+# The only regular expression: ALBERT's, for several blanks.
+BLANKS_PATTERN = {"Regex": " {2,}"}
 WORD_LENGTH = 100  # characters, BERT's
 # In the place of an id without a token, and of a token that no text can have.
 # Words hold no blanks, so that no word is one.
@@ -228,6 +232,19 @@ def _step_problem(step):
                 f"expected a {kind.__name__} as {name} of {step['type']}. "
                 f"Received: {shortened(value)}"
             )
+    return _pattern_problem(step.get("pattern", BLANKS_PATTERN))
+
+
+def _pattern_problem(pattern):
+    """What is wrong with the pattern of a step that replaces it."""
+    text = pattern.get("String")
+    if pattern != BLANKS_PATTERN and not (
+        len(pattern) == 1 and isinstance(text, str) and text
+    ):
+        return (
+            "expected a String as the pattern of Replace. Received: "
+            f"{shortened(pattern)}"
+        )
     return None
 
 

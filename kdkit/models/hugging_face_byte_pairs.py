@@ -1,0 +1,170 @@
+"""Byte-pair tokenizers of Hugging Face checkpoints: RoBERTa's and GPT-2's."""
+
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.models.byte_level import byte_characters
+from kdkit.models.byte_pairs import read_merges
+from kdkit.models.byte_pairs import read_vocabulary
+from kdkit.models.hugging_face_files import WHOLE
+from kdkit.models.hugging_face_files import WHOLE_CLASSES
+from kdkit.models.hugging_face_files import TokenizerFiles
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import read_normalizer
+from kdkit.models.trust import loading
+
+KIND = "BPE"
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+CLASSES = ("", "RobertaTokenizer", "GPT2Tokenizer")
+SPECIAL = {
+    keras_hub.tokenizers.RobertaTokenizer: {
+        "bos": "<s>",
+        "eos": "</s>",
+        "sep": "</s>",
+        "cls": "<s>",
+        "pad": "<pad>",
+        "mask": "<mask>",
+    },
+    keras_hub.tokenizers.GPT2Tokenizer: {
+        "bos": "<|endoftext|>",
+        "eos": "<|endoftext|>",
+    },
+}
+# Settings of a model, with those that byte-level pairs can have.
+MODEL_SETTINGS = {
+    "dropout": (None, 0, 0.0),
+    "continuing_subword_prefix": (None, ""),
+    "end_of_word_suffix": (None, ""),
+    "byte_fallback": (None, False),
+    "ignore_merges": (None, False),
+}
+
+
+def read_byte_pairs(files: TokenizerFiles, cls):
+    """Returns the byte-pair tokenizer of a checkpoint, with its rules.
+
+    Args:
+        files: `TokenizerFiles`.
+        cls: `keras_hub.tokenizers.RobertaTokenizer` or `GPT2Tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is missing or damaged, or the
+            tokenizer has what neither keras-hub nor kdkit can do.
+    """
+    files.require_class(*CLASSES, *WHOLE_CLASSES)
+    special = files.require_special(SPECIAL[cls])
+    unknown = files.special_token("unk", "<unk>")
+    if files.whole:
+        model = files.model(KIND)
+        pieces, merges = _pieces(files, model), _merges(files, model)
+    else:
+        pieces, merges = _read_files(files)
+    tokens, added = files.all_tokens(pieces, (*special, unknown))
+    missing = [one for one in special if one not in tokens]
+    if missing:
+        raise UsageError(
+            f"The vocabulary in {files.path} is none of a {cls.__name__}. "
+            f"Expected {special} in it. Missing: {', '.join(missing)}."
+        )
+    steps, add_prefix_space = (), files.setting("add_prefix_space", False)
+    if files.is_whole:
+        path = files.path / WHOLE
+        steps = read_normalizer(files.whole.get("normalizer"), path)
+        add_prefix_space = _adds_prefix_space(files)
+        _require_settings(files, model, pieces)
+    with loading(files.path):
+        tokenizer = cls(
+            {token: number for number, token in enumerate(tokens)},
+            merges,
+            add_prefix_space=add_prefix_space,
+        )
+        return with_rules(tokenizer, TextRules(steps, added))
+
+
+def _pieces(files, model):
+    """The vocabulary of a `tokenizer.json`, by piece."""
+    pieces = model.get("vocab")
+    if isinstance(pieces, dict) and all(
+        type(number) is int for number in pieces.values()
+    ):
+        return pieces
+    raise _damaged(files, "a vocabulary of pieces with their ids")
+
+
+def _merges(files, model):
+    """The merges of a `tokenizer.json`, each a text or a pair of texts."""
+    merges = model.get("merges")
+    if not isinstance(merges, list):
+        raise _damaged(files, "a list of merges")
+    pairs = [
+        merge.split(" ") if isinstance(merge, str) else merge
+        for merge in merges
+    ]
+    for pair in pairs:
+        if not (
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(part, str) and part for part in pair)
+            and " " not in "".join(pair)
+        ):
+            raise _damaged(files, "pairs of pieces as merges")
+    return list(map(" ".join, pairs))
+
+
+def _read_files(files):
+    """Pieces and merges of older versions."""
+    paths = files.path / VOCABULARY, files.path / MERGES
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise UsageError(
+            f"No vocabulary in {files.path}. Expected {WHOLE}, or {VOCABULARY} "
+            f"and {MERGES}. Missing: {', '.join(missing)}. Copy the files of "
+            "the tokenizer next to the model's."
+        )
+    return read_vocabulary(paths[0]), read_merges(paths[1])
+
+
+def _adds_prefix_space(files):
+    """Whether texts of a `tokenizer.json` get a blank in front."""
+    splitter = files.whole.get("pre_tokenizer")
+    splitter = splitter if isinstance(splitter, dict) else {}
+    adds = splitter.get("add_prefix_space")
+    if (
+        splitter.get("type") != "ByteLevel"
+        or type(adds) is not bool
+        or splitter.get("use_regex", True) is not True
+    ):
+        raise UsageError(
+            f"{files.path / WHOLE} splits texts by "
+            f"{shortened(splitter.get('type'))}. Expected 'ByteLevel' with its "
+            "own pattern, as GPT-2 does. Use a checkpoint with such a "
+            "tokenizer."
+        )
+    return adds
+
+
+def _require_settings(files, model, pieces):
+    """Refuses what a byte-level model of a `tokenizer.json` may not have."""
+    others = [
+        f"{name}={shortened(model[name])}"
+        for name, allowed in MODEL_SETTINGS.items()
+        if model.get(name) not in allowed
+    ]
+    if model.get("unk_token") is not None and not all(
+        character in pieces for character in byte_characters()
+    ):
+        others.append("an unk_token for bytes that are in no piece")
+    if others:
+        raise UsageError(
+            f"{files.path / WHOLE} has {', '.join(others)}, which kdkit does "
+            "not follow. Use a checkpoint with a tokenizer as GPT-2 has it."
+        )
+
+
+def _damaged(files, expected):
+    return UsageError(
+        f"{files.path / WHOLE} is damaged. Expected {expected}. Restore it "
+        "from a copy."
+    )

@@ -1,0 +1,277 @@
+"""Unigram tokenizers of Hugging Face checkpoints: ALBERT's, XLM-RoBERTa's."""
+
+import base64
+import math
+
+import keras_hub
+from google.protobuf.message import DecodeError
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.models.charsmap import read_charsmap
+from kdkit.models.hugging_face_files import WHOLE
+from kdkit.models.hugging_face_files import WHOLE_CLASSES
+from kdkit.models.hugging_face_files import TokenizerFiles
+from kdkit.models.normalizing import decoded_charsmap
+from kdkit.models.plain_charsmap import plain_charsmap
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import read_normalizer
+from kdkit.models.trust import loading
+from kdkit.models.unigram import Piece
+from kdkit.models.unigram import sentencepiece_model
+
+KIND = "Unigram"
+ALBERT = keras_hub.tokenizers.AlbertTokenizer
+XLM_ROBERTA = keras_hub.tokenizers.XLMRobertaTokenizer
+# By class: the file of older versions, the id of unknown pieces, and special
+# tokens.
+VOCABULARIES = {ALBERT: "spiece.model", XLM_ROBERTA: "sentencepiece.bpe.model"}
+UNKNOWN_IDS = {ALBERT: 1, XLM_ROBERTA: 3}
+SPECIAL = {
+    ALBERT: {
+        "cls": "[CLS]",
+        "sep": "[SEP]",
+        "pad": "<pad>",
+        "mask": "[MASK]",
+        "unk": "<unk>",
+    },
+    XLM_ROBERTA: {
+        "bos": "<s>",
+        "pad": "<pad>",
+        "eos": "</s>",
+        "unk": "<unk>",
+        "mask": "<mask>",
+    },
+}
+FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # of XLM-RoBERTa
+NUM_SPECIAL_PIECES = 3  # in the model of XLM-RoBERTa's file
+WHITE_SPACE_SPLIT = {"type": "WhitespaceSplit"}
+
+
+def read_unigrams(files: TokenizerFiles, cls):
+    """Returns the Unigram tokenizer of a checkpoint, with its rules.
+
+    Args:
+        files: `TokenizerFiles`.
+        cls: `keras_hub.tokenizers.AlbertTokenizer` or `XLMRobertaTokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is missing or damaged, or the
+            tokenizer has what neither keras-hub nor kdkit can do.
+    """
+    files.require_class("", cls.__name__, *WHOLE_CLASSES)
+    files.require_special(SPECIAL[cls])
+    unknown, more = UNKNOWN_IDS[cls], ()
+    if files.whole:
+        model = files.model(KIND)
+        scores, charsmap = _scores(files, model), _charsmap(files)
+        if files.is_whole:
+            unknown = model.get("unk_id")
+            if model.get("byte_fallback", False):
+                raise _refused(files, "spells unknown characters by bytes")
+    else:
+        scores, charsmap, more = _read_model(files, cls)
+    pieces = {piece: number for number, (piece, _) in enumerate(scores)}
+    if len(pieces) < len(scores) or "" in pieces:
+        raise _damaged(files, "a piece that is empty or there twice")
+    vocabulary, added = files.all_tokens(pieces, SPECIAL[cls].values(), more)
+    _require_places(files, cls, vocabulary, unknown)
+    if files.is_whole:
+        path = files.path / WHOLE
+        steps = read_normalizer(files.whole.get("normalizer"), path)
+        add_prefix_space = _adds_prefix_space(files)
+    else:
+        steps = _steps(files, cls, charsmap)
+        add_prefix_space = files.setting("add_prefix_space", True)
+    proto = sentencepiece_model.ModelProto()
+    proto.normalizer_spec.add_dummy_prefix = add_prefix_space
+    _require_charsmap(steps)
+    proto.normalizer_spec.precompiled_charsmap = plain_charsmap(steps)
+    for number, piece in enumerate(vocabulary):
+        kind, score = Piece.USER_DEFINED, 0.0
+        if number < len(scores):
+            kind, score = Piece.NORMAL, scores[number][1]
+        if number == unknown:
+            kind = Piece.UNKNOWN
+        elif piece in SPECIAL[cls].values():
+            kind = Piece.CONTROL
+        proto.pieces.add(piece=piece, score=score, type=kind)
+    if cls is XLM_ROBERTA:
+        # keras-hub's class has the others, and the last piece, by itself.
+        start, _, end, unknown_piece = proto.pieces[: len(FIRST)]
+        ordered = [unknown_piece, start, end, *proto.pieces[len(FIRST) : -1]]
+        del proto.pieces[:]
+        proto.pieces.extend(ordered)
+        unknown = 0
+    proto.trainer_spec.unk_id = unknown
+    with loading(files.path):
+        tokenizer = cls(proto.SerializeToString())
+        return with_rules(tokenizer, TextRules(steps, added))
+
+
+def _scores(files, model):
+    """The pieces of a `tokenizer.json` and their scores."""
+    pieces = model.get("vocab")
+    if not isinstance(pieces, list) or not all(map(_is_scored, pieces)):
+        raise _damaged(files, "a vocabulary without a score for each piece")
+    return [tuple(piece) for piece in pieces]
+
+
+def _is_scored(piece):
+    return (
+        isinstance(piece, list)
+        and len(piece) == 2
+        and isinstance(piece[0], str)
+        and type(piece[1]) in (int, float)
+        and math.isfinite(piece[1])
+    )
+
+
+def _charsmap(files):
+    """The first `precompiled_charsmap` in a `tokenizer.json`, as base64."""
+    step = files.whole.get("normalizer")
+    steps = step.get("normalizers", [step]) if isinstance(step, dict) else []
+    for one in steps if isinstance(steps, list) else []:
+        if isinstance(one, dict) and one.get("type") == "Precompiled":
+            charsmap = one.get("precompiled_charsmap")
+            if not isinstance(charsmap, str):
+                raise _damaged(files, "a precompiled_charsmap that is no text")
+            return charsmap
+    return ""
+
+
+def _require_charsmap(steps):
+    """Refuses a damaged `precompiled_charsmap`."""
+    for step in steps:
+        if step["type"] == "Precompiled":
+            read_charsmap(decoded_charsmap(step["precompiled_charsmap"]))
+
+
+def _read_model(files, cls):
+    """Pieces with scores, the charsmap, and added tokens of an older file."""
+    path = files.path / VOCABULARIES[cls]
+    if not path.is_file():
+        raise UsageError(
+            f"No vocabulary in {files.path}. Expected {WHOLE} or {path.name}. "
+            "Copy the files of the tokenizer next to the model's."
+        )
+    try:
+        model = sentencepiece_model.ModelProto.FromString(path.read_bytes())
+    except DecodeError as error:
+        raise UsageError(
+            f"{path} is damaged. Expected a model of SentencePiece. Restore "
+            "the file from a copy."
+        ) from error
+    unigram = sentencepiece_model.TrainerSpec.UNIGRAM
+    if model.trainer_spec.model_type != unigram:
+        raise _refused(files, "is not a Unigram model of SentencePiece")
+    # What is not UTF-8 comes as bytes.
+    if not all(
+        isinstance(piece.piece, str) and math.isfinite(piece.score)
+        for piece in model.pieces
+    ):
+        raise _damaged(files, "a piece that is no text, or has no score")
+    more = [
+        {
+            "content": piece.piece,
+            "special": piece.type == Piece.CONTROL,
+            "normalized": False,
+        }
+        for piece in model.pieces
+        if piece.type in (Piece.CONTROL, Piece.USER_DEFINED)
+    ]
+    scores = [(piece.piece, piece.score) for piece in model.pieces]
+    if cls is XLM_ROBERTA:
+        scores = [
+            *((piece, 0.0) for piece in FIRST),
+            *scores[NUM_SPECIAL_PIECES:],
+            (SPECIAL[cls]["mask"], 0.0),
+        ]
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    return scores, base64.b64encode(charsmap).decode(), more
+
+
+def _require_places(files, cls, vocabulary, unknown):
+    """Refuses a vocabulary that keras-hub's class has no room for."""
+    special = SPECIAL[cls]
+    missing = [one for one in special.values() if one not in vocabulary]
+    if missing:
+        raise _damaged(files, f"no {', '.join(missing)}")
+    if type(unknown) is not int or vocabulary.index(special["unk"]) != unknown:
+        raise _damaged(files, f"unknown pieces at {shortened(unknown)}")
+    if cls is not XLM_ROBERTA:
+        return
+    if vocabulary[: len(FIRST)] != FIRST:
+        raise _damaged(files, f"{vocabulary[: len(FIRST)]} as its first pieces")
+    if vocabulary[-1] != special["mask"]:
+        raise _refused(
+            files,
+            f"has the added token {shortened(vocabulary[-1])} behind "
+            f"{special['mask']}, which is the last in keras-hub's class",
+        )
+
+
+def _steps(files, cls, charsmap):
+    """What transformers' class does to a text before it looks for pieces."""
+    types = []
+    if cls is ALBERT:
+        if not files.setting("keep_accents", False):
+            types += ["NFKD", "StripAccents"]
+        if files.setting("do_lower_case", True):
+            types += ["Lowercase"]
+    steps = [{"type": name} for name in types]
+    if cls is ALBERT:
+        steps = [
+            {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
+            for quotes in ("``", "''")
+        ] + steps
+    if charsmap:
+        steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+    return tuple(steps)
+
+
+def _adds_prefix_space(files):
+    """Whether each word of a `tokenizer.json` gets a blank in front."""
+    splitter = files.whole.get("pre_tokenizer")
+    parts = (
+        splitter.get("pretokenizers") if isinstance(splitter, dict) else None
+    )
+    if (
+        isinstance(parts, list)
+        and len(parts) == 2
+        and parts[0] == WHITE_SPACE_SPLIT
+        and isinstance(parts[1], dict)
+    ):
+        words = {
+            "prepend_scheme": "always",
+            "split": True,
+            "add_prefix_space": True,
+            **parts[1],
+        }
+        scheme = words.pop("prepend_scheme")
+        if scheme in ("always", "never") and words == {
+            "type": "Metaspace",
+            "replacement": "\u2581",
+            "split": True,
+            "add_prefix_space": words["add_prefix_space"],
+        }:
+            return scheme == "always"
+    raise _refused(
+        files, "does not split texts by WhitespaceSplit and Metaspace"
+    )
+
+
+def _damaged(files, received):
+    return UsageError(
+        f"The vocabulary in {files.path} is damaged, or of another model. "
+        "Expected pieces with scores, special tokens among them. Received: "
+        f"{received}. Restore the tokenizer's files from a copy."
+    )
+
+
+def _refused(files, what):
+    return UsageError(
+        f"The tokenizer in {files.path} {what}, which kdkit does not follow. "
+        "Use a checkpoint with a tokenizer as ALBERT and XLM-RoBERTa have them."
+    )

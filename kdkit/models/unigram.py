@@ -1,0 +1,234 @@
+"""Unigram models of SentencePiece in TensorFlow, as `tokenizers` runs them.
+
+`tokenizers` splits a text into words and adds up the scores of a word's pieces
+in double precision. SentencePiece does it for the whole text in single
+precision, and takes other pieces where two ways have nearly the same score.
+"""
+
+import numpy as np
+from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
+
+from kdkit.backends import tf
+
+UNDERLINE = "\u2581"  # SentencePiece's sign for a blank
+# White space of `tokenizers`.
+BLANKS = (
+    r"[\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}"
+    r"\x{202f}\x{205f}\x{3000}]+"
+)
+CUT = b"\xff"  # in no text of UTF-8
+UNKNOWN_PENALTY = 10.0  # below the lowest score, SentencePiece's
+# Pieces are found by hashes, polynomials of their characters modulo 2 ** 64.
+BASE = 0x9E3779B97F4A7C15
+INVERSE = pow(BASE, -1, 1 << 64)
+Piece = sentencepiece_model.ModelProto.SentencePiece
+
+
+def split_words(texts, add_prefix_space=True):
+    """Splits texts at white space and before each sign for a blank.
+
+    Args:
+        texts: string tensor of shape `(num_texts,)`, UTF-8.
+        add_prefix_space: bool. Whether each word gets the sign in front, unless
+            it has it. Defaults to `True`.
+
+    Returns:
+        Ragged string tensor of shape `(num_texts, None)`.
+    """
+    if add_prefix_space:
+        texts = tf.strings.regex_replace(texts, BLANKS, " ")
+        texts = tf.strings.regex_replace(
+            texts, f"(?:^| )([^ {UNDERLINE}])", rf"{UNDERLINE}\1"
+        )
+        texts = tf.strings.regex_replace(texts, " ", "")
+    else:
+        texts = tf.strings.regex_replace(texts, BLANKS, CUT)
+    texts = tf.strings.regex_replace(
+        texts, UNDERLINE, CUT + UNDERLINE.encode("utf-8")
+    )
+    words = tf.strings.split(texts, CUT)
+    return tf.ragged.boolean_mask(words, words != "")
+
+
+class Unigrams:
+    """Ids of texts by a Unigram model of SentencePiece.
+
+    Args:
+        proto: bytes. The model, of which the scores of its pieces count.
+        vocabulary: list of strings. Its pieces, and others, by their ids.
+        wholes: list of strings. Pieces in it that are no parts of words.
+    """
+
+    def __init__(self, proto: bytes, vocabulary, wholes=()):
+        model = sentencepiece_model.ModelProto.FromString(proto)
+        self._add_prefix_space = model.normalizer_spec.add_dummy_prefix
+        pieces = {piece.piece: piece for piece in model.pieces}
+        unknown = pieces[model.pieces[model.trainer_spec.unk_id].piece]
+        self._unknown_id = vocabulary.index(unknown.piece)
+        self._unknown_score = (
+            min(piece.score for piece in model.pieces) - UNKNOWN_PENALTY
+        )
+        parts = {
+            name: number
+            for number, name in enumerate(vocabulary)
+            if name in pieces
+            and name not in wholes
+            and pieces[name].type not in (Piece.UNKNOWN, Piece.CONTROL)
+        }
+        self._longest = max(map(len, parts), default=1)
+        hashes = _hashes(list(parts))
+        order = np.argsort(hashes)
+        self._hashes = hashes[order]
+        self._ids = np.array(list(parts.values()), "int32")[order]
+        scores = [pieces[name].score for name in parts]
+        self._scores = np.array(scores, "float64")[order]
+        # A graph, since its loops take many steps.
+        with tf.init_scope():
+            self._traced = tf.function(
+                self._word_ids,
+                input_signature=[tf.TensorSpec([None], "string")],
+            ).get_concrete_function()
+
+    def __call__(self, texts):
+        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
+
+        Args:
+            texts: string tensor of shape `(num_texts,)`, normalized.
+        """
+        words = split_words(texts, self._add_prefix_space)
+        unique, numbers = tf.unique(words.values)
+        ids = tf.gather(self._traced(unique), numbers)
+        return tf.RaggedTensor.from_row_splits(
+            ids.values, tf.gather(ids.row_splits, words.row_splits)
+        )
+
+    def _word_ids(self, words):
+        """The pieces of each word that have the highest score together."""
+        characters = tf.strings.unicode_decode(words, "UTF-8")
+        rows = tf.cast(characters.value_rowids(), "int32")
+        starts = tf.cast(characters.row_starts(), "int32")
+        places = tf.range(tf.size(rows)) - tf.gather(starts, rows)
+        found = self._pieces_that_end(characters.values, places)
+        lengths, numbers = _best_paths(*found, places, self._longest)
+        is_end = _ends_on_path(lengths, places, rows)
+        ids = tf.boolean_mask(numbers, is_end)
+        rows = tf.boolean_mask(rows, is_end)
+        # Unknown characters, one behind the other, are one piece.
+        again = (
+            (ids[1:] == self._unknown_id)
+            & (ids[:-1] == self._unknown_id)
+            & (rows[1:] == rows[:-1])
+        )
+        left = tf.concat([tf.ones_like(ids[:1], "bool"), ~again], axis=0)
+        left = left[: tf.size(ids)]
+        return tf.RaggedTensor.from_value_rowids(
+            ids[left], tf.cast(rows[left], "int64"), nrows=characters.nrows()
+        )
+
+    def _pieces_that_end(self, points, places):
+        """Scores and ids of the pieces that end with each character.
+
+        Returns:
+            Tensors of shape `(num_characters, longest)`, the longest pieces
+            first. The score is minus infinity where there is no such piece.
+        """
+        size = tf.size(points)
+        powers, inverses = (
+            tf.math.cumprod(
+                tf.fill([size + 1], tf.constant(_signed(base), "int64")),
+                exclusive=True,
+            )
+            for base in (BASE, INVERSE)
+        )
+        terms = (tf.cast(points, "int64") + 1) * powers[:-1]
+        sums = tf.concat([[0], tf.cumsum(terms)], axis=0)
+        lengths = np.arange(self._longest, 0, -1, dtype="int32")
+        ends = tf.range(1, size + 1)[:, tf.newaxis]
+        begins = tf.maximum(ends - lengths, 0)
+        hashes = (tf.gather(sums, ends) - tf.gather(sums, begins)) * tf.gather(
+            inverses, begins
+        )
+        found = tf.searchsorted(self._hashes, tf.reshape(hashes, [-1]))
+        found = tf.minimum(found, len(self._hashes) - 1)
+        found = tf.reshape(found, tf.shape(hashes))
+        is_piece = (tf.gather(self._hashes, found) == hashes) & (
+            lengths <= places[:, tf.newaxis] + 1
+        )
+        none = np.where(lengths == 1, self._unknown_score, -np.inf)
+        scores = tf.where(is_piece, tf.gather(self._scores, found), none)
+        ids = tf.where(is_piece, tf.gather(self._ids, found), self._unknown_id)
+        return scores, ids
+
+
+def _best_paths(scores, ids, places, longest):
+    """The last piece of the best way to each character: length and id."""
+    order = tf.argsort(places, stable=True)
+    counts = tf.math.bincount(places)
+    splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
+    lengths = np.arange(longest, 0, -1, dtype="int32")
+
+    def step(place, best, chosen):
+        here = order[splits[place] : splits[place + 1]]
+        before = here[:, tf.newaxis] - lengths
+        so_far = tf.where(
+            lengths == place + 1,
+            tf.constant(0.0, "float64"),
+            tf.gather(best, tf.maximum(before, 0)),
+        )
+        paths = so_far + tf.gather(scores, here)
+        # Of several that are as good, the longest piece.
+        which = tf.argmax(paths, axis=1, output_type="int32")
+        highest = tf.reduce_max(paths, axis=1)
+        here = here[:, tf.newaxis]
+        return (
+            place + 1,
+            tf.tensor_scatter_nd_update(best, here, highest),
+            tf.tensor_scatter_nd_update(chosen, here, which),
+        )
+
+    _, _, chosen = tf.while_loop(
+        lambda place, *_: place < tf.size(counts),
+        step,
+        (0, tf.zeros_like(scores[:, 0]), tf.zeros_like(places)),
+    )
+    numbers = tf.gather(ids, chosen, batch_dims=1)
+    return tf.gather(lengths, chosen), numbers
+
+
+def _ends_on_path(lengths, places, rows):
+    """Whether the last character of a piece of the best way is here."""
+    before = tf.range(tf.size(lengths)) - lengths
+    is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)
+    is_last = is_last[: tf.size(rows)]
+
+    def step(is_end, new):
+        new = tf.gather(before, new[tf.gather(lengths <= places, new)])
+        updated = tf.tensor_scatter_nd_update(
+            is_end, new[:, tf.newaxis], tf.ones_like(new, "bool")
+        )
+        return updated, new
+
+    is_end, _ = tf.while_loop(
+        lambda is_end, new: tf.size(new) > 0,
+        step,
+        (is_last, tf.cast(tf.where(is_last)[:, 0], "int32")),
+        shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
+    )
+    return is_end
+
+
+def _signed(number):
+    """A number modulo 2 ** 64 as a signed one."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _hashes(pieces):
+    """The hashes of pieces, of shape `(num_pieces,)`, int64."""
+    points = np.frombuffer("".join(pieces).encode("utf-32-le"), "<u4")
+    lengths = np.array(list(map(len, pieces)), "int64")
+    starts = np.cumsum(lengths) - lengths
+    places = np.arange(len(points)) - np.repeat(starts, lengths)
+    base = np.full(max(lengths, default=0) + 1, BASE, "uint64")
+    base[0] = 1
+    terms = (points.astype("uint64") + 1) * np.cumprod(base)[places]
+    return np.add.reduceat(terms, starts).astype("int64")
