@@ -255,7 +255,7 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
         settings, teacher=dataclasses.replace(settings.teacher, model=model)
     )
     run = RunDirectory(tmp_path)
-    places = runner._make_teachers(settings, run)
+    places = runner._make_teachers(settings, run, force=False)
     first, (teacher, path, pretrained) = made
     assert places == (path, first)
     assert pretrained == first
