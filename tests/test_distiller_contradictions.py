@@ -90,6 +90,11 @@ class OwnLoss(keras.losses.Loss):
         )
 
 
+def short_name(loss):
+    """A name for a test, without an address in memory."""
+    return getattr(loss, "name", None) or type(loss).__name__
+
+
 ON_PROBABILITIES = [
     ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"),
     ("categorical_crossentropy", "CategoricalCrossentropy"),
@@ -139,7 +144,7 @@ def test_losses_on_probabilities_are_refused_with_what_to_write(loss, instead):
         "mse",
         None,
     ],
-    ids=str,
+    ids=short_name,
 )
 def test_other_losses_compile(loss):
     distiller(hard_label_weight=1.0).compile("adam", loss=loss)
@@ -185,7 +190,7 @@ def test_softmax_losses_over_a_single_logit_are_refused(loss):
         keras.losses.CategoricalFocalCrossentropy(from_logits=True),
         losses.SmoothedCrossEntropy(0.1),
     ],
-    ids=str,
+    ids=short_name,
 )
 def test_compiled_softmax_losses_over_a_single_logit_are_refused(loss):
     model = distiller(
