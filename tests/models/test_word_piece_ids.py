@@ -273,6 +273,8 @@ REFUSED = {
                       "Metaspace"),
     "normalizer": (edit_whole(normalizer={"type": "Nmt"}), "Nmt"),
     "model": (edit_whole(model={"type": "BPE", "vocab": {}}), "BPE"),
+    "no special tokens": (edit_whole(post_processor=None), "special tokens"),
+    "post_processor": (edit_whole(post_processor={"type": "x"}), "damaged"),
     "token": (edit(added_tokens_decoder={"16": 3}), "the token 3"),
     "added_tokens": (edit_whole(added_tokens={"a": 1}), "added_tokens"),
     "vocabulary": (edit_whole(model={"type": "WordPiece", "vocab": [1]}),
