@@ -225,6 +225,15 @@ def test_shards_are_read(tmp_path):
     assert last_state_differs_by(tmp_path, "albert", model) < TOLERANCE
 
 
+def test_one_file_counts_more_than_old_shards_as_in_the_reference(tmp_path):
+    model = foreign_model("albert")
+    model.save_pretrained(tmp_path, max_shard_size="2KB")
+    model.embeddings.word_embeddings.weight.data.add_(1.0)
+    tensors = {name: one.numpy() for name, one in model.state_dict().items()}
+    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
+    assert last_state_differs_by(tmp_path, "albert", model) < TOLERANCE
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_read_as_float32(dtype, tmp_path):
     model = foreign_model("bert").to(
