@@ -358,7 +358,7 @@ def _ruled(cls, mixin):
     """A tokenizer class of keras-hub's with rules, which Keras can save."""
     # Without a backbone: keras-hub looks among all classes for that of one.
     members = {"plain": cls, "backbone_cls": None}
-    made = type(f"Ruled{cls.__name__}", (mixin, cls), members)
+    made = type(cls.__name__, (mixin, cls), members)  # the name in errors
     return keras.saving.register_keras_serializable(package="kdkit")(made)
 
 
