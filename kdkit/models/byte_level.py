@@ -10,6 +10,10 @@ import tokenizers
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.words import CUT
+from kdkit.models.words import WHITE_SPACE
+from kdkit.models.words import WordIds
+from kdkit.models.words import cut_words
 
 # What `tokenizers` takes for letters and digits and RE2's Unicode does not.
 NEW_LETTERS = (
@@ -25,10 +29,6 @@ NEW_DIGITS = (
     r"\x{16130}-\x{16139}\x{16d70}-\x{16d79}\x{1ccf0}-\x{1ccf9}"
     r"\x{1e5f1}-\x{1e5fa}"
 )
-WHITE_SPACE = (
-    r"\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}"
-    r"\x{202f}\x{205f}\x{3000}"
-)
 LETTERS = rf"\p{{L}}{NEW_LETTERS}"
 DIGITS = rf"\p{{N}}{NEW_DIGITS}"
 # GPT-2's pattern but for its lookahead: the last of several blanks before a
@@ -38,7 +38,6 @@ WORD = (
     rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{LETTERS}]+| ?[{DIGITS}]+"
     rf"| ?[^{WHITE_SPACE}{LETTERS}{DIGITS}]+|[{WHITE_SPACE}]+"
 )
-CUT = b"\xff"  # in no text of UTF-8
 NO_RANK = np.iinfo("int64").max
 
 
@@ -65,8 +64,7 @@ def split_words(texts):
     """
     texts = tf.strings.regex_replace(texts, BEFORE_WORD, CUT + rb"\1\2")
     texts = tf.strings.regex_replace(texts, WORD, CUT + rb"\0")
-    words = tf.strings.split(texts, CUT)
-    return tf.ragged.boolean_mask(words, words != "")
+    return cut_words(texts)
 
 
 class ByteLevelPairs:
@@ -108,12 +106,7 @@ class ByteLevelPairs:
         self._pairs = np.array(sorted(pairs), "int64")
         ranked = [pairs[pair] for pair in sorted(pairs)]
         self._ranks, self._merged = np.array(ranked, "int64").T
-        # A graph, since its loop takes many steps.
-        with tf.init_scope():
-            self._traced = tf.function(
-                self._word_ids,
-                input_signature=[tf.TensorSpec([None], "string")],
-            ).get_concrete_function()
+        self._ids_of_words = WordIds(self._word_ids)
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
@@ -123,15 +116,7 @@ class ByteLevelPairs:
         """
         if self.add_prefix_space:
             texts = tf.strings.regex_replace(texts, r"\A([^ ])", r" \1")
-        words = split_words(texts)
-        unique, numbers = tf.unique(words.values)
-        ids = tf.gather(self._traced(unique), numbers)
-        return tf.cast(
-            tf.RaggedTensor.from_row_splits(
-                ids.values, tf.gather(ids.row_splits, words.row_splits)
-            ),
-            "int32",
-        )
+        return self._ids_of_words(split_words(texts))
 
     def _word_ids(self, words):
         """Merges each word's pair of the lowest rank until there is none."""

@@ -58,7 +58,7 @@ def read_byte_pairs(files: TokenizerFiles, cls):
     unknown = files.special_token("unk", "<unk>")
     if files.whole:
         model = files.model(KIND)
-        pieces, merges = _pieces(files, model), _merges(files, model)
+        pieces, merges = files.pieces(KIND), _merges(files, model)
     else:
         pieces, merges = _read_files(files)
     tokens, added = files.all_tokens(pieces, (*special, unknown))
@@ -81,16 +81,6 @@ def read_byte_pairs(files: TokenizerFiles, cls):
             add_prefix_space=add_prefix_space,
         )
         return with_rules(tokenizer, TextRules(steps, added))
-
-
-def _pieces(files, model):
-    """The vocabulary of a `tokenizer.json`, by piece."""
-    pieces = model.get("vocab")
-    if isinstance(pieces, dict) and all(
-        type(number) is int for number in pieces.values()
-    ):
-        return pieces
-    raise _damaged(files, "a vocabulary of pieces with their ids")
 
 
 def _merges(files, model):

@@ -103,6 +103,25 @@ class TokenizerFiles:
             )
         return model
 
+    def pieces(self, kind: str) -> dict:
+        """Returns the vocabulary in `tokenizer.json`, from piece to id.
+
+        Args:
+            kind: string, as in `model`.
+
+        Raises:
+            UsageError: (a `ValueError`) as `model`, and if it is none.
+        """
+        pieces = self.model(kind).get("vocab")
+        if not isinstance(pieces, dict) or not all(
+            type(number) is int for number in pieces.values()
+        ):
+            raise UsageError(
+                f"{self.path / WHOLE} is damaged. Expected a vocabulary of "
+                "pieces with their ids. Restore it from a copy."
+            )
+        return pieces
+
     def require_class(self, *names) -> None:
         """Refuses a tokenizer of another class than these of transformers.
 

@@ -3,9 +3,16 @@
 What they are is what transformers 5 makes of the same files.
 """
 
-import keras_hub
+import json
 
+import keras_hub
+import tokenizers
+
+from kdkit.errors import UsageError
+from kdkit.families import DECODERS
+from kdkit.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
+from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.hugging_face_files import tokenizer_files
 from kdkit.models.hugging_face_unigrams import read_unigrams
@@ -39,7 +46,10 @@ def read_tokenizer(path, family):
     cls = _tokenizer_class(files, family)
     for base, read in READERS.items():
         if issubclass(cls, base):
-            return read(files, cls)
+            tokenizer = read(files, cls)
+            if files.is_whole and family.name not in DECODERS:
+                _require_special_tokens(files, tokenizer)
+            return tokenizer
     return keras_hub.tokenizers.Tokenizer.from_preset(str(path))
 
 
@@ -48,3 +58,51 @@ def _tokenizer_class(files: TokenizerFiles, family):
     if files.class_name == "XLMRobertaTokenizer":
         return keras_hub.tokenizers.XLMRobertaTokenizer
     return family.tokenizer
+
+
+def _require_special_tokens(files: TokenizerFiles, tokenizer):
+    """Refuses a `tokenizer.json` that puts other special tokens around texts.
+
+    `kdkit.data.encode` puts those of the family.
+    """
+    start, end = tokenizer.start_token_id, tokenizer.end_token_id
+    first, second = (tokenizer.vocabulary_size() + one for one in range(2))
+    between = [end] * family_of(tokenizer).num_separators
+    expected = [start, first, *between, second, end]
+    received = _with_special_tokens(files, first, second)
+    if received != ([start, first, end], expected):
+        raise UsageError(
+            f"{files.path / WHOLE} puts other special tokens around texts than "
+            f"the model's family (post_processor). Expected the ids {expected} "
+            f"for a pair, of which {first} and {second} are the texts. "
+            f"Received: {received[-1]}. Use a checkpoint with the family's own "
+            "tokenizer, or correct post_processor."
+        )
+
+
+def _with_special_tokens(files, *texts):
+    """The ids that stand for one text and for two, special tokens included.
+
+    Args:
+        files: `TokenizerFiles`.
+        texts: two ints, each the id of a text of one token.
+    """
+    whole = {
+        "version": "1.0",
+        "added_tokens": [],
+        "post_processor": files.whole.get("post_processor"),
+        "model": {
+            "type": "WordLevel",
+            "vocab": {str(number): number for number in texts},
+            "unk_token": "",
+        },
+    }
+    try:
+        made = tokenizers.Tokenizer.from_str(json.dumps(whole))
+        first, second = map(str, texts)
+        return made.encode(first).ids, made.encode(first, second).ids
+    except Exception as error:  # it raises no other kind
+        raise UsageError(
+            f"{files.path / WHOLE} is damaged: its post_processor cannot be "
+            f"followed ({error}). Restore it from a copy."
+        ) from error

@@ -166,7 +166,8 @@ class Tensors(contextlib.ExitStack):
         self.path = path
         self._places = {}
         files = [WEIGHTS]
-        if (path / SHARDS).is_file():
+        # transformers reads the one file first, where both are.
+        if not (path / WEIGHTS).is_file() and (path / SHARDS).is_file():
             what = "a list of files of weights"
             shards = read_json(path / SHARDS, what, _not_of_files)
             files = sorted({*shards["weight_map"].values()})

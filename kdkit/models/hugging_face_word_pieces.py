@@ -21,7 +21,6 @@ SPECIAL = {
     "sep": "[SEP]",
     "pad": "[PAD]",
     "mask": "[MASK]",
-    "unk": "[UNK]",
 }
 PRE_TOKENIZER = "BertPreTokenizer"
 KIND = "WordPiece"
@@ -38,34 +37,18 @@ def read_word_pieces(files: TokenizerFiles, cls):
         UsageError: (a `ValueError`) if a file is missing or damaged, or the
             tokenizer has what neither keras-hub nor kdkit can do.
     """
-    if files.class_name not in (*CLASSES, *WHOLE_CLASSES):
-        raise UsageError(
-            f"The tokenizer in {files.path} is a {shortened(files.class_name)}."
-            f" Expected one of {[*CLASSES[1:], *WHOLE_CLASSES]}, which splits "
-            "texts as BERT does. Use a checkpoint with such a tokenizer."
-        )
-    special = {
-        name: files.special_token(name, default)
-        for name, default in SPECIAL.items()
-    }
-    for name, default in SPECIAL.items():
-        if name != "unk" and special[name] != default:
-            raise UsageError(
-                f"The tokenizer in {files.path} has {special[name]!r} as "
-                f"{name}_token. Expected {default!r}, the only one that "
-                "keras-hub has. Use a checkpoint with that token."
-            )
+    files.require_class(*CLASSES, *WHOLE_CLASSES)
+    unknown = files.special_token("unk", "[UNK]")
+    special = [*files.require_special(SPECIAL), unknown]
     model = files.model(KIND)
-    vocabulary, added = files.all_tokens(
-        _pieces(files, model), special.values()
-    )
-    missing = [one for one in special.values() if one not in vocabulary]
+    vocabulary, added = files.all_tokens(_pieces(files), special)
+    missing = [one for one in special if one not in vocabulary]
     if missing:
         raise UsageError(
             f"The vocabulary in {files.path} is none of a BERT. Expected "
-            f"{list(special.values())} in it. Missing: {', '.join(missing)}."
+            f"{special} in it. Missing: {', '.join(missing)}."
         )
-    settings = {"oov_token": special["unk"]}
+    settings = {"oov_token": unknown}
     if files.is_whole:
         rules = TextRules(
             read_normalizer(files.whole.get("normalizer"), files.path / WHOLE),
@@ -88,18 +71,10 @@ def read_word_pieces(files: TokenizerFiles, cls):
         return with_rules(cls(vocabulary, **settings), rules)
 
 
-def _pieces(files, model):
+def _pieces(files):
     """The vocabulary by piece."""
     if files.whole:
-        pieces = model.get("vocab")
-        if isinstance(pieces, dict) and all(
-            type(number) is int for number in pieces.values()
-        ):
-            return pieces
-        raise UsageError(
-            f"{files.path / WHOLE} is damaged. Expected a vocabulary of word "
-            "pieces with their ids. Restore it from a copy."
-        )
+        return files.pieces(KIND)
     if not (files.path / VOCABULARY).is_file():
         raise UsageError(
             f"No vocabulary in {files.path}. Expected {WHOLE} or {VOCABULARY}. "

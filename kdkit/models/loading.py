@@ -20,6 +20,7 @@ from kdkit.models.heads import join
 from kdkit.models.hugging_face_heads import copy_sequence_head
 from kdkit.models.loading_checks import check_class_names
 from kdkit.models.loading_checks import check_convertible
+from kdkit.models.loading_checks import check_embeddings
 from kdkit.models.loading_checks import check_family
 from kdkit.models.loading_checks import check_head
 from kdkit.models.loading_checks import check_pad_id
@@ -154,10 +155,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     else:
         announce_download(place)
     try:
-        backbone = load_backbone(place, load_weights, needs_pooler)
-        check_family(backbone, source)
-        tokenizer = load_preset_tokenizer(place)
-        check_pad_id(tokenizer, pathlib.Path(place))
+        return _load_backbone(place, load_weights, needs_pooler)
     except UsageError:
         raise
     except Exception as error:  # keras-hub raises many kinds, offline or not
@@ -165,7 +163,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             f"No encoder could be loaded from {source!r}: "
             f"{first_sentence(error)}. Expected {WHERE}."
         ) from error
-    return backbone, checked_tokenizer(tokenizer, source)
 
 
 def load_tokenizer(source):
@@ -367,9 +364,11 @@ def _put_head_on(source, head):
     return LoadedModel(model, tokenizer, has_trained_head=False)
 
 
-def _load_backbone(source):
-    backbone = load_backbone(source)
+def _load_backbone(source, load_weights=True, needs_pooler=True):
+    """Loads an encoder and its tokenizer, which belong together."""
+    backbone = load_backbone(source, load_weights, needs_pooler)
     check_family(backbone, source)
-    tokenizer = load_preset_tokenizer(source)
+    tokenizer = checked_tokenizer(load_preset_tokenizer(source), source)
     check_pad_id(tokenizer, pathlib.Path(source))
-    return backbone, checked_tokenizer(tokenizer, source)
+    check_embeddings(tokenizer, backbone, source)
+    return backbone, tokenizer

@@ -59,6 +59,33 @@ def check_pad_id(tokenizer, path):
         )
 
 
+def check_embeddings(tokenizer, backbone, source):
+    """Refuses a tokenizer with ids that the encoder has no embeddings for.
+
+    A GPU reads another row for such an id, without an error.
+
+    Args:
+        tokenizer: a keras-hub tokenizer, a `kdkit.models.TokenizerPair`, or
+            `None`.
+        backbone: a backbone of a known family.
+        source: string or path. Where both are.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are any.
+    """
+    size = family_of(backbone).size(backbone, "vocabulary_size")
+    pieces = getattr(tokenizer, "vocabulary_size", lambda: 0)()
+    if pieces > size:
+        more = [tokenizer.id_to_token(number) for number in range(size, pieces)]
+        raise UsageError(
+            f"The tokenizer in {source} has more tokens than the model has "
+            f"embeddings. Expected at most {size}. Received: {pieces}, the "
+            f"last ones {shortened(more[:5])}. Remove the tokens from the "
+            "tokenizer, or give the model embeddings for them, in transformers "
+            "by model.resize_token_embeddings(len(tokenizer))."
+        )
+
+
 def check_head(model, head, source):
     """Refuses a model whose logits are not what the task needs."""
     kind = head_kind_of(model)

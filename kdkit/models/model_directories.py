@@ -13,6 +13,7 @@ CHECKPOINT = re.compile(
     r"checkpoint-(\d+)"
 )  # as transformers' Trainer names it
 ADAPTER = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.*"
 HUB_NAME = re.compile(r"models--(.+?)--(.+)")
 LFS = b"version https://git-lfs"
 # Files of weights that are not read, to what made them.
@@ -79,9 +80,12 @@ def check_weights(path: pathlib.Path) -> None:
             convert it.
     """
     config = read_json(path / "config.json", "the config of a model")
-    if not is_convertible(config) or (path / SHARDS).is_file():
+    if not is_convertible(config):
         return
     weights = path / WEIGHTS
+    # transformers puts an adapter on whatever weights are next to it.
+    if (path / ADAPTER).is_file() and any(path.glob(ADAPTER_WEIGHTS)):
+        raise UsageError(_adapter(path))
     if weights.is_file():
         with weights.open("rb") as file:
             if file.read(len(LFS)) == LFS:
@@ -90,6 +94,8 @@ def check_weights(path: pathlib.Path) -> None:
                     "Expected the file that it stands for. Run git lfs pull in "
                     f"{path}."
                 )
+        return
+    if (path / SHARDS).is_file():
         return
     if (path / ADAPTER).is_file():
         raise UsageError(_adapter(path))
@@ -121,7 +127,8 @@ def _adapter(path):
         "model with the adapter in its weights. In Python, save that: "
         "model = peft.AutoPeftModelForSequenceClassification.from_pretrained("
         f"{str(path)!r}); model.merge_and_unload().save_pretrained(DIRECTORY), "
-        "with its tokenizer."
+        "with its tokenizer. If model.safetensors has the adapter already, "
+        "remove the adapter's files."
     )
 
 

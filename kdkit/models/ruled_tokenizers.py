@@ -24,12 +24,12 @@ from kdkit.models.text_rules import NOT_A_PIECE
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import read_rules
 from kdkit.models.unigram import Unigrams
+from kdkit.models.words import CUT
 
 BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
 WordPiece = keras_hub.tokenizers.WordPieceTokenizer
 BLANKS = r"[\s\p{Z}\x{85}]*"
-CUT = b"\xff"  # in no text of UTF-8
 MAX_BYTES_PER_CHARACTER = 4
 
 
@@ -358,7 +358,7 @@ def _ruled(cls, mixin):
     """A tokenizer class of keras-hub's with rules, which Keras can save."""
     # Without a backbone: keras-hub looks among all classes for that of one.
     members = {"plain": cls, "backbone_cls": None}
-    made = type(f"Ruled{cls.__name__}", (mixin, cls), members)
+    made = type(cls.__name__, (mixin, cls), members)  # the name in errors
     return keras.saving.register_keras_serializable(package="kdkit")(made)
 
 

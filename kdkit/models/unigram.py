@@ -9,14 +9,13 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 
 from kdkit.backends import tf
+from kdkit.models.words import CUT
+from kdkit.models.words import WHITE_SPACE
+from kdkit.models.words import WordIds
+from kdkit.models.words import cut_words
 
 UNDERLINE = "\u2581"  # SentencePiece's sign for a blank
-# White space of `tokenizers`.
-BLANKS = (
-    r"[\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}"
-    r"\x{202f}\x{205f}\x{3000}]+"
-)
-CUT = b"\xff"  # in no text of UTF-8
+BLANKS = f"[{WHITE_SPACE}]+"
 UNKNOWN_PENALTY = 10.0  # below the lowest score, SentencePiece's
 # Pieces are found by hashes, polynomials of their characters modulo 2 ** 64.
 BASE = 0x9E3779B97F4A7C15
@@ -46,8 +45,7 @@ def split_words(texts, add_prefix_space=True):
     texts = tf.strings.regex_replace(
         texts, UNDERLINE, CUT + UNDERLINE.encode("utf-8")
     )
-    words = tf.strings.split(texts, CUT)
-    return tf.ragged.boolean_mask(words, words != "")
+    return cut_words(texts)
 
 
 class Unigrams:
@@ -82,12 +80,7 @@ class Unigrams:
         self._ids = np.array(list(parts.values()), "int32")[order]
         scores = [pieces[name].score for name in parts]
         self._scores = np.array(scores, "float64")[order]
-        # A graph, since its loops take many steps.
-        with tf.init_scope():
-            self._traced = tf.function(
-                self._word_ids,
-                input_signature=[tf.TensorSpec([None], "string")],
-            ).get_concrete_function()
+        self._ids_of_words = WordIds(self._word_ids)
 
     def __call__(self, texts):
         """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
@@ -96,11 +89,7 @@ class Unigrams:
             texts: string tensor of shape `(num_texts,)`, normalized.
         """
         words = split_words(texts, self._add_prefix_space)
-        unique, numbers = tf.unique(words.values)
-        ids = tf.gather(self._traced(unique), numbers)
-        return tf.RaggedTensor.from_row_splits(
-            ids.values, tf.gather(ids.row_splits, words.row_splits)
-        )
+        return self._ids_of_words(words)
 
     def _word_ids(self, words):
         """The pieces of each word that have the highest score together."""

@@ -225,6 +225,15 @@ def test_shards_are_read(tmp_path):
     assert last_state_differs_by(tmp_path, "albert", model) < TOLERANCE
 
 
+def test_one_file_counts_more_than_old_shards_as_in_the_reference(tmp_path):
+    model = foreign_model("albert")
+    model.save_pretrained(tmp_path, max_shard_size="2KB")
+    model.embeddings.word_embeddings.weight.data.add_(1.0)
+    tensors = {name: one.numpy() for name, one in model.state_dict().items()}
+    safetensors.numpy.save_file(tensors, tmp_path / "model.safetensors")
+    assert last_state_differs_by(tmp_path, "albert", model) < TOLERANCE
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_read_as_float32(dtype, tmp_path):
     model = foreign_model("bert").to(
@@ -301,6 +310,17 @@ def test_a_plain_roberta_is_keras_hubs_own_class(tmp_path):
     foreign_model("roberta", layer_norm_eps=1e-5).save_pretrained(tmp_path)
     backbone = load_backbone(tmp_path)
     assert type(backbone) is keras_hub.models.RobertaBackbone
+
+
+@pytest.mark.parametrize(
+    "load", [load_encoder, lambda d: load_classifier(d, 2)]
+)
+def test_tokens_without_embeddings_are_refused_by_name(load, tmp_path):
+    model = foreign_model("bert")
+    model.resize_token_embeddings(model.config.vocab_size - 1)
+    save_foreign(model, "bert", tmp_path)
+    with pytest.raises(UsageError, match="more tokens than .*last ones"):
+        load(tmp_path)
 
 
 def test_sizes_alone_are_read_without_weights(tmp_path):

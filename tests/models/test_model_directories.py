@@ -136,10 +136,13 @@ def test_a_tokenizer_alone_needs_no_weights(tmp_path):
     assert load_tokenizer(place).vocabulary_size() > 5
 
 
-def test_a_model_with_an_adapter_beside_it_loads(tmp_path):
+def test_a_model_loads_next_to_an_adapter_s_config_not_its_weights(tmp_path):
     place = checkpoint(tmp_path / "place")
     (place / "adapter_config.json").write_text("{}")
     load_encoder(place)
+    (place / "adapter_model.safetensors").write_bytes(b"weights")
+    with pytest.raises(UsageError, match="holds an adapter"):
+        load_encoder(place)
 
 
 @pytest.mark.parametrize("name", ["a trainer's folder", "pytorch_model.bin"])

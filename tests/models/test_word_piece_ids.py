@@ -10,6 +10,7 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoders import encoder
 from real_texts import DATA_SETS
 from real_texts import every_character
 from real_texts import hostile_texts
@@ -19,6 +20,7 @@ from references import reference
 from kdkit import data
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
+from kdkit.models import family_tokenizer
 from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_saved_tokenizer
@@ -238,6 +240,12 @@ def test_added_tokens_are_found_whole(case, lowercase, tmp_path):
     assert number == judge.convert_tokens_to_ids((added or special)[0])
 
 
+def test_errors_name_keras_hubs_class(tmp_path):
+    write(tmp_path, PIECES)
+    with pytest.raises(UsageError, match="tokens of a BertTokenizer"):
+        family_tokenizer(encoder("roberta"), load_tokenizer(tmp_path))
+
+
 def test_special_tokens_in_texts_are_plain_text(tmp_path):
     write(tmp_path, [*PIECES, "[", "]", "sep", "mask"])
     tokenizer = load_tokenizer(tmp_path)
@@ -273,6 +281,8 @@ REFUSED = {
                       "Metaspace"),
     "normalizer": (edit_whole(normalizer={"type": "Nmt"}), "Nmt"),
     "model": (edit_whole(model={"type": "BPE", "vocab": {}}), "BPE"),
+    "no special tokens": (edit_whole(post_processor=None), "special tokens"),
+    "post_processor": (edit_whole(post_processor={"type": "x"}), "damaged"),
     "token": (edit(added_tokens_decoder={"16": 3}), "the token 3"),
     "added_tokens": (edit_whole(added_tokens={"a": 1}), "added_tokens"),
     "vocabulary": (edit_whole(model={"type": "WordPiece", "vocab": [1]}),
