@@ -134,8 +134,8 @@ def _teacher_level(records, metric):
     level = shown.text(evaluation.metrics[metric])
     if evaluation.collapsed:
         return (
-            f"The {called} has collapsed: it {evaluation.collapsed}; it "
-            f"reaches {level} {shown.title}"
+            f"The {called} has collapsed ({level} {shown.title}): it "
+            f"{evaluation.collapsed}"
         )
     text = f"The {called} reaches {level} {shown.title}"
     if evaluation.examples is not None:
@@ -187,14 +187,13 @@ def _problems(records, metric):
         )
     for arm in ("student", "teacher"):
         reason, level = _collapse(records, arm), _level(records, arm, metric)
+        the = f"{'the' if found else 'The'} {arm}"
+        reached = "" if level is None else f"{shown.text(level)} {shown.title}"
         if reason:
-            found.append(
-                f"{'t' if found else 'T'}he {arm} has collapsed: it {reason}"
-            )
-        if found and level is not None:
-            found[-1] += f"; the {arm} reaches {shown.text(level)}"
-    if found:
-        found[-1] += f" {shown.title}"
+            at = f" ({reached})" if reached else ""
+            found.append(f"{the} has collapsed{at}: it {reason}")
+        elif found and reached:
+            found.append(f"{the} reaches {reached}")
     return "; ".join(found)
 
 
@@ -223,7 +222,7 @@ def _control_level(records, metric):
     text = f"the same student without a teacher: {shown.text(control)}"
     reason = _collapse(records, "control")
     if reason:
-        text += f", collapsed: it {reason}"
+        text += f", where it has collapsed: it {reason}"
     if student is None or _problems(records, metric):
         return text
     distance = abs(student - control)
