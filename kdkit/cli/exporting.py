@@ -91,7 +91,7 @@ def _export_place(place, options, **noted):
 
 
 def _warn_of_untrained_head(opened):
-    """Says that a head is as it began, where its bias can tell."""
+    """Prints that a head was never trained, where its bias shows it."""
     layers = models.untrained_head(opened.model)
     if layers and opened.task.head.kind != "multiple_choice":
         print(

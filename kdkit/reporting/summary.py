@@ -78,9 +78,9 @@ def verdict(records: RunRecords) -> str:
         accuracy (83.8 % of 88.8 %) at 63 % of the parameters; its int8 file
         is 31× faster and 29× smaller than the teacher's fp32 file; the same
         student without a teacher: 78.3 %, 5.5 points less." Differences of at
-        most two standard errors are called that. Of models that have collapsed
-        or whose head was never trained it tells that, and what usually helps,
-        and no gains.
+        most two standard errors are called that. For models that have
+        collapsed or whose head was never trained it says so, and what usually
+        helps, without gains.
     """
     metrics = metric_names(records)
     if not metrics:
@@ -198,7 +198,7 @@ def _problems(records, metric):
 
 
 def _is_alike(records, arm):
-    """Whether the student and an arm cannot be told apart."""
+    """Whether student and arm are within two standard errors."""
     return arms_are_alike([records], "student", arm)
 
 

@@ -83,7 +83,7 @@ def finish(run: RunDirectory, best) -> None:
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
-    # The records of its teacher's run may be damaged: then reports tell it.
+    # The records of its teacher's run may be damaged: then reports say so.
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
             print(verdict(read_run(run.path)), flush=True)

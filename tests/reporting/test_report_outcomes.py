@@ -55,7 +55,7 @@ def test_seeds_are_compared_by_their_spread():
 
 @pytest.mark.parametrize("student", [0.88, 0.8876, 0.893])
 def test_students_near_the_teacher_are_called_that(student, make_distillation):
-    """For and against: 872 rows tell no half of a point."""
+    """For and against: 872 examples cannot resolve half a point."""
     run = make_distillation("run", student=student, exported=False)
     text = verdict(read_run(run.run_dir))
     assert f"({100 * student:.1f} % of 88.8 %, within two standard" in text
