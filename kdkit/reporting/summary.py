@@ -214,15 +214,18 @@ def _share_of_parameters(records):
 
 
 def _control_level(records, metric):
+    text = _compared_with_control(records, metric)
+    reason = _collapse(records, "control")
+    return f"{text} (it has collapsed: it {reason})" if reason else text
+
+
+def _compared_with_control(records, metric):
     control = _level(records, "control", metric)
     student = _level(records, "student", metric)
     if control is None:
         return "the same student without a teacher was not run"
     shown = metric_format(metric)
     text = f"the same student without a teacher: {shown.text(control)}"
-    reason = _collapse(records, "control")
-    if reason:
-        text += f", where it has collapsed: it {reason}"
     if student is None or _problems(records, metric):
         return text
     distance = abs(student - control)
