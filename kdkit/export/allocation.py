@@ -31,7 +31,7 @@ def allocate(interpreter) -> None:
 
 @contextlib.contextmanager
 def _without_notice():
-    """Passes on what is written to file descriptor 2, but for the notice."""
+    """Passes on file descriptor 2, except for the notice."""
     if sys.stderr is not None:
         sys.stderr.flush()
     with tempfile.TemporaryFile() as aside:
