@@ -76,7 +76,7 @@ def canonical_path(settings, path: str) -> str | None:
     Returns:
         The path with the `name` of an entry in the place of its index, where
         it has one. `None` if `override` knows no such place; whether the last
-        key is a setting, its value tells there.
+        key is a setting is checked with its value.
     """
     values, found = to_dict(settings), []
     *parents, last = path.split(".")

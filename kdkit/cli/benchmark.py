@@ -1,7 +1,7 @@
 """Measures the latency of LiteRT files on this machine.
 
-Several files are measured in turn within one sitting, so that their ratios
-hold. RUN stands for its exported files, the fp32 files of its teacher's run and
+Several files are measured in turn in one process, so that their ratios
+hold. RUN means its exported files, the fp32 files of its teacher's run and
 the teacher's int8 file that kdkit export wrote. The last line is a JSON object
 with a result for each. Results for files of a run are noted in it. Of a
 decoder's file the time is that of one token, of an encoder-decoder's that of

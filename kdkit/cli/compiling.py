@@ -92,7 +92,7 @@ def _count_rows(settings):
         with open(task.layout.path("train", settings.data_dir), "rb") as file:
             blocks = iter(lambda: file.read(1 << 20), b"")
             count = sum(block.count(b"\n") for block in blocks)
-    except OSError:  # what is missing is told when it is read
+    except OSError:  # a missing file is reported when it is read
         return None
     count -= task.layout.has_header
     return min(count, settings.max_train_rows or count)

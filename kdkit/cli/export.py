@@ -4,9 +4,9 @@ Each file is compared with the Keras model on real rows of the task (generated
 ones for a model without a known task) before it gets its name; what differs is
 not written. For models of a run, accuracy on dev is measured too and noted in
 the run. A run's teacher is exported too, once, in int8, to
-RUN/exports/teacher, so that the report tells what distillation won from what
-quantisation won. A model that has collapsed, or whose head was never trained,
-is called that.
+RUN/exports/teacher, so that the report separates what distillation gained
+from what quantisation gained. Models that have collapsed, or whose head was
+never trained, are reported.
 
 A decoder becomes a file of one step, with room for --sequence-length tokens,
 compared with the Keras model token by token on text that its run held out. An

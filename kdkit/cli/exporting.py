@@ -44,13 +44,18 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is exported already. Expected a Keras model."
         )
-    _export_place(place, options)
+    has_collapsed = _export_place(place, options)
     if _has_teacher_to_export(place, options):
-        _export_teacher(place, options)
+        has_collapsed = _export_teacher(place, options) or has_collapsed
+    if has_collapsed:
+        print(f"{HELP}.", flush=True)
 
 
 def _export_place(place, options, **noted):
-    """Writes the files of a model; `noted` goes into each one's event."""
+    """Writes the files of a model; `noted` goes into each one's event.
+
+    Returns whether what a file answers has collapsed.
+    """
     for has_one, export_one in (
         (models.has_decoder, _export_decoder),
         (models.has_encoder_decoder, _export_encoder_decoder),
@@ -58,7 +63,7 @@ def _export_place(place, options, **noted):
         if has_one(place.path):
             _reject_what_is_for_classifiers(options)
             export_one(place, options, **noted)
-            return
+            return False
     opened = open_model(place, options)
     targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
@@ -82,12 +87,11 @@ def _export_place(place, options, **noted):
         measured = _measured(opened, path, encoded, options)
         _note(place, report, **measured, **noted)
         has_collapsed = has_collapsed or measured["collapsed"] is not None
-    if has_collapsed:
-        print(f"{HELP}.", flush=True)
+    return has_collapsed
 
 
 def _warn_of_untrained_head(opened):
-    """Says that a head is as it began, where its bias can tell."""
+    """Prints that a head was never trained, where its bias shows it."""
     layers = models.untrained_head(opened.model)
     if layers and opened.task.head.kind != "multiple_choice":
         print(
@@ -113,7 +117,7 @@ def _export_teacher(place, options):
     """Writes the teacher of a run in 8 bits, unless that file is there.
 
     What the report compares the student's file with. A teacher that is gone, or
-    that cannot be exported, is told, and that is all.
+    that cannot be exported, is reported and is no error.
     """
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
@@ -129,14 +133,15 @@ def _export_teacher(place, options):
         file = _file_of_teacher(place, made_from)
         if file is not None:
             print(f"{file}: there already, of the same teacher.", flush=True)
-            return
-        _export_place(teacher, options, made_from=made_from)
+            return False
+        return _export_place(teacher, options, made_from=made_from)
     except (UsageError, RunError) as error:
         print(
             f"The run's teacher was not exported in int8, so the report does "
             f"not compare with that: {error}",
             flush=True,
         )
+        return False
 
 
 def _teacher_of(place):

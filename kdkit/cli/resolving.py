@@ -83,6 +83,7 @@ def distill_settings(options) -> DistillSettings:
         needed = "teacher" if options.encoder is None else "encoder"
         _require(options, "task", needed)
         stages = wanted_stages(options, recipe)
+        _check_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
             pretrained = pretrained_encoder(options, recipe, stages)
@@ -141,17 +142,22 @@ def distill_settings(options) -> DistillSettings:
     return settings
 
 
+def _check_control(options, recipe, stages):
+    """Refuses a control of what has no teacher in its stages."""
+    if options.control and not any(stage.objectives for stage in stages):
+        raise UsageError(
+            f"Recipe {recipe!r} trains the student on the labels alone, as a "
+            "control does. Remove --control."
+        )
+
+
 def _split_control(settings, options):
     """The assignments to a control that is not made yet, and the others.
 
     Raises:
         UsageError: if `--control` or its settings do not fit the run.
     """
-    if options.control and not any(s.objectives for s in settings.stages):
-        raise UsageError(
-            f"Recipe {settings.recipe!r} trains the student on the labels "
-            "alone, as a control does. Remove --control."
-        )
+    _check_control(options, settings.recipe, settings.stages)
     of_control = [one for one in options.set if one.startswith("control.")]
     if settings.control or not of_control:
         return [], options.set

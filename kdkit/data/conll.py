@@ -17,7 +17,7 @@ from kdkit.errors import shortened
 
 TAG_SET = "tags.txt"  # one tag a line
 OUTSIDE = "O"
-ALIKE = (
+SAME_COLUMNS = (
     "All lines of a file have the same number of columns; tabs between them "
     "allow spaces in words. Fix or remove these lines."
 )
@@ -116,7 +116,7 @@ def _read(path, known):
             expected = "a word and its tag"
             if len(columns) > 1:
                 expected = f"{num_columns} columns, {expected} among them"
-                fix = {"fix": ALIKE}
+                fix = {"fix": SAME_COLUMNS}
             problems.append(
                 f"line {number}: expected {expected}. Received: "
                 f"{len(columns)} columns, {shortened(columns)}"

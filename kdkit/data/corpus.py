@@ -117,7 +117,7 @@ class Corpus:
                     raise UsageError(
                         f"{path}, line {number}: expected a column "
                         f"{self.column!r} at position {index + 1}. Received: "
-                        f"{len(cells)} columns. Mend or remove the line."
+                        f"{len(cells)} columns. Fix or remove the line."
                     )
                 line = cells[index]
             text = line.strip()

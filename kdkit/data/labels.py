@@ -45,7 +45,7 @@ def label_parser(words, separator=None):
         except KeyError:
             raise UsageError(
                 f"unknown label. Expected one of {shortened(words)}. "
-                f"Received: {shortened(text)}{_of_longer_line(text, words)}"
+                f"Received: {shortened(text)}"
             ) from None
 
     def parse_words(text):
@@ -102,17 +102,29 @@ def read_label_words(path, least: int = 1) -> tuple[str, ...]:
     return words
 
 
-def _of_longer_line(text, words):
-    """The line of a label set that has a label and something next to it."""
-    text = text.strip()
-    for word in words:
-        parts = [part.strip("\"'") for part in BETWEEN.split(word)]
-        if text and text in parts:
+def fix_of_label_set(text: str, words, separator=None) -> str | None:
+    """Returns how to fix a label set that has more on a line than the label.
+
+    Args:
+        text: string. The text of an unknown label.
+        words, separator: as in `label_parser`.
+
+    Returns:
+        Two sentences; `None` where no line of the label set has the label.
+
+    >>> fix_of_label_set("good", ("bad 12", "good 30"))
+    "The label set has the line 'good 30'. If its label is 'good', remove ..."
+    """
+    labels = {label.strip() for label in text.split(separator or "\n")} - {""}
+    for word in words or ():
+        parts = {part.strip("\"'") for part in BETWEEN.split(word)}
+        if word not in labels and (found := sorted(labels & parts)):
             return (
-                f"; the label set has the line {shortened(word)}, and expects "
-                "a label alone on each line"
+                f"The label set has the line {shortened(word)}. If its label "
+                f"is {shortened(found[0])}, remove the rest of that line: a "
+                "label set has a label alone on each line."
             )
-    return ""
+    return None
 
 
 def _parse_score(text):

@@ -135,7 +135,7 @@ class ParallelText:
             if len(cells) <= max(places):
                 raise UsageError(
                     f"{path}, line {number}: expected at least "
-                    f"{max(places) + 1} columns. Received: {len(cells)}. Mend "
+                    f"{max(places) + 1} columns. Received: {len(cells)}. Fix "
                     "or remove the line."
                 )
             source, target = (

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a task, told at once."""
+"""What is wrong with the files of a task, reported at once."""
 
 import pathlib
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ MOST_BLANK = 1000  # lines at the end of a file that are passed over
 def raise_problems(
     path,
     problems: list[str],
-    fix: str = "Mend or remove these lines, or fetch the file again.",
+    fix: str = "Fix or remove these lines, or download the file again.",
 ) -> None:
     """Raises a `UsageError` with what is wrong in the lines of a file.
 

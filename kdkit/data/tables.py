@@ -10,6 +10,7 @@ import numpy as np
 from kdkit.data.csv_files import breaks_in_quotes
 from kdkit.data.csv_files import how_to_convert
 from kdkit.data.examples import Examples
+from kdkit.data.labels import fix_of_label_set
 from kdkit.data.labels import label_parser
 from kdkit.data.labels import read_label_words
 from kdkit.data.problems import find_columns
@@ -87,8 +88,16 @@ class TableLayout:
         """Returns the layout with the label words that stand in the data."""
         if self.label_words is not None or not self.reads_label_set:
             return self
+        path = pathlib.Path(data_dir, self.folder, LABEL_SET)
+        if not path.is_file():
+            expected = pathlib.Path("DATA_DIR", self.folder, LABEL_SET)
+            raise UsageError(
+                f"Missing data file: {path}. Expected {expected} with one "
+                "label a line, in the order of the class numbers. Received: "
+                f"data_dir={str(data_dir)!r}{_hint(self, data_dir)}"
+            )
         words = read_label_words(
-            pathlib.Path(data_dir, self.folder, LABEL_SET),
+            path,
             # A row with several labels may have one or none.
             least=2 if self.label_separator is None else 1,
         )
@@ -188,6 +197,10 @@ def read_table(path, layout: TableLayout) -> Examples:
                 labels.append(parse_label(row[label_at]))
             except UsageError as error:
                 problems.append(f"line {number}: {error}")
+                if own_fix := fix_of_label_set(
+                    row[label_at], layout.label_words, layout.label_separator
+                ):
+                    fix = {"fix": own_fix}
     raise_problems(path, problems, **fix)
     if not texts[0]:
         raise UsageError(
@@ -245,6 +258,10 @@ def _hint(layout, data_dir):
     folder = pathlib.Path(data_dir)
     if folder.name == layout.folder:
         return f". Did you mean {str(folder.parent)!r}?"
+    for name in layout.files.values():
+        if (folder / f"{name}.tsv").is_file():
+            place = folder / layout.folder
+            return f", which has {name}.tsv itself. Move its files to {place}."
     if not folder.is_dir():
         return ", which is not a directory."
     return "."

@@ -127,7 +127,7 @@ def _parse(numbers, width, where):
                 return vector
     raise UsageError(
         f"{where}: expected a word and {width or 'its'} finite numbers. "
-        f"Received: {len(numbers)} fields after the word. Mend or remove the "
+        f"Received: {len(numbers)} fields after the word. Fix or remove the "
         "line."
     )
 

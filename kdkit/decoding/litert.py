@@ -15,6 +15,7 @@ from kdkit.export import LiteRTDecoder
 from kdkit.export.litert_decoder import SIGNATURE
 from kdkit.export.options import check_arguments
 from kdkit.export.shared_table import share_table
+from kdkit.export.untrained import warn_of_untrained_layers
 from kdkit.export.verification import reference_outputs
 from kdkit.export.writing import write_verified
 from kdkit.policies import as_float32
@@ -55,6 +56,9 @@ def to_litert(
     Returns:
         An `ExportReport`; its examples are positions of texts.
 
+    Warns:
+        UserWarning: as `kdkit.export.to_litert`.
+
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the file
             exists. Nothing is written.
@@ -80,6 +84,7 @@ def to_litert(
         {"token_ids": text, "padding_mask": np.ones_like(text)}
         for text in texts
     ]
+    warn_of_untrained_layers(model, batches[0])
     expected = reference_outputs(step.model, batches)
 
     def write(partial):

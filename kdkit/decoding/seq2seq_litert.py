@@ -15,6 +15,7 @@ from kdkit.export.litert_decoder import DECODE
 from kdkit.export.litert_decoder import ENCODE
 from kdkit.export.options import check_arguments
 from kdkit.export.shared_table import share_table
+from kdkit.export.untrained import warn_of_untrained_layers
 from kdkit.export.verification import reference_outputs
 from kdkit.export.writing import write_verified
 from kdkit.policies import as_float32
@@ -57,6 +58,9 @@ def seq2seq_to_litert(
     Returns:
         An `ExportReport`; its examples are positions of targets.
 
+    Warns:
+        UserWarning: as `kdkit.export.to_litert`.
+
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the file
             exists. Nothing is written.
@@ -70,6 +74,7 @@ def seq2seq_to_litert(
     Seq2SeqStep(model, source_length, sequence_length)
     step = Seq2SeqStep(as_float32(model), source_length, sequence_length)
     batches = [_batch(*pair) for pair in _pairs(verification_pairs, step)]
+    warn_of_untrained_layers(model, batches[0])
     expected = reference_outputs(step.model, batches)
 
     def write(partial):

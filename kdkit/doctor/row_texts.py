@@ -28,10 +28,10 @@ def given_texts(examples) -> list[tuple[str, ...]]:
 
 
 def row_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every row, capitals and blanks made alike.
+    """Returns the texts of every row, in lower case, with single blanks.
 
     A word of `TokenExamples` has no blank: U+00A0 replaces those within, so
-    that `whole_texts` tells words from texts.
+    that `whole_texts` can separate words from texts.
 
     Args:
         examples: as for `given_texts`.

@@ -56,7 +56,7 @@ def few_updates(
     is_trial: bool = False,
     check: str = "updates",
 ) -> Finding:
-    """Tells whether random weights get as many updates as they need.
+    """Checks whether random weights get as many updates as they need.
 
     Adam moves a weight by about its learning rate in an update, whatever the
     gradient is, so all updates together move it by at most the sum of their

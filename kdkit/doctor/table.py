@@ -58,7 +58,10 @@ def verdict(findings: Findings) -> str:
 
 
 def print_findings(
-    findings: Findings, all_rows: bool = True, console: Console | None = None
+    findings: Findings,
+    all_rows: bool = True,
+    console: Console | None = None,
+    printed: list[Finding] = (),
 ) -> None:
     """Prints the table and the verdict.
 
@@ -68,14 +71,20 @@ def print_findings(
             warnings and what ruins the run. Defaults to `True`.
         console: optional `rich.console.Console`. Defaults to one that writes
             to the standard output.
+        printed: list of `Finding`. Warnings that the user has read already,
+            which are counted but not printed again. Defaults to none.
     """
     console = console or Console(highlight=False)
     shown = [
         one for one in findings if all_rows or one.outcome in (WARNING, RUINS)
     ]
-    if shown:
-        console.print(findings_table(shown))
-    console.print(Text(printable(f"doctor: {verdict(findings)}")))
+    new = [one for one in shown if one not in printed]
+    if new:
+        console.print(findings_table(new))
+    line = f"doctor: {verdict(findings)}"
+    if len(new) < len(shown):
+        line += f" {len(shown) - len(new)} of them printed before."
+    console.print(Text(printable(line)))
 
 
 def _in_number(outcome, count):

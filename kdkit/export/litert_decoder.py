@@ -6,6 +6,7 @@ import numpy as np
 
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.export.allocation import allocate
 from kdkit.export.litert_model import check_path
 from kdkit.export.litert_model import interpreter
 from kdkit.export.litert_model import usage_errors
@@ -66,7 +67,7 @@ class LiteRTDecoder:
                 str(path), num_threads=threads
             )
             self._inputs, self._outputs = self._find_tensors()
-            self._interpreter.allocate_tensors()
+            allocate(self._interpreter)
         shape = self._inputs["keys_0"]["shape"]
         self.sequence_length = int(shape[2])
         self.vocabulary_size = int(self._outputs["logits"]["shape"][-1])

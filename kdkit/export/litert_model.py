@@ -8,6 +8,7 @@ import numpy as np
 from kdkit.backends import LateModule
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.export.allocation import allocate
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import batch_shape
 from kdkit.export.inputs import pad
@@ -70,7 +71,7 @@ class LiteRTModel:
             self._interpreter = interpreter.Interpreter(
                 str(path), num_threads=threads
             )
-            self._interpreter.allocate_tensors()
+            allocate(self._interpreter)
         self._inputs = {
             _input_name(detail): detail
             for detail in self._interpreter.get_input_details()
@@ -108,7 +109,7 @@ class LiteRTModel:
             for detail in self._inputs.values():
                 self._interpreter.resize_tensor_input(detail["index"], shape)
             with usage_errors(self.path):
-                self._interpreter.allocate_tensors()
+                allocate(self._interpreter)
             self._shape = shape
         for name, detail in self._inputs.items():
             self._interpreter.set_tensor(detail["index"], batch[name])

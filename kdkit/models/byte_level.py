@@ -42,7 +42,7 @@ NO_RANK = np.iinfo("int64").max
 
 
 def byte_characters() -> list[str]:
-    """The character that stands for each byte in a byte-level vocabulary."""
+    """The character that represents each byte in a byte-level vocabulary."""
     alphabet = set(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     plain = [chr(byte) for byte in range(256) if chr(byte) in alphabet]
     others = iter(sorted(alphabet - set(plain)))

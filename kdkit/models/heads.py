@@ -163,8 +163,8 @@ def untrained_head(model) -> list[str]:
     """Returns the paths of layers of a classifier's head that no update moved.
 
     That is a head whose bias is zero in all classes, as it begins. Of
-    `"multiple_choice"` the bias of the one logit has no gradient, so that this
-    tells only of stages without one for the rest of the head either.
+    `"multiple_choice"` the bias of the one logit has no gradient, so that only
+    stages that train nothing in the head are found.
 
     Args:
         model: `keras.Model`; of one without a known encoder nothing is said.

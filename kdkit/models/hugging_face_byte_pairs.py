@@ -65,7 +65,7 @@ def read_byte_pairs(files: TokenizerFiles, cls):
     missing = [one for one in special if one not in tokens]
     if missing:
         raise UsageError(
-            f"The vocabulary in {files.path} is none of a {cls.__name__}. "
+            f"The vocabulary in {files.path} does not fit {cls.__name__}. "
             f"Expected {special} in it. Missing: {', '.join(missing)}."
         )
     steps, add_prefix_space = (), files.setting("add_prefix_space", False)

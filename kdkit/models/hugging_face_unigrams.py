@@ -98,7 +98,7 @@ def read_unigrams(files: TokenizerFiles, cls):
             kind = Piece.CONTROL
         proto.pieces.add(piece=piece, score=score, type=kind)
     if cls is XLM_ROBERTA:
-        # keras-hub's class has the others, and the last piece, by itself.
+        # keras-hub's class adds the others, and the last piece.
         start, _, end, unknown_piece = proto.pieces[: len(FIRST)]
         ordered = [unknown_piece, start, end, *proto.pieces[len(FIRST) : -1]]
         del proto.pieces[:]

@@ -58,7 +58,8 @@ class Layout:
     """What a family's tensors are called, without the base model's prefix.
 
     Args:
-        parts: dict from a layer of the backbone beside the blocks to its name.
+        parts: dict from a layer of the backbone outside the blocks to its
+            name.
         block_path: string. Pattern of the paths of a block's variables.
         block: string. The name of a block, with the pattern's groups.
         of_block: dict from a layer of a block to its name in the block.

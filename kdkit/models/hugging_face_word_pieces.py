@@ -45,7 +45,7 @@ def read_word_pieces(files: TokenizerFiles, cls):
     missing = [one for one in special if one not in vocabulary]
     if missing:
         raise UsageError(
-            f"The vocabulary in {files.path} is none of a BERT. Expected "
+            f"The vocabulary in {files.path} does not fit BERT. Expected "
             f"{special} in it. Missing: {', '.join(missing)}."
         )
     settings = {"oov_token": unknown}

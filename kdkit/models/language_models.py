@@ -126,7 +126,7 @@ def has_language_model(source) -> bool:
         return True
     try:
         return path.is_dir() and has_masked_lm_head(find_preset_directory(path))
-    except UsageError:  # told where the model is needed
+    except UsageError:  # reported where the model is needed
         return False
 
 
@@ -275,7 +275,7 @@ def _keras_hub_class(path):
         return None
     try:
         name = task_class(find_preset_directory(path))
-    except UsageError:  # told where the model is needed
+    except UsageError:  # reported where the model is needed
         return None
     for cls in (
         keras_hub.models.MaskedLM,

@@ -76,8 +76,8 @@ def check_weights(path: pathlib.Path) -> None:
         path: `pathlib.Path` of a directory with a `config.json`.
 
     Raises:
-        UsageError: (a `ValueError`) that says what is there, and how to
-            convert it.
+        UsageError: (a `ValueError`) that names what is in the directory,
+            and how to convert it.
     """
     config = read_json(path / "config.json", "the config of a model")
     if not is_convertible(config):
@@ -91,7 +91,7 @@ def check_weights(path: pathlib.Path) -> None:
             if file.read(len(LFS)) == LFS:
                 raise UsageError(
                     f"{weights} is a pointer of Git LFS, not the weights. "
-                    "Expected the file that it stands for. Run git lfs pull in "
+                    "Expected the file that it points to. Run git lfs pull in "
                     f"{path}."
                 )
         return

@@ -113,13 +113,13 @@ def check_label_values(loss, y, num_classes: int | None) -> None:
     values = ", ".join(f"{value:g}" for value in np.unique(wrong)[:5])
     if name == "SparseCategoricalCrossentropy" and (wrong < 0).all():
         fix = (
-            "To leave them out, pass loss=keras.losses."
+            "To ignore them, pass loss=keras.losses."
             "SparseCategoricalCrossentropy(from_logits=True, "
             f"ignore_class={np.unique(wrong)[0]:g}), or give them label 0 and "
             "sample weight 0."
         )
     elif (wrong < 0).all():
-        fix = "To leave them out, give them label 0 and sample weight 0."
+        fix = "To ignore them, give them label 0 and sample weight 0."
     else:
         fix = (
             "Correct the labels, or build teacher and student with as many "
@@ -168,7 +168,7 @@ def _check_logits(role, name, logits, is_binary):
     """Refuses logits that are probabilities; warns where a sigmoid is likely.
 
     It is if all of many different values are from 0 to 1, for a loss that takes
-    each logit by itself.
+    each logit independently.
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
     rows = ops.convert_to_numpy(ops.cast(logits, "float32"))

@@ -21,7 +21,7 @@ Smoke run: `kdkit distill tinybert --smoke --run-dir RUN`, under a minute.
 
 `--parity tinybert` is the authors' code: losses that count padding, on batches
 that are padded to the full length, and updates by BERT's own optimizer, which
-clips each gradient by itself. `--parity paper` is equations 7 to 9. Departures
+clips each gradient separately. `--parity paper` is equations 7 to 9. Departures
 from the paper and from its code: docs/fidelity.md.
 """
 

@@ -33,9 +33,9 @@ from kdkit.reporting.uncertainty import metric_values
 
 _AXES_WIDTH, _HEIGHT = 320, 310
 # What stands behind a number of the overview, and what it means below it.
-ALIKE, COLLAPSED = " ≈", " (collapsed)"
+WITHIN, COLLAPSED = " ≈", " (collapsed)"
 LEGEND = {
-    ALIKE: f"≈: {WITHIN_NOISE} of the student.",
+    WITHIN: f"≈: {WITHIN_NOISE} of the student.",
     COLLAPSED: "collapsed: no better than the commonest answer to all.",
 }
 
@@ -81,7 +81,7 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
         A GitHub Markdown table by task, in the order of the groups: the
         metric on dev of student, teacher and control, how much of the
         teacher's the student keeps, parameters and, where files were timed,
-        the int8 file. Marks, explained below it, tell what is within two
+        the int8 file. Marks, explained below it, show what is within two
         standard errors of the student, and what has collapsed. Empty for fewer
         than two distillations.
     """
@@ -226,8 +226,8 @@ def _metric(group, arm):
 
 
 def _alike(group, arm):
-    """The mark of what cannot be told apart from the student."""
-    return ALIKE if arms_are_alike(group, "student", arm) else ""
+    """The mark of an arm within two standard errors of the student."""
+    return WITHIN if arms_are_alike(group, "student", arm) else ""
 
 
 def _fallen(group, arm):

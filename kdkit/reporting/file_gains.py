@@ -36,7 +36,7 @@ def file_gains(records: RunRecords, metric: str) -> list[str]:
     best = _smallest(student)
     if best is None or not teacher:
         return []
-    found, beside = [], []
+    found, gains = [], []
     if "fp32" in teacher and "fp32" in student and best.precision != "fp32":
         gain = _gain(student["fp32"], teacher["fp32"])
         found.append(
@@ -51,15 +51,15 @@ def file_gains(records: RunRecords, metric: str) -> list[str]:
     for precision in {"fp32": None, best.precision: None}:
         if precision in teacher:
             gain = _gain(best, teacher[precision])
-            beside.append(f"{gain} than the teacher's {precision} file")
-    if beside:
-        text = ", and ".join(beside)
+            gains.append(f"{gain} than the teacher's {precision} file")
+    if gains:
+        text = ", and ".join(gains)
         found.append(f"its {best.precision} file is {text}")
     return found
 
 
 def _level(records, metric, file):
-    """What a quantised teacher reaches, beside what it was."""
+    """What a quantised teacher reaches, compared with the original."""
     evaluation = best_evaluation(records, "teacher")
     if evaluation is None or metric not in evaluation.metrics:
         return ""
@@ -102,7 +102,7 @@ def _smallest(files):
 
 
 def _gain(file, reference):
-    """How much faster, where both were timed alike, and smaller."""
+    """How much faster, where both were timed the same way, and smaller."""
     gains = []
     common = sorted(set(file.latencies) & set(reference.latencies))
     if common:

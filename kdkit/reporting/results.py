@@ -229,7 +229,7 @@ def _section(runs, hashes):
 
 
 def _over_seeds(runs):
-    """What the spread over seeds cannot tell apart, and what has collapsed."""
+    """Notes on differences within the spread of seeds, and on collapse."""
     found = [
         f"Student and {arm}: {WITHIN_NOISE}, by that deviation."
         for arm in ("teacher", "control")

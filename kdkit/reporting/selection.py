@@ -25,7 +25,7 @@ class Evaluation:
         split: optional string, such as `"dev"`.
         examples: optional integer. The number of examples in the split.
         collapsed: optional string. Why the model has collapsed, as
-            `kdkit.tasks.baseline.collapse` tells it.
+            `kdkit.tasks.baseline.collapse` returns it.
     """
 
     metrics: dict

@@ -78,9 +78,9 @@ def verdict(records: RunRecords) -> str:
         accuracy (83.8 % of 88.8 %) at 63 % of the parameters; its int8 file
         is 31× faster and 29× smaller than the teacher's fp32 file; the same
         student without a teacher: 78.3 %, 5.5 points less." Differences of at
-        most two standard errors are called that. Of models that have collapsed
-        or whose head was never trained it tells that, and what usually helps,
-        and no gains.
+        most two standard errors are called that. For models that have
+        collapsed or whose head was never trained it says so, and what usually
+        helps, without gains.
     """
     metrics = metric_names(records)
     if not metrics:
@@ -134,8 +134,8 @@ def _teacher_level(records, metric):
     level = shown.text(evaluation.metrics[metric])
     if evaluation.collapsed:
         return (
-            f"The {called} has collapsed: it {evaluation.collapsed}; it "
-            f"reaches {level} {shown.title}"
+            f"The {called} has collapsed ({level} {shown.title}): it "
+            f"{evaluation.collapsed}"
         )
     text = f"The {called} reaches {level} {shown.title}"
     if evaluation.examples is not None:
@@ -187,19 +187,18 @@ def _problems(records, metric):
         )
     for arm in ("student", "teacher"):
         reason, level = _collapse(records, arm), _level(records, arm, metric)
+        the = f"{'the' if found else 'The'} {arm}"
+        reached = "" if level is None else f"{shown.text(level)} {shown.title}"
         if reason:
-            found.append(
-                f"{'t' if found else 'T'}he {arm} has collapsed: it {reason}"
-            )
-        if found and level is not None:
-            found[-1] += f"; the {arm} reaches {shown.text(level)}"
-    if found:
-        found[-1] += f" {shown.title}"
+            at = f" ({reached})" if reached else ""
+            found.append(f"{the} has collapsed{at}: it {reason}")
+        elif found and reached:
+            found.append(f"{the} reaches {reached}")
     return "; ".join(found)
 
 
 def _is_alike(records, arm):
-    """Whether the student and an arm cannot be told apart."""
+    """Whether student and arm are within two standard errors."""
     return arms_are_alike([records], "student", arm)
 
 
@@ -215,15 +214,18 @@ def _share_of_parameters(records):
 
 
 def _control_level(records, metric):
+    text = _compared_with_control(records, metric)
+    reason = _collapse(records, "control")
+    return f"{text} (it has collapsed: it {reason})" if reason else text
+
+
+def _compared_with_control(records, metric):
     control = _level(records, "control", metric)
     student = _level(records, "student", metric)
     if control is None:
         return "the same student without a teacher was not run"
     shown = metric_format(metric)
     text = f"the same student without a teacher: {shown.text(control)}"
-    reason = _collapse(records, "control")
-    if reason:
-        text += f", collapsed: it {reason}"
     if student is None or _problems(records, metric):
         return text
     distance = abs(student - control)

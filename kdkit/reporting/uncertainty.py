@@ -1,4 +1,4 @@
-"""How far measured numbers can be told apart: standard errors, differences."""
+"""Standard errors of measured numbers, and differences beyond them."""
 
 import statistics
 from collections.abc import Sequence

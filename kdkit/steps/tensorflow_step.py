@@ -115,7 +115,7 @@ def _is_known(optimizer):
 
 
 def _as_iterator(batches, element_spec):
-    """An iterator of TensorFlow, for which a step need not be traced anew.
+    """An iterator of TensorFlow, for which a step need not be traced again.
 
     It takes batches one by one as a step asks for them, none ahead.
 

@@ -49,7 +49,7 @@ def tapped(model, taps, factor_logits=False):
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
             or, for `"logits"` alone, any functional model whose only output
-            they are, alone or in a dict. Inputs are told apart by name: pass
+            they are, alone or in a dict. Inputs are identified by name: pass
             them as a dict.
         taps: iterable of strings. What the callable returns.
         factor_logits: bool. Whether `"logits"` is `kdkit.taps.FactoredLogits`

@@ -65,8 +65,8 @@ def collapse(baseline: Baseline) -> str | None:
     rare class is known, and that is right no more often than the commonest
     class, has not collapsed.
 
-    Nothing is told by labels of which fewer than 5 are others than the
-    commonest: a model that knows every second of 5 misses all in 1 of 32 cases.
+    Nothing is concluded where fewer than 5 labels differ from the commonest:
+    a model that knows every second of 5 misses all in 1 of 32 cases.
 
     Args:
         baseline: `Baseline` of the model's answers.

@@ -243,7 +243,7 @@ def _digest_of(file):
 
 
 def _check_task(task):
-    # Not its head, which needs the classes that may stand in the data.
+    # Not its head, which needs the classes that may be in the data.
     if task.kind.head_kind != "sequence":
         raise UsageError(
             "Augmentation is for tasks on sentences and pairs. Received: task "

@@ -12,7 +12,7 @@ from kdkit.errors import RunError
 from kdkit.quantities import duration
 
 SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
-STEPS_KEPT = 500  # whose time tells how long the next ones take
+STEPS_KEPT = 500  # whose time estimates that of the next ones
 COMPILED = 10  # how many times a step's own time its compilation takes
 
 
@@ -76,9 +76,9 @@ class SeedEpochs(keras.callbacks.Callback):
 class ProgressLines(keras.callbacks.Callback):
     """Prints a line now and then: epoch, step, losses, time left.
 
-    Time left is reckoned by the steps that were only computed: not by those in
-    which the step was compiled too, as for every new length of a batch, or a
-    checkpoint was saved. See `seconds_of_step`.
+    Time left is estimated from the steps that were only computed: not from
+    those in which the step was compiled too, as for every new length of a
+    batch, or a checkpoint was saved. See `seconds_of_step`.
 
     Args:
         title: string. Begins each line.

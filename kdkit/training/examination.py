@@ -32,8 +32,10 @@ from kdkit.training.examined_rows import examine_words
 from kdkit.training.examined_rows import load_rows_to_examine
 from kdkit.training.examined_rows import rows_of_epoch
 from kdkit.training.preparing import known_sizes
+from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
+from kdkit.training.run_log import logged_findings
 from kdkit.training.run_settings import DistillSettings
 from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.stages import Stage
@@ -119,8 +121,17 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
         return None
     findings = Findings(keeps_mistakes=False)
     examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
-    decide(findings, force)
+    decide(findings, force, _findings_of_steps(subject))
     return findings
+
+
+def _findings_of_steps(subject):
+    """The findings of the runs that this run made its teachers in."""
+    steps = (
+        RunDirectory(pathlib.Path(subject.run_dir, name))
+        for name in ("pretrained_run", "teacher_run")
+    )
+    return [one for step in steps for one in logged_findings(step) or ()]
 
 
 def examine_teacher_first(

@@ -66,6 +66,7 @@ def prepare_transfer(
     task: Task,
     distribution: Distribution = ONE_DEVICE,
     force: bool = False,
+    findings=None,
 ) -> None:
     """Makes the student to start from and the copies, or finds them made.
 
@@ -78,13 +79,15 @@ def prepare_transfer(
             which its chief joins; where they do not see one folder, each makes
             all of them. Defaults to one device.
         force: bool, as in `kdkit.training.pretrain`. Defaults to `False`.
+        findings: as in `kdkit.training.pretrain`. Defaults to `None`.
 
     Raises:
         UsageError: if what is there was made from something else.
         RunError: if a loss is not finite or a file cannot be written.
     """
     if settings.general is not None:
-        pretrain(settings.general, settings.student.checkpoint, force=force)
+        place = settings.student.checkpoint
+        pretrain(settings.general, place, findings, force=force)
     if settings.augmented is not None:
         if distribution.part is not None:
             _prepare_parts(settings.augmented, distribution)

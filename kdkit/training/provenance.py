@@ -50,7 +50,9 @@ def _command():
         if name in os.environ
     ]
     program, *arguments = sys.argv
-    if program.endswith(".py"):
+    if pathlib.Path(program).parts[-2:] == ("kdkit", "__main__.py"):
+        words.append("kdkit")  # python -m kdkit
+    elif program.endswith(".py"):
         words += ["python", shlex.quote(_from_here(program))]
     else:
         words.append(pathlib.Path(program).name)

@@ -6,12 +6,15 @@ import json
 import pathlib
 
 from kdkit import models
+from kdkit.doctor import RUINS
+from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.doctor import print_findings
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
+from kdkit.settings import from_dict
 from kdkit.training.run_directory import RunDirectory
 
 DOCTOR = "doctor"  # the event of the checks before a run
@@ -80,7 +83,7 @@ def finish(run: RunDirectory, best) -> None:
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
-    # The records of its teacher's run may be damaged: then reports tell it.
+    # The records of its teacher's run may be damaged: then reports say so.
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
             print(verdict(read_run(run.path)), flush=True)
@@ -96,26 +99,41 @@ def format_metrics(metrics) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
-def decide(findings: Findings, force: bool) -> None:
+def decide(findings: Findings, force: bool, printed=()) -> None:
     """Prints findings before a run, and stops it if it would be ruined.
 
     Args:
         findings: `Findings`.
         force: bool. Whether to go on in any case.
+        printed: sequence of `Finding`, as in `print_findings`. Defaults to
+            none.
 
     Raises:
         RunError: if the run would be ruined.
     """
-    print_findings(findings, all_rows=False)
+    # What stops the run is printed in any case.
+    printed = [one for one in printed if force or one.outcome != RUINS]
+    print_findings(findings, all_rows=False, printed=printed)
     if not findings.ruinous:
         return
     named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
     if not force:
         raise RunError(
             f"The run would be ruined: {named}, see above. Nothing was "
-            "trained. Mend it, or go on all the same with --force."
+            "trained. Fix it, or continue with --force."
         )
     print(f"doctor: going on in spite of {named}, by --force.", flush=True)
+
+
+def logged_findings(run: RunDirectory) -> Findings | None:
+    """Returns the findings that a run has logged, `None` if it has none.
+
+    Args:
+        run: `RunDirectory`.
+    """
+    for event in run.events(DOCTOR):
+        return Findings(from_dict(Finding, one) for one in event["findings"])
+    return None
 
 
 def log_findings(run, findings: Findings | None) -> None:

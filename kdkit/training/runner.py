@@ -225,7 +225,7 @@ def distill(
             force,
         )
         del student
-        prepare_transfer(settings, task, distribution, force)
+        prepare_transfer(settings, task, distribution, force, findings)
         inputs = find_inputs()
         check_inputs(run, inputs, distribution)
         caches = None

@@ -69,7 +69,7 @@ class ObjectiveSettings:
         """Whether its value depends on the padding of a batch."""
         is_own = isinstance(LOSSES[self.loss], str)
         if is_own and self.loss_settings.get("parity") is None:
-            return False  # known without Keras: kdkit's losses leave it out
+            return False  # known without Keras: kdkit's losses exclude it
         return self.build().loss.counts_padding
 
     def build(self, factor: float = 1.0) -> "objectives.Objective":
@@ -115,7 +115,7 @@ class OptimizerSettings:
         bias_correction: bool. Whether the moments are corrected for their
             start at 0; BERT's own optimizer does not. Defaults to `True`.
         clipnorm: float or `None`. The norm that each weight's gradient is
-            clipped to by itself. Defaults to `None`.
+            clipped to separately. Defaults to `None`.
         global_clipnorm: float or `None`. The norm that the gradient of all
             weights together is clipped to. Defaults to `None`.
         trains_padding: bool. Whether the word embedding of the padding token

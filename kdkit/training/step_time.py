@@ -54,14 +54,14 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
                 f"{words(name)} {updates} × {_short(seconds)} after a "
                 f"first one of {duration(first)}"
             )
-    beside = ["evaluation"]
+    others = ["evaluation"]
     if settings.jit_compile is True:
         lengths = settings.data.num_buckets or 1
-        beside.append(f"{lengths} compilations a stage")
-    beside += _other_runs(settings)
+        others.append(f"{lengths} compilations a stage")
+    others += _other_runs(settings)
     found = (
         f"About {duration(total)} for the updates, by {STEPS} of each stage on "
-        f"one device: {'; '.join(parts)}. Beside it: {', '.join(beside)}."
+        f"one device: {'; '.join(parts)}. In addition: {', '.join(others)}."
     )
     advice = ""
     if settings.cache is None and isinstance(settings.teacher, str):

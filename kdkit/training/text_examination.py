@@ -23,7 +23,6 @@ from kdkit.doctor import texts_with_unknown
 from kdkit.doctor import unknown_words
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
-from kdkit.settings import from_dict
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.corpus_settings import CorpusSettings
 from kdkit.training.examined_needs import disk_of_cache
@@ -31,8 +30,8 @@ from kdkit.training.examined_needs import size_with_checkpoints
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_log import DOCTOR
 from kdkit.training.run_log import decide
+from kdkit.training.run_log import logged_findings
 from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.strategies import MULTI_WORKER
@@ -126,10 +125,9 @@ def examine_first(steps: TextSteps, force: bool) -> Findings | None:
     if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
         return None
     for name in steps.runs:
-        for event in RunDirectory(steps.place(name)).events(DOCTOR):
-            return Findings(
-                from_dict(Finding, one) for one in event["findings"]
-            )
+        logged = logged_findings(RunDirectory(steps.place(name)))
+        if logged is not None:
+            return logged
     findings = Findings(keeps_mistakes=False)
     examine_text(steps, QUICK_TEXTS, findings)
     decide(findings, force)

@@ -15,7 +15,7 @@ def examine_words_first(run, corpus, tokenizer, force: bool) -> Findings | None:
         run: `RunDirectory`.
         corpus: as `examine_words_of_text` takes it.
         tokenizer: as `examine_words_of_text` takes it.
-        force: bool. Whether to go on in any case.
+        force: bool. Whether to continue in any case.
 
     Returns:
         `Findings` for `log_findings`; `None` where there is nothing to do,
@@ -27,7 +27,7 @@ def examine_words_first(run, corpus, tokenizer, force: bool) -> Findings | None:
     if run.is_read_only or run.events(DOCTOR):
         return None
     findings = Findings(keeps_mistakes=False)
-    examine_words_of_text("the text", corpus, tokenizer, findings)
+    examine_words_of_text("the corpus", corpus, tokenizer, findings)
     if not any(one.outcome in (WARNING, RUINS) for one in findings):
         return None
     decide(findings, force)

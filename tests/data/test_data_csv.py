@@ -280,9 +280,9 @@ def test_a_multi_label_table_may_have_one_label(tmp_path):
     [
         ("bad\t120\ngood\t80\n", "labels.txt, line 1: expected a label alone"),
         ("0\tbad\n1\tgood\n", "labels.txt, line 1: expected a label alone"),
-        ("bad 120\ngood 80\n", "has the line 'good 80', and expects a label"),
-        ("0: bad\n1: good\n", "has the line '1: good', and expects a label"),
-        ('"bad"\n"good"\n', "has the line '\"good\"', and expects a label"),
+        ("bad 120\ngood 80\n", "line 'good 80'. If its label is 'good'"),
+        ("0: bad\n1: good\n", "has the line '1: good'. If its label is 'good'"),
+        ('"bad"\n"good"\n', "has the line '\"good\"'. If its label is 'good'"),
     ],
 )
 def test_counts_and_numbers_next_to_labels_are_named(labels, said, tmp_path):
@@ -290,6 +290,15 @@ def test_counts_and_numbers_next_to_labels_are_named(labels, said, tmp_path):
     with pytest.raises(UsageError) as raised:
         load(tmp_path)
     assert said in str(raised.value)
+
+
+def test_a_table_that_is_not_in_its_folder_is_found(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabel\nfine\tgood\n")
+    with pytest.raises(UsageError) as raised:
+        get_task("single_label").for_data(tmp_path)
+    place = tmp_path / "single_label"
+    assert f"Missing data file: {place / 'labels.txt'}" in str(raised.value)
+    assert f"Move its files to {place}." in str(raised.value)
 
 
 def test_labels_may_have_numbers_and_spaces_in_them(tmp_path):

@@ -15,6 +15,7 @@ from kdkit.decoding import litert
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export.shared_table import share_table
+from kdkit.trained_weights import note_gradients
 
 VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
 PROMPT = [7, 3, 11]
@@ -34,6 +35,18 @@ def reports(model, tmp_path_factory):
         )
         for precision in export.PRECISIONS
     }
+
+
+def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
+    """As by objectives that compare hidden states of earlier layers alone."""
+    student = decoder(1)
+    last = student.backbone.get_layer("layer_norm")
+    last.beta.assign(keras.ops.zeros_like(last.beta))
+    skipped = {id(last.gamma), id(last.beta)}
+    weights = student.trainable_weights
+    note_gradients(weights, [id(weight) not in skipped for weight in weights])
+    with pytest.warns(UserWarning, match="Never trained.*'layer_norm'"):
+        decoding.to_litert(student, tmp_path / "student.tflite")
 
 
 def greedy_text(model, prompt, length):

@@ -12,6 +12,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
+from kdkit.trained_weights import note_gradients
 
 VOCABULARY, SOURCE, ROOM, FIRST = 120, 10, 12, 5
 
@@ -48,6 +49,21 @@ def test_the_file_is_the_model(reports):
     assert reports["fp32"].examples == 4 * ROOM
     sizes = {name: report.size_bytes for name, report in reports.items()}
     assert sizes["int8"] < sizes["fp16"] < sizes["fp32"]
+
+
+def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
+    student = MassSeq2SeqLM(
+        MassBackbone(VOCABULARY, 1, 1, 2, 16, 16, max_sequence_length=8)
+    )
+    weights = student.trainable_weights
+    last = weights[-1].path.rpartition("/")[0]  # its bias is zero
+    note_gradients(
+        weights, [not weight.path.startswith(last) for weight in weights]
+    )
+    with pytest.warns(UserWarning, match=f"Never trained.*'{last}'"):
+        decoding.seq2seq_to_litert(
+            student, tmp_path / "x.tflite", source_length=4, sequence_length=4
+        )
 
 
 def test_a_table_that_both_signatures_look_up_is_there_once(tmp_path):

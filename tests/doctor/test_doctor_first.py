@@ -9,6 +9,7 @@ from helpers import read_events
 from kdkit.cli.main import main
 from kdkit.doctor import OUTCOMES
 from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
 from kdkit.errors import RunError
@@ -167,6 +168,34 @@ def test_the_data_of_a_teacher_are_examined_too(
     assert {"data", "repeated rows", "lengths"} < checks
     assert {"rows kept apart", "class balance"} < checks
     assert "models" not in checks  # no student is compared
+
+
+@pytest.mark.parametrize("is_ruined", [False, True])
+def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
+    is_ruined, tmp_path, monkeypatch, capsys
+):
+    of_data = Finding("lengths", RUINS if is_ruined else WARNING, "all cut")
+    of_student = Finding("updates", WARNING, "only 16")
+    teacher_run = RunDirectory(tmp_path / "teacher_run")
+    teacher_run.path.mkdir()
+    log_findings(teacher_run, Findings([of_data]))
+    monkeypatch.setattr(
+        examination,
+        "examine",
+        lambda *arguments: arguments[-1].extend([of_data, of_student]),
+    )
+    run = RunDirectory(tmp_path)
+    subject = types.SimpleNamespace(run_dir=tmp_path)
+    found = examination.examine_first(run, subject, force=True)
+    assert found == [of_data, of_student]  # all of it is logged
+    printed = capsys.readouterr().out
+    assert "only 16" in printed
+    assert "all cut" not in printed
+    assert "1 of them printed before" in printed
+    if is_ruined:
+        with pytest.raises(RunError, match="lengths"):
+            examination.examine_first(run, subject, force=False)
+        assert "all cut" in capsys.readouterr().out
 
 
 TEXT = [f"line {number} of a text that goes on" for number in range(60)]

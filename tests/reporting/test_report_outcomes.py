@@ -55,7 +55,7 @@ def test_seeds_are_compared_by_their_spread():
 
 @pytest.mark.parametrize("student", [0.88, 0.8876, 0.893])
 def test_students_near_the_teacher_are_called_that(student, make_distillation):
-    """For and against: 872 rows tell no half of a point."""
+    """For and against: 872 examples cannot resolve half a point."""
     run = make_distillation("run", student=student, exported=False)
     text = verdict(read_run(run.run_dir))
     assert f"({100 * student:.1f} % of 88.8 %, within two standard" in text
@@ -106,7 +106,8 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     records = read_run(run.run_dir)
     text = verdict(records)
     assert text.startswith(
-        f"The student has collapsed: it {CHANCE}; the student reaches 50.9 %"
+        f"The student has collapsed (50.9 % accuracy): it {CHANCE}; the "
+        "teacher reaches 88.8 % accuracy"
     )
     assert "keeps" not in text
     assert "faster" not in text
@@ -146,11 +147,14 @@ def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
     collapse(run, "control", 0.509)
     text = verdict(read_run(run.run_dir))
     assert text.startswith("The student keeps 94.4 %")
-    assert f"without a teacher: 50.9 %, collapsed: it {CHANCE}" in text
+    assert "without a teacher: 50.9 %, 32.9 points less (it has" in text
+    assert f"(it has collapsed: it {CHANCE})." in text
     run = make_run("teacher_alone", {"verb": "train-teacher"})
     collapse(run, "teacher", 0.509)
     text = verdict(read_run(run.run_dir))
-    assert text.startswith(f"The teacher has collapsed: it {CHANCE}")
+    assert text.startswith(
+        f"The teacher has collapsed (50.9 % accuracy): it {CHANCE}"
+    )
     assert "--control" not in text
     run = make_run("of_it", {"recipe": "pkd", "teacher": "x"})
     run.evaluation("student", "s", 1, 0.6)

@@ -56,7 +56,7 @@ def quick_steps():
 
 
 def write_table(root, name):
-    """A row's first word tells its label; every text is another one."""
+    """A row's first word is its label; all texts differ."""
     folder = root / name
     folder.mkdir()
     (folder / "labels.txt").write_text("\n".join(LABELS))

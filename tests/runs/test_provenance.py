@@ -32,6 +32,14 @@ def test_the_command_of_a_script_can_be_given_again(monkeypatch, tmp_path):
     assert provenance()["command"] == "python own.py"
 
 
+def test_the_module_is_named_as_the_command(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    program = "/lib/site-packages/kdkit/__main__.py"
+    monkeypatch.setattr(sys, "argv", [program, "show"])
+    assert provenance()["command"] == "kdkit show"
+
+
 def test_the_machine_is_said_with_its_accelerators(monkeypatch):
     device = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(

@@ -244,7 +244,7 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
 ):
     made = []
     monkeypatch.setattr(
-        runner, "pretrain", lambda settings, path: made.append(path)
+        runner, "pretrain", lambda settings, path, **force: made.append(path)
     )
     monkeypatch.setattr(
         runner, "train_teacher", lambda *made_with: made.append(made_with)
@@ -256,9 +256,10 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
     )
     run = RunDirectory(tmp_path)
     places = runner._make_teachers(settings, run, force=False)
-    first, (teacher, path, pretrained) = made
+    first, (teacher, path, pretrained, force) = made
     assert places == (path, first)
     assert pretrained == first
+    assert force is False
     # What is kept of it does not depend on where the run is.
     assert teacher == settings.teacher
 

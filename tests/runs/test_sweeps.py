@@ -237,7 +237,7 @@ def test_a_field_that_is_none_is_told_with_those_that_are(name, said):
 
 
 def test_values_with_commas_within_are_one():
-    """As --set takes them: a layer map beside the name of one."""
+    """As --set takes them: a layer map next to the name of one."""
     assert split_values('{"1": 2, "2": 4},uniform,[1,2],"a,b"') == (
         ['{"1": 2, "2": 4}', "uniform", "[1,2]", '"a,b"']
     )

@@ -117,6 +117,6 @@ def test_tags_and_choices(rng):
     labels = rng.integers(4, size=ROWS)
     assert choices.collapse(labels, one_hot(rng.integers(4, size=ROWS), 4))
     assert choices.collapse(labels, one_hot(labels, 4)) is None
-    # Of readings that differ from character to character nothing is told.
+    # Readings differ from character to character: nothing is concluded.
     readings = Polyphones(("le5", "liao3"))
     assert readings.collapse(words, one_hot(np.zeros(200, int))) is None

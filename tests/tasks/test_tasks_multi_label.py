@@ -56,7 +56,7 @@ def test_label_set_must_name_each_label_once(tmp_path, words):
 def test_missing_label_set_is_named(tmp_path):
     write_files(tmp_path, [("a", "joy")])
     (tmp_path / "multi_label" / "labels.txt").unlink()
-    with pytest.raises(UsageError, match="Cannot read .* label set"):
+    with pytest.raises(UsageError, match="Missing data file: .*labels.txt"):
         get_task("multi_label").for_data(tmp_path)
 
 

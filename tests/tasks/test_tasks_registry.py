@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets
 
+from kdkit.data import tfds
 from kdkit.errors import UsageError
 from kdkit.tasks import TASKS
 from kdkit.tasks import get_task
@@ -174,6 +175,8 @@ def test_task_without_data_dir_asks_tensorflow_datasets(monkeypatch):
         raise ConnectionError(f"{name} {split}")
 
     monkeypatch.setattr(tensorflow_datasets, "load", load)
+    monkeypatch.setattr(tfds, "require_connection", lambda *servers: None)
+    monkeypatch.setattr(tfds, "_failures", {})
     with pytest.raises(UsageError, match="glue/mnli validation_mismatched"):
         TASKS["mnli"].load("dev_mismatched")
 

@@ -53,7 +53,7 @@ def test_an_unknown_label_is_told_with_its_line(name, tmp_path):
 def test_a_missing_label_set_is_named(name, tmp_path):
     write_table(tmp_path, name, ["other"])
     (tmp_path / name / "labels.txt").unlink()
-    with pytest.raises(UsageError, match="Cannot read .*labels.txt"):
+    with pytest.raises(UsageError, match="Missing data file: .*labels.txt"):
         get_task(name).load("train", tmp_path)
 
 
