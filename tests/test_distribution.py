@@ -83,18 +83,21 @@ def assert_same_training(two, one):
 def assert_same_logs(of_two, of_one):
     assert sorted(of_two) == sorted(of_one)
     for name, value in of_one.items():
-        np.testing.assert_allclose(of_two[name], value, rtol=1e-5, err_msg=name)
+        # A loss less its entropy is the small difference of two sums.
+        np.testing.assert_allclose(
+            of_two[name], value, rtol=1e-5, atol=5e-5, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("how", ["clipnorm", "clipvalue", "global_clipnorm"])
 def test_two_replicas_clip_what_one_device_clips(how, mirrored):
     """Not each its share of the gradient."""
     x, y = batch(8), labels(8)
-    plain = train(mirrored, bert_distiller, x, y, cross_entropy())
+    plain = train(mirrored, bert_distiller, x, y)
     largest = max(np.abs(change).max() for change in plain[2])
     clipping = {how: 0.3 * largest / 0.01}
     one, two = (
-        train(strategy, bert_distiller, x, y, cross_entropy(), clipping)
+        train(strategy, bert_distiller, x, y, None, clipping)
         for strategy in (tf.distribute.get_strategy(), mirrored)
     )
     for of_two, of_one in zip(two[2], one[2], strict=True):

@@ -29,7 +29,6 @@ def augment_settings(options) -> AugmentSettings:
     copies = options.copies
     if copies is None:
         copies = copies_for(options.task, options.parity)
-    models.check_place(settings.model)
     with all_mistakes() as check:
         augmentation = None
         with check():
@@ -43,6 +42,9 @@ def augment_settings(options) -> AugmentSettings:
             # What else is wrong is told with it.
             with check():
                 load_parts(settings, options.output)
+        else:
+            with check():
+                models.check_place(settings.model)
     return dataclasses.replace(settings, augmentation=augmentation)
 
 

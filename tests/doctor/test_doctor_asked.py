@@ -44,7 +44,8 @@ def test_a_teacher_that_gives_probabilities(made, settings, tmp_path):
         dataclasses.replace(settings, stages=settings.stages[1:]),
         tmp_path / "run",
     )
-    assert checks(findings, RUINS) == {"teacher logits"}
+    # The second: a Distiller of this teacher would be refused.
+    assert checks(findings, RUINS) == {"teacher logits", "layers"}
 
 
 def test_a_teacher_that_was_not_fine_tuned(settings, tmp_path):

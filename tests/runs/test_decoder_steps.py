@@ -7,7 +7,7 @@ import pytest
 from helpers import decoder
 
 from kdkit import models
-from kdkit.cli import text_steps
+from kdkit import training
 from kdkit.cli.diagnosing import diagnosis
 from kdkit.cli.main import main
 from kdkit.cli.main import make_verb_parser
@@ -21,7 +21,7 @@ def runs(monkeypatch):
     """What would be run: (place, settings) in order."""
     made = []
     monkeypatch.setattr(
-        text_steps,
+        training,
         "pretrain",
         lambda settings, place, findings: made.append(
             (pathlib.Path(place), settings)

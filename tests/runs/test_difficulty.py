@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -95,9 +96,10 @@ def said(command):
         pretrain(settings, run_dir)
 
     with pytest.MonkeyPatch.context() as patch:
-        from kdkit.cli.task_difficulty import pretrain
+        from kdkit import training
 
-        patch.setattr("kdkit.cli.task_difficulty.pretrain", stop)
+        pretrain = training.pretrain
+        patch.setattr(training, "pretrain", stop)
         assert main(words) == 130
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert main(words) == 0
@@ -189,7 +191,7 @@ def test_the_runs_leave_presets_that_read_the_same_tokens(command, said):
         (["--num-layers", "3"], "Expected an even number"),
         (["--set", "corpus.sequence_length=600"], "512 positions"),
         (["--set", "corpus.colour=1"], "colour"),
-        (["--corpus", "a.txt", "b.txt"], "have 1 held out"),
+        (["--corpus", __file__, __file__], "have 1 held out"),
     ],
 )
 def test_mistakes_are_told_in_one_line(
@@ -208,5 +210,8 @@ def test_several_files_need_their_held_out_ones(command, tmp_path, capsys):
     words, _ = command
     at = words.index("--held-out")
     words = [*words[:at], *words[at + 2 :], "--run-dir", str(tmp_path / "runs")]
-    assert main([*words, "--corpus", "a.txt", "b.txt"]) == 2
+    files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    for file in files:
+        pathlib.Path(file).write_text("some words\n")
+    assert main([*words, "--corpus", *files]) == 2
     assert "Name --held-out" in capsys.readouterr().err

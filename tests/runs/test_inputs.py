@@ -125,7 +125,7 @@ def test_a_model_that_is_gone_is_not_compared(
     log_inputs(run, inputs_of(taught, TASK))
     model.rename(tmp_path / "elsewhere")
     check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)
-    (tmp_path / "elsewhere" / "config.json").write_text("[]")
+    (tmp_path / "elsewhere" / "config.json").write_text('{"a": 1}')
     (tmp_path / "elsewhere").rename(model)
     with pytest.raises(UsageError, match="content of the teacher has changed"):
         check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)

@@ -31,7 +31,7 @@ def test_a_reports_number_stays_where_others_are_measured(
     *before, other = evaluate(run).items()
     assert dict(before) == found
     where, metrics = other
-    assert where.startswith("dev of other data (")
+    assert where.startswith("dev of other data")
     assert metrics["accuracy"] in [
         pytest.approx(count / 3) for count in range(4)
     ]

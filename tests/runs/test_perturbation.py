@@ -158,7 +158,10 @@ def test_noise_under_which_nothing_is_finite_is_told(run_dir, tmp_path, capsys):
         (["x.tflite"], "Pass the run that they were exported from"),
     ],
 )
-def test_mistakes_are_told(run_dir, words, message, capsys):
+def test_mistakes_are_told(run_dir, words, message, tmp_path, capsys):
+    file = tmp_path / "x.tflite"
+    file.touch()
+    words = [str(file) if word == "x.tflite" else word for word in words]
     words = [str(run_dir) if word == "RUN" else word for word in words]
     try:
         status = main(["perturb", str(run_dir), *words])

@@ -103,7 +103,7 @@ def test_evaluate_measures_any_text(pretrained, tmp_path, capsys):
     [
         (["--split", "test"], "Received: --split for text"),
         (["--sequence-length", "8"], "--sequence-length for text"),
-        (["--corpus", "TEXT", "--arm", "student"], "--arm for text"),
+        (["--corpus", "TEXT", "--arm", "student"], "has no model 'student'"),
         (
             ["--corpus", "TEXT", "--sequence-length", "64"],
             "a model with 32 positions. Use --sequence-length 32",
@@ -345,7 +345,7 @@ def test_pretraining_goes_on_from_an_encoder(pretrained, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--corpus", "RUN/none.txt", "--model", "RUN"], "No such file"),
+        (["--corpus", "RUN/none.txt", "--model", "RUN"], "does not exist"),
         (["--corpus", "TEXT"], "one of --model"),
         (["--corpus", "TEXT", "--model", "a", "--student", "b"], "both"),
         (["--corpus", "TEXT", "--student", "tinybert"], "expected one of"),

@@ -134,7 +134,8 @@ def test_exported_files_do_what_the_student_does(runs):
     arguments = ["export", str(root / "run"), "--precision", "fp32", "int8"]
     assert main(arguments) == 0
     *_, evaluation = events(root / "run", "evaluation")
-    fp32, int8 = events(root / "run", "export")
+    fp32, int8, teacher = events(root / "run", "export")
+    assert (teacher["arm"], teacher["precision"]) == ("teacher", "int8")
     assert fp32["max_abs_difference"] <= 1e-4
     assert fp32["metrics"] == pytest.approx(evaluation["metrics"])
     assert set(int8["metrics"]) == set(fp32["metrics"])

@@ -128,9 +128,9 @@ def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
 
 def test_another_teacher_is_refused_by_name(tmp_path, teacher):
     make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    with pytest.raises(UsageError, match="teacher a there, b here"):
+    with pytest.raises(UsageError, match="teacher was 'a', is 'b'"):
         make(tmp_path, teacher, name="b")
-    with pytest.raises(UsageError, match="precision fp32 there, int8 here"):
+    with pytest.raises(UsageError, match="precision was 'fp32', is 'int8'"):
         make(tmp_path, teacher, precision="int8")
     with pytest.raises(UsageError, match="one of .*bf16"):
         make(tmp_path / "new", teacher, precision="fp8")
@@ -171,7 +171,7 @@ def test_outputs_of_a_file_and_of_the_model_do_not_mix(tmp_path, teacher):
     again = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
     assert again.agreement == {"same_top_class": 0.5}
     assert len(again.describe()["shards"]) == 1
-    with pytest.raises(UsageError, match="teacher_file b there, None here"):
+    with pytest.raises(UsageError, match="teacher_file was 'b', is None"):
         make(tmp_path, teacher)
 
 
