@@ -37,6 +37,7 @@ PAPERS = {
 }
 # What else prints them than `kdkit report`.
 COMMANDS = {
+    "0.80": "texts with unknown words, by benchmarks/references.py",
     "22.7 1.1 2.2 1.2 1.3 0.8 0.3": "parameters and standard errors",
     "92.9 92.7 92.5 91.7": "kdkit evaluate RUN --split test, by polyphones",
     "0.009 0.7 1.0 1.4 2.1": "differences of two rows",
@@ -54,6 +55,7 @@ COMMANDS = {
     "76.7 76.2": "kdkit perturb, by sst2_lightpaff_studies.sh",
     "0.5": "λ in fine-tuning, of the recipe",
     "0.9": "million tokens, by kdkit pretrain",
+    "0.1": "the version of kdkit that made a run",
 }
 
 
