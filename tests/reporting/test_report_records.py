@@ -4,15 +4,15 @@ import json
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.reporting.curves import loss_curves
-from kdkit.reporting.curves import metric_curve
-from kdkit.reporting.curves import run_seconds
-from kdkit.reporting.curves import stage_seconds
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import loss_curves
+from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.selection import model_description
+from kdkit.reporting.selection import run_seconds
+from kdkit.reporting.selection import stage_seconds
 
 
 def test_read_run_finds_the_teachers_run(distillation_run, teacher_run):

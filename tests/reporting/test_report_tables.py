@@ -3,27 +3,28 @@ import io
 import pytest
 from rich.console import Console
 
-from kdkit.reporting.curves import metric_curve
+from kdkit.reporting import comparison_table
+from kdkit.reporting import print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import cell_text
-from kdkit.reporting.tables import table_columns
-from kdkit.reporting.tables import table_rows
-from kdkit.reporting.terminal import print_report
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 
 
 def table_texts(records):
     """The cells of the table as text, by (arm, label) and column title."""
-    columns = table_columns(records)
+    table = comparison_table([records])
+    titles = [column.title for column in table.columns]
     return {
-        (row.arm, row.label): {
-            column.title: cell_text(column, row.values[column.key])
-            for column in columns
-        }
-        for row in table_rows(records)
+        (row.kind, row.name if row.parent else "Keras"): dict(
+            zip(titles, row.cells, strict=True)
+        )
+        for row in table.rows
     }
 
 
@@ -31,6 +32,26 @@ def printed(records, width=80):
     output = io.StringIO()
     print_report(records, Console(file=output, width=width, highlight=False))
     return output.getvalue()
+
+
+def test_one_table_has_a_markdown_and_a_terminal_form():
+    columns = (Column("size", "MB"), Column("of | it", is_text=True))
+    rows = (
+        Row("*student*", ("1.5", "a|b"), note=" (2 runs)"),
+        Row("int8", ("not run", ""), parent="*student*"),
+    )
+    table = Table("model", columns, rows)
+    assert table.markdown().splitlines() == [
+        "| model | size, MB | of \\| it |",
+        "| --- | ---: | --- |",
+        "| **\\*student\\*** (2 runs) | 1.5 | a\\|b |",
+        "| \\*student\\*, int8 | not run |  |",
+    ]
+    output = io.StringIO()
+    Console(file=output, width=60).print(table.terminal())
+    lines = [line.split() for line in output.getvalue().splitlines()]
+    assert ["*student*", "(2", "runs)", "1.5", "a|b"] in lines
+    assert ["int8", "not", "run"] in lines
 
 
 def test_table_compares_models_and_files(distillation_run):
@@ -142,12 +163,9 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
     run.latency(file, 6.13)
     run.latency(file, 3.0, threads=2)
     records = read_run(run.run_dir)
-    speed_ups = {
-        row.setting.threads: row.values["speed_up"]
-        for row in table_rows(records)
-        if row.label == "LiteRT int8"
-    }
-    assert speed_ups == {1: pytest.approx(10.0), 2: None}
+    texts = table_texts(records)
+    assert texts["student", "LiteRT int8, 1 thread"]["speed-up"] == "10×"
+    assert texts["student", "LiteRT int8, 2 threads"]["speed-up"] == "not run"
     assert "LiteRT int8, 2 threads" in " ".join(printed(records, 120).split())
     assert "Latency: batch 1, length 128." in " ".join(run_notes(records))
 
@@ -175,9 +193,9 @@ def test_files_of_one_precision_are_told_apart(make_run):
     run.export("student", "fp16", file="c.tflite")
     run.export("student", "fp16", file="d.tflite")
     labels = [
-        row.label
-        for row in table_rows(read_run(run.run_dir))
-        if row.arm == "student"
+        name
+        for arm, name in table_texts(read_run(run.run_dir))
+        if arm == "student"
     ]
     assert labels == [
         "Keras",
