@@ -32,6 +32,12 @@ CORRELATIONS = ("matthews_correlation", "pearson", "spearman")
 _KERAS = "Keras"
 _ANY_FILE = "LiteRT file"
 _FORMATS = {"litert": "LiteRT", "saved_model": "SavedModel"}
+# Titles of metrics and agreement in a terminal.
+_SHORT = {
+    "matthews_correlation": "Matthews",
+    "same_top_class": "agrees",
+    "mean_squared_difference": "MSD",
+}
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
@@ -341,26 +347,26 @@ def _measures(records):
 
     for name in metrics:
         shown = metric_format(name)
-        add(name, shown.title, shown.unit, shown.number)
+        short = _SHORT.get(name, "")
+        add(name, shown.title, shown.unit, shown.number, short=short)
     if metric_format(metrics[0]).higher_is_better:
         percent = metric_format("accuracy").number
         add("share", "of teacher", "%", percent, short="kept")
     for number, name in enumerate(_agreement_names(records)):
-        shown, title, short = metric_format(name), metric_format(name).title, ""
-        if name == "same_top_class":
-            title, short = "agreement", "agrees"
+        shown = metric_format(name)
         add(
             f"agreement_{name}",
-            title,
+            "agreement" if name == "same_top_class" else shown.title,
             shown.unit,
             shown.number,
-            short=short,
+            short=_SHORT.get(name, ""),
             is_detail=number > 0,
         )
     add("parameters", "parameters", "M", millions, short="params")
     add("size_bytes", "size", "MB", millions)
     add("median_ms", "median", "ms", significant)
-    add("p95_ms", "p95", "ms", significant)
+    is_wide = len(metrics) > 1  # without it, 80 columns are enough
+    add("p95_ms", "p95", "ms", significant, is_detail=is_wide)
     add("speed_up", "speed-up", "", times)
     return found
 

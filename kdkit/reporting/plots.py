@@ -31,9 +31,10 @@ from kdkit.reporting.selection import metric_curve
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
 # As in `report.html.jinja`.
 COLORS = {"teacher": "#68737f", "control": "#b8500b", "student": "#0a63c2"}
-# In SVG units: a picture without its legend, and parts of a legend.
-_LARGE, _SMALL = (400, 290), (320, 200)
-_LINE, _CHARACTER, _HANDLE = 17, 7, 40
+# In SVG units: a picture without its legend, its margins, parts of a legend.
+_LARGE, _SMALL = (400, 300), (320, 210)
+_LEFT, _RIGHT, _BOTTOM, _TOP = 50, 12, 46, 30
+_LINE, _CHARACTER, _HANDLE = 16, 7, 40
 _DASHED = (0, (4, 2))
 _MOST_MARKERS = 12  # on one line
 _LEAST_SPAN = 0.02  # of the largest value on the y axis
@@ -272,38 +273,40 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
         title: string. The title of the first axes.
         paint: function of as many `matplotlib.axes.Axes` as there are columns.
         size: tuple of the width and height of one column, in SVG units.
-            Defaults to 400 and 290.
+            Defaults to 400 and 300.
         columns: integer. Defaults to 1.
     """
-    width, height = size
+    width, height = columns * size[0], size[1]
     with matplotlib.style.context([STYLE, {"svg.hashsalt": title}]):
-        figure = Figure(
-            figsize=(columns * width / 72, height / 72),
-            dpi=72,
-            layout="constrained",
-        )
+        figure = Figure(dpi=72)
         panels = figure.subplots(1, columns, squeeze=False)[0]
         panels[0].set_title(title)
         paint(*panels)
         legend = {}
         for axes in panels:
             handles, labels = axes.get_legend_handles_labels()
-            for label, handle in zip(labels, handles, strict=True):
-                legend.setdefault(label, handle)
+            legend |= dict(zip(labels, handles, strict=True))
+        bottom = _BOTTOM
         if legend:
             entry = _CHARACTER * max(map(len, legend)) + _HANDLE
-            num_columns = min(max(columns * width // entry, 1), len(legend))
-            num_lines = -(-len(legend) // num_columns)
-            figure.set_size_inches(
-                max(columns * width, entry) / 72,
-                (height + _LINE * num_lines) / 72,
-            )
+            num_columns = min(max(width // entry, 1), len(legend))
+            legend_height = _LINE * -(-len(legend) // num_columns)
+            width, height = max(width, entry), height + legend_height
+            bottom += legend_height
             figure.legend(
                 legend.values(),
                 legend.keys(),
-                loc="outside lower left",
+                loc="lower left",
                 ncols=num_columns,
             )
+        figure.set_size_inches(width / 72, height / 72)
+        figure.subplots_adjust(
+            left=_LEFT / width,
+            right=1 - _RIGHT / width,
+            bottom=bottom / height,
+            top=1 - _TOP / height,
+            wspace=columns * (_LEFT + _RIGHT) / width,
+        )
         buffer = io.StringIO()
         figure.savefig(
             buffer, format="svg", metadata={"Date": None, "Creator": None}

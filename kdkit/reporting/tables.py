@@ -13,6 +13,8 @@ from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 
 NO_NUMBER = (NOT_RUN, DOES_NOT_APPLY)
+_NONE = set(NO_NUMBER)
+_WIDTH = 80  # of a terminal; wider tables have less space between columns
 # Characters with a meaning in Markdown; `_` between letters has none.
 _MARKUP = re.compile(r"[\\`*~|\[\]]|(?<![^\W_])_|_(?![^\W_])")
 
@@ -105,26 +107,47 @@ class Table:
         return "\n".join(lines)
 
     def terminal(self) -> rich_table.Table:
-        """Returns a table for `rich.console.Console.print`."""
-        table = rich_table.Table(
-            box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False
-        )
-        table.add_column(
-            Text("" if self.has_groups else self.name), overflow="fold"
-        )
+        """Returns a table for `rich.console.Console.print`.
+
+        Details are left out, and columns after the first without any number.
+        """
         shown = [
             index
             for index, column in enumerate(self.columns)
             if not column.is_detail
+            and (not index or {row.cells[index] for row in self.rows} - _NONE)
         ]
-        for index in shown:
+        headings = [
+            self.columns[index].short or self.columns[index].title
+            for index in shown
+        ]
+        widths = [
+            max(
+                map(
+                    len,
+                    [*title.split(), *(row.cells[index] for row in self.rows)],
+                )
+            )
+            for title, index in zip(headings, shown, strict=True)
+        ]
+        longest = max(
+            (len(row.name + row.note) for row in self.rows), default=0
+        )
+        is_narrow = longest + sum(widths) + 2 * len(widths) + 4 < _WIDTH
+        table = rich_table.Table(
+            box=box.SIMPLE_HEAD,
+            padding=(0, 0, 0, int(is_narrow)),
+            pad_edge=False,
+        )
+        table.add_column(
+            Text("" if self.has_groups else self.name), overflow="fold"
+        )
+        for title, width, index in zip(headings, widths, shown, strict=True):
             column = self.columns[index]
-            title = column.short or column.title
-            words = [*title.split(), *(row.cells[index] for row in self.rows)]
             table.add_column(
                 Text(f"{title}\n{column.unit}".rstrip()),
                 justify="left" if column.is_text else "right",
-                min_width=max(map(len, words)),
+                min_width=width,
             )
         for number, row in enumerate(self.rows):
             if self.has_groups and not row.parent and number:

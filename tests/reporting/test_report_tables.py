@@ -291,10 +291,19 @@ def test_a_mean_of_weights_is_shown_and_named(make_run):
 
 def test_terminal_table_fits_eighty_columns(distillation_run, make_run):
     empty = make_run("empty", {"recipe": "tinybert", "teacher": "x"})
-    for run in (distillation_run, empty):
-        lines = printed(read_run(run.run_dir)).splitlines()
+    wide = make_run("wide", {"recipe": "tinybert", "teacher": "x"})
+    metrics = {"perplexity": 9.5, "next_token_accuracy": 0.5, "f1": 0.5}
+    wide.evaluation("student", "s", 1, 0.0, metrics=metrics)
+    wide.latency(wide.export("student", "int8"), 5.0)
+    for run in (distillation_run, empty, wide):
+        text = printed(read_run(run.run_dir))
+        lines = text.splitlines()
         assert max(map(len, lines)) <= 80
         assert not any("…" in line for line in lines)
+        # No word is cut, and what has no number is left out.
+        assert ("speed-up" in text) == (run is distillation_run)
+        assert ("median" in text) == (run is not empty)
+    assert "LiteRT int8" in text
 
 
 def test_terminal_report_shows_the_numbers(distillation_run):
