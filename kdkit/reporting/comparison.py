@@ -1,4 +1,4 @@
-"""Teacher, control and student compared: one table, and what is noise."""
+"""Teacher, control and student compared: one table, and uncertainty."""
 
 import dataclasses
 import itertools
@@ -306,7 +306,7 @@ def is_noise(
             `difference_error`.
 
     Returns:
-        Boolean; `False` where the error is not known.
+        Boolean; `False` where the error is unknown.
     """
     error = difference_error(metric, first, second, examples, disagreement)
     if error is None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.own_digest import with_own_digest
+from kdkit.reading import MAX_LINE_BYTES
 from kdkit.reporting.formatting import portable_command
 from kdkit.reporting.formatting import portable_path
 from kdkit.reporting.records import OWN_TEACHER
@@ -38,7 +39,8 @@ def keep_records(
     Returns:
         A dict from the name of each record to what happened: `"added"`,
         `"updated"` (the same run, with other events), `"replaced"` (another
-        run had the name) or `"unchanged"`.
+        run had the name) or `"unchanged"`; and from the name of each other
+        record whose teacher was replaced to a text that says so.
 
     Raises:
         UsageError: If two of the runs have the same name, `path` is a directory
@@ -74,10 +76,21 @@ def keep_records(
                 "or rename it."
             )
     records = {**old, **new}
-    lines = (
-        json.dumps(with_own_digest(records[name])) for name in sorted(records)
-    )
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    for name in sorted(old.keys() - new.keys()):
+        if outcomes.get(old[name]["config"].get("teacher")) == "replaced":
+            outcomes[name] = "unchanged, but its teacher was replaced"
+    lines = {
+        name: json.dumps(with_own_digest(records[name]))
+        for name in sorted(records)
+    }
+    for name, line in lines.items():
+        if len(line) >= MAX_LINE_BYTES:
+            raise UsageError(
+                f"The record of {name!r} has {len(line)} bytes. Expected fewer "
+                f"than {MAX_LINE_BYTES}. Remove events that no report needs "
+                "from a copy of the run."
+            )
+    write_text(path, "".join(f"{line}\n" for line in lines.values()))
     return outcomes
 
 

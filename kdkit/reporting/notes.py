@@ -61,7 +61,7 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
         runs: sequence of `RunRecords`, such as those of several seeds.
 
     Returns:
-        A `Provenance`; what the records do not say is left out.
+        A `Provenance`; facts that are not recorded are left out.
     """
     teachers = _distinct(run.teacher_run for run in runs if run.teacher_run)
     everything = [*teachers, *runs]
@@ -194,21 +194,21 @@ def _notes_on_the_run(records):
 
 
 def _notes_on_teaching(records):
-    """Further rows, and teachers beside the one of the table."""
+    """Additional examples, and teachers that are not in the table."""
     found = [
-        f"The teacher also labelled {event['rows'] - event['dropped']} rows "
-        f"of text, at most {event['per_labeled']:g} for each labelled one in "
-        f"an epoch; {event['dropped']} more were left out, since they stand in "
-        f"{' or '.join(event['compared_with'])}."
+        f"The teacher also labelled {event['rows'] - event['dropped']:,} rows "
+        f"of text, at most {event['per_labeled']:g} for each labelled example "
+        f"in an epoch; {event['dropped']:,} more were left out, since they are "
+        f"also in {' or '.join(event['compared_with'])}."
         for event in records.events_of("unlabeled")
     ]
     found += [
-        f"An epoch has {event['rows_of_epoch']} rows: the {event['rows']} of "
-        f"the task and augmented copies of them, of which there are "
-        f"{event['copies']}; {event['left_out']} more were left out, since "
-        "they also stand in dev or test."
+        f"An epoch has {event['rows_of_epoch']:,} examples, drawn from the "
+        f"{event['rows']:,} of the task and {event['copies']:,} augmented "
+        f"ones; {event['left_out']:,} more were left out, since they are also "
+        "in dev or test."
         + (
-            " The control has the copies too."
+            " The control has the augmented examples too."
             if best_evaluation(records, "control")
             else ""
         )
@@ -276,7 +276,7 @@ def _notes_on_other_splits(records):
 
 
 def _notes_on_measurements(records):
-    """What `kdkit evaluate` noted in the run."""
+    """The results of `kdkit evaluate`."""
     return [
         f"kdkit evaluate on {where}: {records.called(arm)} "
         f"{_in_words(metrics)}."
@@ -327,13 +327,13 @@ def _notes_on_latency(records):
     if any(event.get("reads_tokens") for event in timed):
         found.append(
             "A latency is that of one token, which costs the same at every "
-            "place of a text; the length is how many there is room for."
+            "position of a text; the length is the file's context length."
         )
     if any(event.get("reads_sources") for event in timed):
         found.append(
             "A latency is that of one sentence, read and written token by "
-            "token; the length is how many tokens each has. The file computes "
-            "with all that it has room for."
+            "token; the length is how many tokens each has. The file always "
+            "computes with its whole context length."
         )
     return found
 

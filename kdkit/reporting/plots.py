@@ -279,7 +279,7 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
     width, height = columns * size[0], size[1]
     with matplotlib.style.context([STYLE, {"svg.hashsalt": title}]):
         figure = Figure(dpi=72)
-        panels = figure.subplots(1, columns, squeeze=False)[0]
+        panels = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
         panels[0].set_title(title)
         paint(*panels)
         legend = {}
@@ -320,7 +320,7 @@ def scale_of(metric: str) -> int:
 
 
 def _line(axes, points, scale, **style):
-    """A line, with markers where they have room."""
+    """A line, with markers if there are few."""
     axes.plot(
         [number for number, _ in points],
         [scale * value for _, value in points],

@@ -1,4 +1,4 @@
-"""What runs recorded: reading run directories, and files of records.
+"""Reading run directories and files of records.
 
 A file of records is JSON lines, sorted by name, with one run a line: its name,
 its configuration and its events. It is small enough for version control.
@@ -185,8 +185,8 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
         return records
     # Settings in place of a path: a teacher that the run trained itself.
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
-    beside = run_dir.parent / place
-    found = _find_run(beside) or _find_run(pathlib.Path(place))
+    sibling = _find_run(run_dir.parent / place)
+    found = sibling or _find_run(pathlib.Path(place))
     return _with_teacher(records, found, place, "no run directory here")
 
 
@@ -285,8 +285,8 @@ def records_in(path: pathlib.Path) -> dict[str, dict]:
     if path.is_dir() or not path.exists():
         found = "a directory" if path.is_dir() else "nothing there"
         raise UsageError(
-            f"{str(path)!r} is no file of records. Expected what `kdkit report "
-            f"RUN... --keep FILE` wrote. Received: {found}."
+            f"{str(path)!r} is no file of records. Expected a file that "
+            f"`kdkit report RUN... --keep FILE` wrote. Received: {found}."
         )
     records = {}
     for number, line in json_lines(path):
@@ -294,7 +294,7 @@ def records_in(path: pathlib.Path) -> dict[str, dict]:
         if problem is not None:
             raise UsageError(
                 f"{path}, line {number}, is no record of a run: {problem}. "
-                "Expected what `kdkit report RUN... --keep FILE` wrote. "
+                "Expected a line that `kdkit report RUN... --keep FILE` wrote. "
                 "Restore the file from a copy."
             )
         records[line["name"]] = line
@@ -316,7 +316,7 @@ def _read_file(path):
 
 
 def _problem_of_record(line, others):
-    """What is wrong with a line of a file of records, `None` if nothing."""
+    """Returns the error in a line of a file of records, or `None`."""
     if line is None:
         return "it is damaged, or not JSON"
     name, config = line.get("name"), line.get("config")

@@ -111,7 +111,7 @@ def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
                     "their spread means nothing. Expected runs with "
                     f"different seeds. Received: {str(other.run_dir)!r} and "
                     f"{str(run.run_dir)!r}, seed {run.config.get('seed')}. "
-                    "Leave one of them out."
+                    "Remove one of them."
                 )
     return list(_joined(groups))
 
@@ -141,9 +141,9 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
         A GitHub Markdown table by task, in the order of the groups: the
         metric on dev of student, teacher and control, the share of the
         teacher's that the student keeps, parameters and, where files were
-        timed, the int8 file. Marks, explained below it, show what is within two
-        standard errors of the student, and what has collapsed. Empty for fewer
-        than two distillations.
+        timed, the int8 file. Marks, explained below it, show results within two
+        standard errors of the student, and models that collapsed. Empty for
+        fewer than two distillations.
     """
     groups = [
         group
@@ -220,7 +220,7 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
     counts = (text.count(START_MARKER), text.count(END_MARKER))
     if not (start and end) or counts != (1, 1):
         raise UsageError(
-            f"{str(path)!r} does not say where its results go. Expected one "
+            f"{str(path)!r} has no place for results. Expected one "
             f"line {START_MARKER} and below it one line {END_MARKER}. "
             f"Received: {counts[0]} start and {counts[1]} end markers"
             f"{', in the wrong order' if counts == (1, 1) else ''}. Add or "

@@ -41,14 +41,14 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Setting:
-    """What a latency was measured with.
+    """The conditions in which a latency was measured.
 
     Args:
         threads: integer.
         batch_size: integer.
         sequence_length: integer.
-        room: tuple of integers. Of an encoder-decoder's file, how many tokens
-            of a source and of a target it has room for. Defaults to `()`.
+        room: tuple of integers. The context lengths of an encoder-decoder's
+            file, for source and target. Defaults to `()`.
     """
 
     threads: int
@@ -70,7 +70,7 @@ class Setting:
     def parts(self) -> tuple[str, str, str]:
         """The threads, the batch and the length, in words."""
         plural = "" if self.threads == 1 else "s"
-        room = f" (room for {self._room})" if self.room else ""
+        room = f" (context length {self._room})" if self.room else ""
         return (
             f"{self.threads} thread{plural}",
             f"batch {self.batch_size}",
@@ -79,7 +79,7 @@ class Setting:
 
     @property
     def length(self) -> str:
-        """A row's tokens; of a sentence, also how many there is room for."""
+        """The tokens of a row; for a sentence, also the context length."""
         room = f" of {self._room}" if self.room else ""
         return f"{self.sequence_length}{room}"
 
@@ -138,7 +138,7 @@ class ExportedFile:
 
 
 def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
-    """Returns the evaluation that stands for one arm.
+    """Returns the evaluation that tables show for one arm.
 
     That is the one `run_finished` calls the best or, in a run that has not
     finished, the last one. A teacher that the run itself did not evaluate is
@@ -174,13 +174,13 @@ def is_measured_alike(records: RunRecords) -> bool:
     """Whether a run and that of its teacher were measured on the same.
 
     On text that is the same text, read in the same way and, for encoders and
-    MASS, hidden alike: what a teacher reached elsewhere says nothing here.
+    MASS, masked in the same way: other results of a teacher do not compare.
 
     Args:
         records: `RunRecords`.
 
     Returns:
-        Boolean, `False` where the teacher's run is not known.
+        Boolean, `False` where the teacher's run is unknown.
     """
     run = records.teacher_run
     if run is None or not records.is_on_text:

@@ -15,7 +15,7 @@ from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 
-# What to try with a model that has collapsed.
+# Advice for a model that has collapsed.
 HELP = (
     "What usually helps: another learning rate (a smaller one; for random "
     "weights a larger one) and more epochs"
@@ -47,7 +47,7 @@ def model_title(records: RunRecords) -> str | None:
     """Returns what the trained model is called, such as `"BERT 4×312"`.
 
     One that goes on from another run is called as that, but where the run's
-    name is that of a seed or of a step, which say nothing: then its sizes.
+    name is that of a seed or of a step: then by its sizes.
     """
     description = model_description(records, records.trained_arm)
     name = description.get("name")
@@ -174,7 +174,7 @@ def _student_level(records, metric):
 
 
 def _problems(records, metric):
-    """What makes a student's numbers meaningless, empty without such."""
+    """Problems that make a student's numbers meaningless, else empty."""
     shown = metric_format(metric)
     found = []
     layers = untrained_layers(records, "student")
@@ -240,7 +240,7 @@ def _compared_with_control(records, metric):
 
 
 def _file_gains(records, metric):
-    """What the smallest kind of file won, in parts of a sentence.
+    """The gains of the smallest kind of file, in parts of a sentence.
 
     Distillation alone is the student's fp32 file compared with the teacher's,
     quantisation alone the teacher's int8 file compared with its fp32 file.
@@ -281,7 +281,7 @@ def _file_gains(records, metric):
 
 
 def _level_of_file(records, metric, file):
-    """What a quantised teacher reaches, compared with the original."""
+    """The metric of a quantised teacher, compared with the original."""
     evaluation = best_evaluation(records, "teacher")
     if evaluation is None or metric not in evaluation.metrics:
         return ""

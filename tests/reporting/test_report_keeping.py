@@ -137,8 +137,11 @@ def test_another_run_replaces_a_record_if_it_is_named(make_run, file, tmp_path):
     with pytest.raises(UsageError, match="another run as 'teacher'"):
         keep_records(records_of(other), file)
     assert file.read_bytes() == before
+    found = keep_records(records_of(other_teacher), file)
+    remark = "unchanged, but its teacher was replaced"
+    assert found == {"teacher": "replaced", "pkd": remark}
     found = keep_records(records_of(other, other_teacher), file)
-    assert found == {"teacher": "replaced", "pkd": "replaced"}
+    assert found == {"teacher": "unchanged", "pkd": "replaced"}
     with pytest.raises(UsageError, match="different names"):
         keep_records(records_of(run, other), tmp_path / "both.jsonl")
     assert not (tmp_path / "both.jsonl").exists()

@@ -167,7 +167,9 @@ def test_a_sentences_latency_has_the_room_of_its_file():
     assert Setting.of(fields | {"room": None}).length == "25"
     assert Setting.of(fields | {"room": [64, 64]}).length == "25 of 64"
     other = Setting.of(fields | {"room": [64, 32]})
-    assert str(other) == "1 thread, batch 1, length 25 (room for 64 and 32)"
+    assert (
+        str(other) == "1 thread, batch 1, length 25 (context length 64 and 32)"
+    )
     # Files with other rooms are not compared.
     assert other != Setting.of(fields | {"room": [64, 64]})
 
