@@ -77,7 +77,8 @@ def keep_records(
             )
     records = {**old, **new}
     for name in sorted(old.keys() - new.keys()):
-        if outcomes.get(old[name]["config"].get("teacher")) == "replaced":
+        teacher = old[name]["config"].get("teacher")
+        if isinstance(teacher, str) and outcomes.get(teacher) == "replaced":
             outcomes[name] = "unchanged, but its teacher was replaced"
     lines = {
         name: json.dumps(with_own_digest(records[name]))

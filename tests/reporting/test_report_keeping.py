@@ -107,7 +107,8 @@ def test_teacher_that_a_run_trained_is_kept_within_it(
 def test_a_run_that_is_kept_again_replaces_only_its_record(
     make_run, distillation_run, file
 ):
-    others = [make_run(name, {"seed": 0}) for name in ("a", "z")]
+    settings = {"seed": 0, "teacher": {"verb": "train-teacher"}}
+    others = [make_run(name, settings) for name in ("a", "z")]
     for other in others:
         other.log("model", arm="student")
     keep_records(records_of(distillation_run, *others), file)
