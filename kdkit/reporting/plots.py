@@ -8,6 +8,7 @@ import io
 import math
 import pathlib
 import statistics
+import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -277,7 +278,12 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
         columns: integer. Defaults to 1.
     """
     width, height = columns * size[0], size[1]
-    with matplotlib.style.context([STYLE, {"svg.hashsalt": title}]):
+    with (
+        matplotlib.style.context([STYLE, {"svg.hashsalt": title}]),
+        warnings.catch_warnings(),
+    ):
+        # The viewer's fonts draw the text; matplotlib only measures it.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font")
         figure = Figure(dpi=72)
         panels = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
         panels[0].set_title(title)
@@ -319,12 +325,21 @@ def scale_of(metric: str) -> int:
     return 100 if metric_format(metric).unit == "%" else 1
 
 
-def _line(axes, points, scale, **style):
+def legend_name(name: str) -> str:
+    """Returns the name of a run such that a legend shows it.
+
+    Matplotlib leaves out labels that begin with an underscore.
+    """
+    return f" {name}" if name.startswith("_") else name
+
+
+def _line(axes, points, scale, label=None, **style):
     """A line, with markers if there are few."""
     axes.plot(
         [number for number, _ in points],
         [scale * value for _, value in points],
         marker="o" if len(points) <= _MOST_MARKERS else None,
+        label=None if label is None else legend_name(label),
         **style,
     )
 

@@ -12,6 +12,7 @@ from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.plots import COLORS
 from kdkit.reporting.plots import draw
+from kdkit.reporting.plots import legend_name
 from kdkit.reporting.plots import logarithmic
 from kdkit.reporting.plots import scale_of
 from kdkit.reporting.plots import value_axis
@@ -175,7 +176,7 @@ def _points(axes, points, metric, label):
             markersize=9,
             markeredgecolor="white",
             linestyle="none",
-            label=name,
+            label=legend_name(name),
         )
     costs = [cost for _, cost, *_ in points]
     axes.set_xlim(min(costs) / 1.8, max(costs) * 1.8)

@@ -165,11 +165,12 @@ def test_noise_has_a_line_and_a_name_for_each_model():
     curves = {
         "distilled": [(0, [400.0]), (1, [500.0, 600.0])],
         "a control with a $long_name$": [(0, [400.0]), (1, [6000.0, 5000.0])],
+        "_日本": [(0, [400.0])],
         "diverged": [(0, [math.nan])],
         "not run": [],
     }
     found = texts(plot_noise(curves, "word_perplexity", "mean_magnitude"))
-    assert {"distilled", "a control with a $long_name$"} <= set(found)
+    assert {"distilled", "a control with a $long_name$", " _日本"} <= set(found)
     assert {"σ, noise of σ × mean magnitude of each matrix", "1000"} <= set(
         found
     )
