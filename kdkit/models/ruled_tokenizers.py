@@ -120,6 +120,11 @@ class WithTextRules:
         super().__init__(*args, **kwargs)
         self.text_rules = read_rules(text_rules, "the config of a tokenizer")
 
+    @property
+    def truncation_side(self) -> str:
+        """The side on which `kdkit.data.encode` cuts texts."""
+        return self.text_rules.truncation_side
+
     def tokenize(self, inputs):
         """Returns the token ids of texts, as keras-hub's tokenizers do."""
         if self._ids is None:
