@@ -11,9 +11,9 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import family_of
 from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.places import SUFFIX
 from kdkit.reading import read_json
 
-SUFFIX = "ForSequenceClassification"  # of the classes that have such a head
 # In the names of classes whose heads, of the same names, answer something else.
 HAS_HEAD = "For"
 PARTS = ("weight", "bias")  # of a dense layer

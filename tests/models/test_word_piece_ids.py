@@ -29,6 +29,7 @@ from kdkit.models import save_encoder
 from kdkit.models import save_preset
 from kdkit.models import save_tokenizer
 from kdkit.models import tokenizer_rules
+from kdkit.models.preset_tokenizers import with_saved_rules
 
 WORDS = ["the", "cafe", "naive", "##s", "a", "b", "##b", ".", ",", "'", "ss"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -484,3 +485,34 @@ def test_keras_hubs_preprocessors_apply_the_rules(checkpoint):
     made = np.asarray(preprocessor(TEXTS)["token_ids"])
     expected = judge(TEXTS, padding="max_length", max_length=12)["input_ids"]
     assert made.tolist() == expected
+
+
+@pytest.mark.parametrize("what", ["task", "tokenizer"])
+def test_presets_that_keras_hub_saves_load_without_kdkit(
+    what, checkpoint, tmp_path
+):
+    """`save_to_preset` of a user, who did not call kdkit's own."""
+    directory, judge = checkpoint
+    loaded = load_classifier(directory, num_classes=2)
+    preset = tmp_path / "preset"
+    if what == "task":
+        model = loaded.model
+        model.preprocessor = type(model).preprocessor_cls(
+            loaded.tokenizer, sequence_length=16
+        )
+        model.save_to_preset(str(preset))
+        again = load_classifier(preset, num_classes=2)
+        tokenizer = again.tokenizer
+        made = keras_hub.models.TextClassifier.from_preset(str(preset))
+        plain = made.preprocessor.tokenizer
+        inputs = model.preprocessor(["the a"])
+        np.testing.assert_allclose(made(inputs), model(inputs), atol=1e-6)
+    else:
+        loaded.tokenizer.save_to_preset(str(preset))
+        plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
+        tokenizer = with_saved_rules(plain, preset)
+    assert type(plain) is keras_hub.tokenizers.BertTokenizer
+    for file in ("config", "preprocessor", "task", "tokenizer"):
+        if (preset / f"{file}.json").is_file():
+            assert "kdkit" not in (preset / f"{file}.json").read_text()
+    assert ids(tokenizer, TEXTS) == expected_ids(judge, TEXTS)
