@@ -11,7 +11,7 @@ from kdkit.files import write_text
 from kdkit.reading import read_json
 
 EXTRAS_FILE = "kdkit.json"
-CONFIGS_WITH_TOKENIZER = ("preprocessor.json", "task.json")
+CONFIGS_OF_TASKS = ("preprocessor.json", "task.json")
 
 
 def save_extras(directory, **entries) -> None:
@@ -47,26 +47,30 @@ def load_extras(directory) -> dict:
     return read_json(file, "the settings that kdkit adds to a preset")
 
 
-def replace_tokenizer(directory, entry: dict) -> None:
-    """Replaces tokenizers with text rules in the configs of a preset.
+def replace_entries(directory, argument: str, entry: dict) -> None:
+    """Replaces serialized objects in the configs of a preset.
 
     Args:
         directory: path of the preset directory.
-        entry: dict. What Keras serializes of the tokenizer without rules.
+        argument: string. The objects whose configs have this argument are
+            replaced.
+        entry: dict. What Keras serializes of the object in their place.
     """
-    for name in CONFIGS_WITH_TOKENIZER:
+    for name in CONFIGS_OF_TASKS:
         file = pathlib.Path(directory) / name
         if file.is_file():
             config = read_json(file, "the config of a preset")
-            write_text(file, json.dumps(_replaced(config, entry), indent=4))
+            config = _replaced(config, argument, entry)
+            write_text(file, json.dumps(config, indent=4))
 
 
-def _replaced(config, entry):
-    """A config in which tokenizers with rules are another entry."""
+def _replaced(config, argument, entry):
     if isinstance(config, list):
-        return [_replaced(one, entry) for one in config]
+        return [_replaced(one, argument, entry) for one in config]
     if not isinstance(config, dict):
         return config
-    if "text_rules" in (config.get("config") or ()):
+    if argument in (config.get("config") or ()):
         return entry
-    return {name: _replaced(one, entry) for name, one in config.items()}
+    return {
+        name: _replaced(one, argument, entry) for name, one in config.items()
+    }

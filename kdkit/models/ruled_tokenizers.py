@@ -17,7 +17,7 @@ from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
 from kdkit.models.byte_level import ByteLevelPairs
 from kdkit.models.character_maps import character_map
-from kdkit.models.extras import replace_tokenizer
+from kdkit.models.extras import replace_entries
 from kdkit.models.extras import save_extras
 from kdkit.models.normalizing import is_by_character
 from kdkit.models.normalizing import joined
@@ -158,9 +158,8 @@ class WithTextRules:
         plain = plain_tokenizer(self)
         plain.save_to_preset(preset_dir)
         # keras-hub has written the configs that hold the tokenizer.
-        replace_tokenizer(
-            preset_dir, keras.saving.serialize_keras_object(plain)
-        )
+        entry = keras.saving.serialize_keras_object(plain)
+        replace_entries(preset_dir, "text_rules", entry)
         save_extras(preset_dir, text_rules=self.text_rules.to_json())
 
 

@@ -88,6 +88,14 @@ def test_a_saved_head_is_the_references(family, tmp_path):
     assert largest(ours, expected_logits(model, received)) < TOLERANCE
 
 
+def test_keras_hub_does_not_save_a_head_that_it_lacks(tmp_path):
+    model = foreign_model("bert", "ForMaskedLM", hidden_act="relu")
+    save_foreign(model, "bert", tmp_path)
+    loaded = load_masked_lm(tmp_path)
+    with pytest.raises(UsageError, match=r"models\.save_language_model"):
+        loaded.model.save_to_preset(tmp_path / "preset")
+
+
 def test_an_encoder_alone_gets_a_new_head(tmp_path):
     save_foreign(foreign_model("bert"), "bert", tmp_path)
     assert not has_language_model(tmp_path)

@@ -29,7 +29,6 @@ from kdkit.models import save_encoder
 from kdkit.models import save_preset
 from kdkit.models import save_tokenizer
 from kdkit.models import tokenizer_rules
-from kdkit.models.preset_tokenizers import with_saved_rules
 
 WORDS = ["the", "cafe", "naive", "##s", "a", "b", "##b", ".", ",", "'", "ss"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -487,32 +486,40 @@ def test_keras_hubs_preprocessors_apply_the_rules(checkpoint):
     assert made.tolist() == expected
 
 
-@pytest.mark.parametrize("what", ["task", "tokenizer"])
+@pytest.mark.parametrize("what", ["task", "parts"])
 def test_presets_that_keras_hub_saves_load_without_kdkit(
     what, checkpoint, tmp_path
 ):
     """`save_to_preset` of a user, who did not call kdkit's own."""
-    directory, judge = checkpoint
+    directory, judge = checkpoint  # with exact GELU, which is kdkit's
     loaded = load_classifier(directory, num_classes=2)
-    preset = tmp_path / "preset"
+    model, preset = loaded.model, tmp_path / "preset"
     if what == "task":
-        model = loaded.model
         model.preprocessor = type(model).preprocessor_cls(
             loaded.tokenizer, sequence_length=16
         )
         model.save_to_preset(str(preset))
-        again = load_classifier(preset, num_classes=2)
-        tokenizer = again.tokenizer
-        made = keras_hub.models.TextClassifier.from_preset(str(preset))
-        plain = made.preprocessor.tokenizer
-        inputs = model.preprocessor(["the a"])
-        np.testing.assert_allclose(made(inputs), model(inputs), atol=1e-6)
+        tokenizer = load_classifier(preset, num_classes=2).tokenizer
+        task = keras_hub.models.TextClassifier.from_preset(str(preset))
+        backbone, plain = task.backbone, task.preprocessor.tokenizer
     else:
+        model.backbone.save_to_preset(str(preset))
         loaded.tokenizer.save_to_preset(str(preset))
+        backbone = keras_hub.models.Backbone.from_preset(str(preset))
         plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
-        tokenizer = with_saved_rules(plain, preset)
+        _, tokenizer = load_encoder(preset)
+    assert type(backbone) is keras_hub.models.BertBackbone
     assert type(plain) is keras_hub.tokenizers.BertTokenizer
     for file in ("config", "preprocessor", "task", "tokenizer"):
         if (preset / f"{file}.json").is_file():
             assert "kdkit" not in (preset / f"{file}.json").read_text()
     assert ids(tokenizer, TEXTS) == expected_ids(judge, TEXTS)
+    again, _ = load_encoder(preset)
+    inputs = {
+        "token_ids": np.array([[2, 5, 6, 3]]),
+        "segment_ids": np.zeros((1, 4), "int32"),
+        "padding_mask": np.ones((1, 4), "int32"),
+    }
+    expected = model.backbone(inputs)["sequence_output"]
+    made = again(inputs)["sequence_output"]
+    np.testing.assert_allclose(made, expected, atol=1e-6)
