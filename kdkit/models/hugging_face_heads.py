@@ -90,6 +90,8 @@ def read_sequence_head(
             another shape.
     """
     config = read_json(path / "config.json", "the config of a model")
+    if "registered_name" in config:  # a preset's, of an encoder alone
+        return None
     architectures = config.get("architectures")
     if not isinstance(architectures, list):
         architectures = []

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import safetensors.numpy
+from encoders import encoder
 from encoders import tokenizer
 from hugging_face import LAYOUTS
 from hugging_face import add_head
@@ -126,6 +127,12 @@ def test_a_head_of_another_kind_is_not_a_classifiers(tmp_path):
     write_checkpoint(tmp_path, "bert")
     add_head(tmp_path, "bert")
     change_config(tmp_path, architectures=["BertForTokenClassification"])
+    assert not load_classifier(tmp_path, num_classes=3).has_trained_head
+
+
+def test_a_preset_of_an_encoder_gets_a_new_head(tmp_path):
+    encoder("bert", num_classes=None).save_to_preset(str(tmp_path))
+    tokenizer("bert").save_to_preset(str(tmp_path))
     assert not load_classifier(tmp_path, num_classes=3).has_trained_head
 
 
