@@ -149,11 +149,14 @@ def distillation(teacher, corpus, options, kept=None):
 
 def epochs(model, corpus, options, metrics, features=None):
     """A function that trains a model for one epoch more."""
+    stage = stage_of(options)
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    needs_loss = stage.label_weight or not isinstance(model, kdkit.Distiller)
     model.compile(
-        optimizer=stage_of(options).make_optimizer(1000, fused=True),
-        loss=keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        ),
+        optimizer=stage.make_optimizer(1000, fused=True),
+        loss=loss if needs_loss else None,
         metrics=metrics,
         jit_compile=False,
     )

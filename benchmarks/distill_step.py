@@ -273,11 +273,13 @@ def real_teacher_and_batch(options):
 
 def update(model, batch, stage, jit_compile):
     """One step of `fit`, as `fit` compiles it."""
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    needs_loss = stage.label_weight or not isinstance(model, kdkit.Distiller)
     model.compile(
         optimizer=stage.make_optimizer(1000, fused=not jit_compile),
-        loss=keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        ),
+        loss=loss if needs_loss else None,
         metrics=None if isinstance(model, kdkit.Distiller) else [],
         jit_compile=jit_compile,
     )

@@ -184,9 +184,10 @@ class Again(keras.utils.PyDataset):
 
 
 def fitting(model, batch, options):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(
         optimizer=keras.optimizers.AdamW(5e-5),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        loss=None if isinstance(model, kdkit.Distiller) else loss,
         metrics=[],
         jit_compile=compiles(),
     )

@@ -13,6 +13,12 @@ weights. kdkit and keras-hub read them. The last line is a JSON object:
 - `outputs`: for each family and option, the largest difference of hidden
   states, attention probabilities and logits, through `kdkit` and `keras_hub`;
   `"refused"` where it does not load.
+- `precision`: for a masked-language model of four layers in two groups, the
+  largest difference of kdkit's logits and of transformers' own in float32 from
+  those that transformers computes in float64.
+- `segments`: for a classifier of pairs, the largest difference of kdkit's
+  logits from transformers' with `token_type_ids`, and without, as its ALBERT
+  tokenizer leaves them out.
 
 With `--data-dir` the texts are 2,000 of SST-2, MRPC, IMDB and Multi30k (de, fr)
 each, and BERT and RoBERTa have their own vocabularies; without it, texts that
@@ -105,6 +111,8 @@ def main():
             place = folder / name.replace(" ", "_")
             result["outputs"][name] = compare_outputs(place, family, changes)
             print(name, json.dumps(result["outputs"][name]), flush=True)
+        result["precision"] = compare_precision(folder / "precision")
+        result["segments"] = compare_segments(folder / "segments")
     met = all(
         sides["kdkit"] == 0
         for sets in result["ids"].values()
@@ -114,6 +122,8 @@ def main():
         for sides in result["outputs"].values()
         for difference in sides["kdkit"].values()
     )
+    met = met and result["precision"]["kdkit"] < TOLERANCE
+    met = met and result["segments"]["with"] < TOLERANCE
     print(json.dumps({**result, "is_met": met}))
     return 0 if met else 1
 
@@ -316,6 +326,44 @@ def compare_outputs(place, family, changes):
     return {
         "kdkit": differences(by_kdkit),
         "keras_hub": differences(by_keras_hub),
+    }
+
+
+def compare_precision(place):
+    """Differences of logits in float32 from transformers' in float64."""
+    sizes = {"num_hidden_layers": 4, "num_hidden_groups": 2}
+    model = foreign_model("albert", "ForMaskedLM", **sizes)
+    save_foreign(model, "albert", place)
+    inputs, received, real = batch(model, "albert")
+    ours = models.load_masked_lm(place).model
+    positions = np.tile(np.arange(real.shape[1], dtype="int32"), (2, 1))
+    inputs = {**inputs, "mask_positions": positions}
+    logits = {
+        "kdkit": ours({name: inputs[name] for name in ours.input}),
+        "transformers": outputs(model, received).logits,
+    }
+    exact = outputs(model.double(), received).logits
+    return {
+        side: float(largest(values, exact, real))
+        for side, values in logits.items()
+    }
+
+
+def compare_segments(place):
+    """Differences of a pair's logits, with and without its segments."""
+    model = foreign_model(
+        "albert", "ForSequenceClassification", num_labels=NUM_CLASSES
+    )
+    save_foreign(model, "albert", place)
+    inputs, received, _ = batch(model, "albert")
+    ours = models.load_classifier(place, NUM_CLASSES).model
+    logits = ours({name: inputs[name] for name in ours.input})
+    expected = {"with": outputs(model, received).logits}
+    received.pop("token_type_ids")
+    expected["without"] = outputs(model, received).logits
+    return {
+        side: float(largest(logits, values))
+        for side, values in expected.items()
     }
 
 

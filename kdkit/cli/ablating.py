@@ -5,6 +5,7 @@ import pathlib
 
 from kdkit import training
 from kdkit.cli.ablation_tables import best_metrics
+from kdkit.cli.ablation_tables import num_examples
 from kdkit.cli.ablation_tables import place_of_arm
 from kdkit.cli.ablation_tables import row_of_arm
 from kdkit.cli.ablation_tables import show_arms
@@ -58,15 +59,23 @@ def run_ablation(options) -> None:
         )
     check_objectives([of_arm for _, of_arm in arms])
     task = get_task(settings.data.task)
-    rows = []
+    rows, examples = [], None
     for arm, seeds in arms:
         values = []
         for seeded in seeds:
             path = place_of_arm(options, arm.name, seeded.seed)
             training.distill(seeded, path, options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
+            examples = examples or num_examples(path)
         rows.append(row_of_arm(arm, values, task.name))
-    show_arms(options, ablation, {"task": task.name}, task.primary_metric, rows)
+    show_arms(
+        options,
+        ablation,
+        {"task": task.name},
+        task.primary_metric,
+        rows,
+        examples=examples,
+    )
 
 
 def _settings_of(arm, settings):

@@ -14,8 +14,12 @@ from kdkit.cli.evaluating import measure_and_note
 from kdkit.cli.locating import locate
 from kdkit.cli.writers import text_of_run
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.uncertainty import WITHIN_NOISE
+from kdkit.reporting.uncertainty import is_noise
 from kdkit.tasks import generation_signatures
 from kdkit.training.run_directory import RunDirectory
+
+MARK = "≈"
 
 
 def place_of_arm(options, name: str, seed: int) -> pathlib.Path:
@@ -35,6 +39,20 @@ def best_metrics(path: pathlib.Path) -> dict:
     best = finished["best"]
     (only,) = [best["student"]] if "student" in best else best.values()
     return only["metrics"]
+
+
+def num_examples(path: pathlib.Path) -> int | None:
+    """Returns how many examples a finished run was measured on.
+
+    Args:
+        path: as in `best_metrics`.
+
+    Returns:
+        Int, `None` where the run's log does not have it.
+    """
+    run = RunDirectory(path)
+    found = [event for event in run.events("evaluation") if "examples" in event]
+    return found[-1]["examples"] if found else None
 
 
 def written_metrics(path: pathlib.Path) -> dict:
@@ -91,9 +109,17 @@ def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
 
 
 def show_arms(
-    options, ablation, about: dict, metric: str, rows, signature=None
+    options,
+    ablation,
+    about: dict,
+    metric: str,
+    rows,
+    signature=None,
+    examples=None,
 ) -> None:
     """Prints the table and, last, one line of JSON.
+
+    Arms within two standard errors of the first arm are marked.
 
     Args:
         options: the parsed options of `kdkit ablate`.
@@ -103,8 +129,19 @@ def show_arms(
         rows: list of dicts as `row_of_arm` returns them.
         signature: string or `None`. sacrebleu's, of the metric. Defaults to
             `None`.
+        examples: int or `None`. How many examples the metric was measured on.
+            Defaults to `None`.
     """
     shown = metric_format(metric)
+    first = rows[0]
+    rows = [
+        {
+            **row,
+            "within_two_standard_errors": row is not first
+            and is_noise(metric, row["values"], first["values"], examples),
+        }
+        for row in rows
+    ]
     where = "dev" if "task" in about else "what is held out"
     (subject,) = about.values()
     table = Table(
@@ -114,13 +151,19 @@ def show_arms(
         "paper",
         title=f"{options.recipe} over {options.over} on {subject}",
         caption=f"Paper: {ablation.source}."
-        + (f"\n{shown.title}: {signature}" if signature else ""),
+        + (f"\n{shown.title}: {signature}" if signature else "")
+        + (
+            f"\n{MARK}: {WITHIN_NOISE} of {first['arm']}."
+            if any(row["within_two_standard_errors"] for row in rows)
+            else ""
+        ),
     )
     for row in rows:
         paper = row["paper"]
         table.add_row(
             row["arm"],
-            shown.mean(row["values"]),
+            shown.mean(row["values"])
+            + (f" {MARK}" if row["within_two_standard_errors"] else ""),
             str(len(row["values"])),
             "not printed" if paper is None else f"{paper:.1f}",
         )

@@ -5,6 +5,7 @@ import pathlib
 
 from kdkit import models
 from kdkit.cli.corpora import corpus_settings
+from kdkit.cli.lengths import saved_size
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
@@ -13,6 +14,7 @@ from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.families import family_of
 from kdkit.models import PRESETS
+from kdkit.models.places import is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
@@ -21,6 +23,9 @@ from kdkit.training.run_directory import CONFIG
 from kdkit.training.run_directory import read_config
 from kdkit.training.run_settings import PRETRAINED
 from kdkit.training.run_settings import PretrainSettings
+
+# What presets and Hugging Face checkpoints call the number of layers.
+DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
 
 
 def wanted_stages(options, recipe):
@@ -66,22 +71,39 @@ def pretrained_encoder(options, recipe, stages):
         stage.objectives for stage in stages if stage.data == "corpus"
     )
     if reads_text or (copies and recipe.student.source == "pretrained"):
-        place = _pretrained_place(options, may_be_fine_tuned=not reads_text)
-        if options.teacher and place == absolute(options.teacher[0]):
-            why = _why_unknown(_encoder_behind(place))
-            print(
-                f"The checkpoint that {place} was fine-tuned from {why}. The "
-                "student starts from the layers of the fine-tuned teacher. "
-                "Pass --pretrained MODEL to start from a pretrained encoder.",
-                flush=True,
-            )
-        return place
+        return _pretrained_place(options, may_be_fine_tuned=not reads_text)
     if options.pretrained is not None:
         raise UsageError(
             f"--pretrained: recipe {recipe.name!r} has no use for it here: the "
             "student does not start from an encoder's blocks. Leave it out."
         )
     return None
+
+
+def print_start(settings, options) -> None:
+    """Prints that a student starts from its fine-tuned teacher, and why.
+
+    Nothing is printed where `--pretrained` names the encoder, and where the
+    teacher is an encoder without a head, which the run refuses.
+
+    Args:
+        settings: `DistillSettings`.
+        options: the parsed options that they were made from.
+    """
+    place = settings.pretrained
+    if (
+        options.pretrained is None
+        and place is not None
+        and place == settings.teacher
+        and not is_encoder_alone(place)
+    ):
+        why = _why_unknown(_encoder_behind(place))
+        print(
+            f"The checkpoint that {place} was fine-tuned from {why}. The "
+            "student starts from the layers of the fine-tuned teacher. Pass "
+            "--pretrained MODEL to start from a pretrained encoder.",
+            flush=True,
+        )
 
 
 def general_distillation(options, recipe):
@@ -255,15 +277,14 @@ def _copied_blocks(options, plan) -> ModelSettings:
         place = _pretrained_place(options, may_be_fine_tuned=True)
     else:
         place = absolute(options.teacher[0])
-    encoder = _sizes_of(place)
+    models.check_place(place)
+    depth = saved_size(place, *DEPTHS) or _sizes_of(place).num_layers
     num_copied = options.num_layers
     if num_copied is None:
-        num_copied = max(encoder.num_layers // 2, 1)
+        num_copied = max(depth // 2, 1)
     return ModelSettings(
         copy_from=plan.source,
-        copy_layers=models.choose_blocks(
-            plan.rule, encoder.num_layers, num_copied
-        ),
+        copy_layers=models.choose_blocks(plan.rule, depth, num_copied),
     )
 
 

@@ -12,6 +12,7 @@ from kdkit.cli.step_checks import given_models
 from kdkit.cli.step_checks import try_steps
 from kdkit.training import diagnosis as training_diagnosis
 from kdkit.training import text_examination
+from kdkit.training.first_checks import check_places
 
 UNNAMED = "run of kdkit doctor"  # in the place of --run-dir
 
@@ -23,7 +24,8 @@ def diagnosis(options):
         options: the parsed options of `kdkit doctor`.
 
     Raises:
-        UsageError: for options that clash or are missing.
+        UsageError: for options that clash or are missing, and models that do
+            not exist.
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
@@ -36,6 +38,7 @@ def diagnosis(options):
         return _on_text(options)
     reject_for_encoders(options)
     settings = resolving.distill_settings(options)
+    check_places(settings)
     return training_diagnosis.diagnose(settings, options.run_dir)
 
 

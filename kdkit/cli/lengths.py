@@ -2,8 +2,7 @@
 
 import dataclasses
 
-from kdkit import models
-from kdkit.errors import UsageError
+from kdkit.models.places import config_file
 from kdkit.reading import read_json
 from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
@@ -12,7 +11,7 @@ from kdkit.training.run_settings import PretrainSettings
 
 FIELD = "corpus.sequence_length"
 BUCKETS = "data.num_buckets"
-FIELD_OF_MODELS = "max_sequence_length"
+POSITIONS = "max_sequence_length"
 
 
 def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
@@ -66,18 +65,26 @@ def _positions(settings):
     yield model.num_positions
     for place in (model.checkpoint, model.copy_from, settings.teacher):
         if place is not None:
-            yield _saved_positions(place)
+            yield saved_size(place, POSITIONS)
 
 
-def _saved_positions(place):
-    """What the config of a preset directory says."""
-    try:
-        directory = models.model_files(place)
-    except UsageError:  # told where the model is loaded
+def saved_size(place, *names) -> int | None:
+    """Returns a size of the model in a directory from its `config.json`.
+
+    Args:
+        place: string. Where the model is.
+        names: strings. What the size is called: in keras-hub, in Hugging Face
+            checkpoints.
+
+    Returns:
+        Int, `None` where the file does not have it.
+    """
+    file = config_file(place)
+    if file is None:
         return None
-    file = directory and directory / "config.json"
-    if file is None or not file.is_file():
-        return None
-    config = read_json(file, "the config of a model").get("config")
-    length = (config if isinstance(config, dict) else {}).get(FIELD_OF_MODELS)
-    return length if isinstance(length, int) else None
+    config = read_json(file, "the config of a model")
+    for entries in (config.get("config"), config):
+        for name in names if isinstance(entries, dict) else ():
+            if type(entries.get(name)) is int:
+                return entries[name]
+    return None

@@ -8,6 +8,7 @@ from kdkit.cli.caching import cache_settings
 from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
+from kdkit.cli.choosing import print_start
 from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import wanted_stages
@@ -139,6 +140,8 @@ def distill_settings(options) -> DistillSettings:
         settings = override(with_same_settings(settings), options.set)
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
+    if not (options.config or options.smoke):
+        print_start(settings, options)
     return settings
 
 

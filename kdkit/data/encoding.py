@@ -10,6 +10,7 @@ import keras_hub
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.backends import tf_text
 from kdkit.data.examples import Examples
 from kdkit.data.readable_rows import ReadableRows
 from kdkit.errors import UsageError
@@ -142,7 +143,7 @@ def encode(
     XLM-RoBERTa `<s> first </s>`, or `<s> first </s></s> second </s>`. Rows
     that are too long are cut as keras-hub's preprocessors do: the room is
     given to the sentences one token at a time in turn, so that the longer one
-    is cut first.
+    is cut first. A tokenizer with `truncation_side="left"` cuts the beginnings.
 
     Args:
         examples: `Examples`.
@@ -218,6 +219,7 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
     )
 
     tokenize = traced_tokenizer(tokenizer)
+    side = getattr(tokenizer, "truncation_side", "right")
 
     @tf.function(
         input_signature=[tf.TensorSpec((None,), "string")] * num_texts,
@@ -225,7 +227,10 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
     )
     def encode_rows(*texts):
         segments = tuple(tokenize(column) for column in texts)
-        token_ids, segment_ids = packer(segments)
+        cut = segments
+        if side == "left":
+            cut = _without_beginnings(segments, sequence_length - num_special)
+        token_ids, segment_ids = packer(cut)
         full_lengths = num_special + sum(
             tf.cast(segment.row_lengths(), "int32") for segment in segments
         )
@@ -239,6 +244,13 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
         }
 
     return encode_rows
+
+
+def _without_beginnings(segments, room):
+    """The ends of texts that have this many tokens together."""
+    trimmer = tf_text.RoundRobinTrimmer(room)
+    backwards = trimmer.trim([segment[:, ::-1] for segment in segments])
+    return tuple(segment[:, ::-1] for segment in backwards)
 
 
 def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:

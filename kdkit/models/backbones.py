@@ -1,5 +1,6 @@
 """Backbones from presets and from Hugging Face checkpoints."""
 
+import dataclasses
 import pathlib
 import warnings
 
@@ -7,6 +8,7 @@ import keras_hub
 
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import read_checkpoint_config
+from kdkit.models.hugging_face_tokenizers import reads_one_segment
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.hugging_face_weights import load_weights as assign_weights
 from kdkit.models.variants import saved_settings
@@ -47,6 +49,9 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
     checkpoint = read_checkpoint_config(config, path / "config.json")
     backbone = checkpoint.build()
     if load_weights:
+        checkpoint = dataclasses.replace(
+            checkpoint, reads_one_segment=reads_one_segment(path)
+        )
         with Tensors(path) as tensors:
             lacks_pooler = assign_weights(
                 backbone, checkpoint.family.name, checkpoint, tensors

@@ -11,6 +11,7 @@ from kdkit.files import write_text
 from kdkit.reading import read_json
 
 EXTRAS_FILE = "kdkit.json"
+CONFIGS_OF_TASKS = ("preprocessor.json", "task.json")
 
 
 def save_extras(directory, **entries) -> None:
@@ -44,3 +45,32 @@ def load_extras(directory) -> dict:
     if not file.is_file():
         return {}
     return read_json(file, "the settings that kdkit adds to a preset")
+
+
+def replace_entries(directory, argument: str, entry: dict) -> None:
+    """Replaces serialized objects in the configs of a preset.
+
+    Args:
+        directory: path of the preset directory.
+        argument: string. The objects whose configs have this argument are
+            replaced.
+        entry: dict. What Keras serializes of the object in their place.
+    """
+    for name in CONFIGS_OF_TASKS:
+        file = pathlib.Path(directory) / name
+        if file.is_file():
+            config = read_json(file, "the config of a preset")
+            config = _replaced(config, argument, entry)
+            write_text(file, json.dumps(config, indent=4))
+
+
+def _replaced(config, argument, entry):
+    if isinstance(config, list):
+        return [_replaced(one, argument, entry) for one in config]
+    if not isinstance(config, dict):
+        return config
+    if argument in (config.get("config") or ()):
+        return entry
+    return {
+        name: _replaced(one, argument, entry) for name, one in config.items()
+    }

@@ -123,7 +123,10 @@ class CheckpointConfig:
         blocks: `BlockSettings` of the blocks.
         head: `BlockSettings` of the head for masked tokens, if it has one.
         num_skipped_positions: int. Rows of the position embeddings before
-            that of the first token.
+            that of the first token. Defaults to `0`.
+        reads_one_segment: bool. Whether its tokenizer gives both texts of a
+            pair segment 0, so that all segments have the first row of the
+            embeddings. Defaults to `False`.
     """
 
     family: Family
@@ -131,6 +134,7 @@ class CheckpointConfig:
     blocks: BlockSettings
     head: BlockSettings
     num_skipped_positions: int = 0
+    reads_one_segment: bool = False
 
     def build(self):
         """Returns the backbone with random weights."""

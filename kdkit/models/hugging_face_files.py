@@ -10,6 +10,7 @@ import pathlib
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.text_rules import NOT_A_PIECE
+from kdkit.models.text_rules import SIDES
 from kdkit.models.text_rules import AddedToken
 from kdkit.reading import read_json
 
@@ -71,6 +72,29 @@ class TokenizerFiles:
                 f"Expected a {kind.__name__}. Restore the file from a copy."
             )
         return value
+
+    def side(self, name: str) -> str:
+        """Returns the side on which texts are cut or padded.
+
+        Args:
+            name: string. `"truncation"` or `"padding"`.
+
+        Raises:
+            UsageError: (a `ValueError`) if it is neither `"left"` nor
+                `"right"`.
+        """
+        of_whole = self.whole.get(name)
+        default = "right"
+        if isinstance(of_whole, dict):
+            default = str(of_whole.get("direction", default)).lower()
+        side = self.setting(f"{name}_side", default)
+        if side not in SIDES:
+            raise UsageError(
+                f"The tokenizer in {self.path} has {shortened(side)} as "
+                f"{name}_side. Expected one of {', '.join(SIDES)}. Correct "
+                f"{CONFIG}."
+            )
+        return side
 
     def special_token(self, name: str, default: str) -> str:
         """Returns the text of a named special token, such as `"cls"`."""

@@ -4,15 +4,18 @@
 """
 
 import pathlib
+import warnings
 from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.families import family_of
 from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.places import SUFFIX
 from kdkit.reading import read_json
 
-SUFFIX = "ForSequenceClassification"  # of the classes that have such a head
+# In the names of classes whose heads, of the same names, answer something else.
+HAS_HEAD = "For"
 PARTS = ("weight", "bias")  # of a dense layer
 
 
@@ -78,21 +81,39 @@ def read_sequence_head(
     Returns:
         Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
         shape `(outputs,)`, float32, the one of the logits last; or `None`
-        where the checkpoint is no classifier.
+        where the checkpoint is no classifier. Where `architectures` in
+        `config.json` names no class with a head, the head's tensors decide,
+        as in transformers.
 
     Raises:
         UsageError: (a `ValueError`) if a tensor is missing, damaged or of
             another shape.
     """
     config = read_json(path / "config.json", "the config of a model")
+    if "registered_name" in config:  # a preset's, of an encoder alone
+        return None
     architectures = config.get("architectures")
-    if not isinstance(architectures, list) or not any(
-        str(name).endswith(SUFFIX) for name in architectures
-    ):
+    if not isinstance(architectures, list):
+        architectures = []
+    classes = [str(name) for name in architectures]
+    is_classifier = any(name.endswith(SUFFIX) for name in classes)
+    if not is_classifier and any(HAS_HEAD in name for name in classes):
         return None
     tensors = _read(
-        path, [f"{name}.{part}" for name in names.values() for part in PARTS]
+        path,
+        [f"{name}.{part}" for name in names.values() for part in PARTS],
+        is_classifier,
     )
+    if tensors is None:
+        if not classes:
+            warnings.warn(
+                f"{path / 'config.json'} names no class in 'architectures', "
+                "and the weights have no head for sequence classification. "
+                "The classifier's head is new, with random weights: fine-tune "
+                "it before you use its logits.",
+                stacklevel=2,
+            )
+        return None
     head = {}
     for layer, name in names.items():
         weight, bias = (tensors[f"{name}.{part}"] for part in PARTS)
@@ -112,10 +133,12 @@ def read_sequence_head(
     return head
 
 
-def _read(path, names):
-    """The tensors of these names, in float32."""
+def _read(path, names, is_classifier):
+    """The tensors of these names, in float32; `None` without a head."""
     with Tensors(path) as tensors:
         missing = [name for name in names if name not in tensors]
+        if missing and not is_classifier:
+            return None
         if missing:
             raise UsageError(
                 f"{path} is said to be a classifier, and its weights lack "

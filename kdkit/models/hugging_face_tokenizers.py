@@ -3,7 +3,9 @@
 What they are is what transformers 5 makes of the same files.
 """
 
+import dataclasses
 import json
+import warnings
 
 import keras_hub
 import tokenizers
@@ -12,12 +14,18 @@ from kdkit.errors import UsageError
 from kdkit.families import DECODERS
 from kdkit.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
+from kdkit.models.hugging_face_config import OFFSET_POSITIONS
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.hugging_face_files import tokenizer_files
 from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.hugging_face_word_pieces import read_word_pieces
+from kdkit.models.ruled_tokenizers import tokenizer_rules
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
 
+XLM_ROBERTA = "XLMRobertaTokenizer"
+SEGMENTS = "token_type_ids"  # in `model_input_names` of `tokenizer_config.json`
 # By the class of keras-hub that a tokenizer becomes: a callable of the files
 # and the class.
 READERS = {
@@ -49,15 +57,53 @@ def read_tokenizer(path, family):
             tokenizer = read(files, cls)
             if files.is_whole and family.name not in DECODERS:
                 _require_special_tokens(files, tokenizer)
-            return tokenizer
+            return _with_sides(files, tokenizer, family)
     return keras_hub.tokenizers.Tokenizer.from_preset(str(path))
 
 
 def _tokenizer_class(files: TokenizerFiles, family):
     """The class in keras-hub; a BERT may have XLM-RoBERTa's pieces."""
-    if files.class_name == "XLMRobertaTokenizer":
+    if files.class_name == XLM_ROBERTA:
         return keras_hub.tokenizers.XLMRobertaTokenizer
     return family.tokenizer
+
+
+def reads_one_segment(path) -> bool:
+    """Whether a checkpoint's tokenizer gives both texts of a pair segment 0.
+
+    Args:
+        path: path of the checkpoint's directory.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is no JSON object.
+    """
+    files = tokenizer_files(path)
+    names = files.config.get("model_input_names")
+    if isinstance(names, list):
+        return SEGMENTS not in names
+    return files.class_name == XLM_ROBERTA
+
+
+def _with_sides(files: TokenizerFiles, tokenizer, family):
+    """The tokenizer with the side on which it cuts; padding is reported."""
+    if (
+        files.side("padding") == "left"
+        and family.name not in DECODERS
+        and family.hugging_face_type not in OFFSET_POSITIONS
+    ):
+        warnings.warn(
+            f"The tokenizer in {files.path} pads on the left (padding_side), "
+            "which moves the positions of the padded texts in transformers. "
+            "kdkit pads on the right: a text's outputs are those that "
+            "transformers computes for the text alone.",
+            stacklevel=2,
+        )
+    if files.side("truncation") == "right":
+        return tokenizer
+    rules = tokenizer_rules(tokenizer) or TextRules()
+    return with_rules(
+        tokenizer, dataclasses.replace(rules, truncation_side="left")
+    )
 
 
 def _require_special_tokens(files: TokenizerFiles, tokenizer):

@@ -321,8 +321,10 @@ def _value(variable, name, layout, config, tensors):
     value = tensor
     if "position_embedding" in path:
         value = value[config.num_skipped_positions :]
-    if "segment_embedding" in path and len(value) == 1:
-        value = np.repeat(value, shape[0], axis=0)
+    if "segment_embedding" in path and (
+        len(value) == 1 or config.reads_one_segment
+    ):
+        value = np.repeat(value[:1], shape[0], axis=0)
     layer = path.split("/")[-2]
     if "c_attn" in name and layer in THIRDS and value.shape[-1] % 3 == 0:
         value = np.split(value, 3, axis=-1)[THIRDS.index(layer)]

@@ -26,6 +26,7 @@ from kdkit.models.loading_checks import check_head
 from kdkit.models.loading_checks import check_pad_id
 from kdkit.models.model_directories import check_above_model
 from kdkit.models.model_directories import check_weights
+from kdkit.models.places import ARMS
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.plain_encoder import holds_plain_encoder
 from kdkit.models.plain_encoder import without_plain_encoder
@@ -49,8 +50,6 @@ WHERE = (
     "checkpoint directory, a .keras file, or the name of a keras-hub preset "
     "such as 'bert_base_en_uncased'"
 )
-
-ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,15 @@ import importlib.util
 import pathlib
 
 from kdkit.errors import UsageError
+from kdkit.models.file_digests import HEAD_FILE
+from kdkit.reading import read_json
 
 # Of runs whose models are files: where their tokenizer is.
 TOKENIZER_DIRECTORY = "tokenizer"
+# Directories of models in a run.
+ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
+# Of the classes of Hugging Face checkpoints that classify texts.
+SUFFIX = "ForSequenceClassification"
 NO_TABLE = (AttributeError, TypeError, ValueError)  # but another statement
 
 
@@ -58,3 +64,40 @@ def preset_table() -> dict[str, dict]:
                 with contextlib.suppress(*NO_TABLE):
                     table |= ast.literal_eval(node.value)
     return table
+
+
+def config_file(source) -> pathlib.Path | None:
+    """Returns the `config.json` of the model in a run or a directory.
+
+    Nothing is checked; `kdkit.models.load_encoder` does that.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`.
+    """
+    path = pathlib.Path(source)
+    files = [folder / "config.json" for folder in map(path.joinpath, ARMS)]
+    found = [file for file in (*files, path / "config.json") if file.is_file()]
+    return found[0] if found else None
+
+
+def is_encoder_alone(source) -> bool:
+    """Whether the files of a model are those of an encoder without a head.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`.
+
+    Raises:
+        UsageError: (a `ValueError`) if its `config.json` is damaged.
+    """
+    file = config_file(source)
+    if file is None:
+        return False
+    if any((file.parent / name).is_file() for name in ("task.json", HEAD_FILE)):
+        return False
+    config = read_json(file, "the config of a model")
+    if "registered_name" in config:
+        return True
+    classes = config.get("architectures")
+    return isinstance(classes, list) and not any(
+        str(name).endswith(SUFFIX) for name in classes
+    )

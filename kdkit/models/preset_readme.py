@@ -69,7 +69,8 @@ def tokenizer_note(tokenizer) -> str:
     Returns:
         String of one paragraph; empty for a tokenizer without rules.
     """
-    if tokenizer_rules(tokenizer) is None:
+    rules = tokenizer_rules(tokenizer)
+    if rules is None:
         return ""
     plain = plain_tokenizer(tokenizer)
     pairs = [
@@ -90,6 +91,11 @@ def tokenizer_note(tokenizer) -> str:
         "them chosen to be difficult, get other token ids, so that the "
         "model's outputs for them differ."
     )
+    if rules.truncation_side == "left":
+        note += (
+            " Texts that are too long lose their end in place of their "
+            "beginning (`truncation_side`)."
+        )
     examples = [
         f"`{_shown(text)}` is {_pieces(plain, other)} and not "
         f"{_pieces(tokenizer, ours)}"

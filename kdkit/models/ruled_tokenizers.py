@@ -17,6 +17,8 @@ from kdkit.errors import shortened
 from kdkit.families import ALL_FAMILIES
 from kdkit.models.byte_level import ByteLevelPairs
 from kdkit.models.character_maps import character_map
+from kdkit.models.extras import replace_entries
+from kdkit.models.extras import save_extras
 from kdkit.models.normalizing import is_by_character
 from kdkit.models.normalizing import joined
 from kdkit.models.normalizing import normalization
@@ -120,6 +122,11 @@ class WithTextRules:
         super().__init__(*args, **kwargs)
         self.text_rules = read_rules(text_rules, "the config of a tokenizer")
 
+    @property
+    def truncation_side(self) -> str:
+        """The side on which `kdkit.data.encode` cuts texts."""
+        return self.text_rules.truncation_side
+
     def tokenize(self, inputs):
         """Returns the token ids of texts, as keras-hub's tokenizers do."""
         if self._ids is None:
@@ -139,6 +146,21 @@ class WithTextRules:
     def get_config(self):
         config = super().get_config()
         return {**config, "text_rules": self.text_rules.to_json()}
+
+    def save_to_preset(self, preset_dir):
+        """Saves keras-hub's own tokenizer, and the rules in `kdkit.json`.
+
+        So the preset of a task with this tokenizer loads without kdkit.
+
+        Args:
+            preset_dir: string or path of the preset directory.
+        """
+        plain = plain_tokenizer(self)
+        plain.save_to_preset(preset_dir)
+        # keras-hub has written the configs that hold the tokenizer.
+        entry = keras.saving.serialize_keras_object(plain)
+        replace_entries(preset_dir, "text_rules", entry)
+        save_extras(preset_dir, text_rules=self.text_rules.to_json())
 
 
 class WordPieceRules(WithTextRules):

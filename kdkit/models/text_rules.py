@@ -27,6 +27,7 @@ NORMALIZERS = {
 # The only regular expression: ALBERT's, for several blanks.
 BLANKS_PATTERN = {"Regex": " {2,}"}
 WORD_LENGTH = 100  # characters, BERT's
+SIDES = ("right", "left")
 # In the place of an id without a token, and of a token that no text can have.
 # Words hold no blanks, so that no word is one.
 NOT_A_PIECE = "[not a piece {}]"
@@ -71,20 +72,25 @@ class TextRules:
         added_tokens: tuple of `AddedToken`. Defaults to `()`.
         max_input_chars_per_word: int. Longer words are unknown; for word pieces
             alone. Defaults to `100`.
+        truncation_side: string. `"left"` if texts that are too long lose their
+            beginning, `"right"` for their end. Defaults to `"right"`.
     """
 
     normalizer: tuple[Mapping, ...] = ()
     added_tokens: tuple[AddedToken, ...] = ()
     max_input_chars_per_word: int = WORD_LENGTH
+    truncation_side: str = "right"
 
     def to_json(self) -> dict:
         """Returns the rules as JSON has them."""
+        side = self.truncation_side
         return {
             "normalizer": [dict(step) for step in self.normalizer],
             "added_tokens": [
                 dataclasses.asdict(token) for token in self.added_tokens
             ],
             "max_input_chars_per_word": self.max_input_chars_per_word,
+            **({} if side == "right" else {"truncation_side": side}),
         }
 
     @property
@@ -150,6 +156,7 @@ def read_rules(value, where) -> TextRules:
         tuple(value["normalizer"]),
         tuple(AddedToken(**token) for token in value["added_tokens"]),
         value["max_input_chars_per_word"],
+        value.get("truncation_side", "right"),
     )
 
 
@@ -186,7 +193,7 @@ def read_normalizer(value, where) -> tuple[dict, ...]:
 def _problem(value):
     """What is wrong with rules from a file."""
     names = {field.name for field in dataclasses.fields(TextRules)}
-    if not isinstance(value, dict) or set(value) != names:
+    if not isinstance(value, dict) or ({*value, "truncation_side"} != names):
         return f"expected an object with {sorted(names)}"
     if not isinstance(value["normalizer"], list):
         return "expected a list as 'normalizer'"
@@ -207,6 +214,12 @@ def _problem(value):
         return (
             "expected a whole number above 0 as 'max_input_chars_per_word'. "
             f"Received: {shortened(length)}"
+        )
+    side = value.get("truncation_side", "right")
+    if side not in SIDES:
+        return (
+            f"expected one of {SIDES} as 'truncation_side'. Received: "
+            f"{shortened(side)}"
         )
     return None
 

@@ -24,6 +24,7 @@ from kdkit.models.block_settings import OWN_HEADS
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.block_settings import activation_function
 from kdkit.models.extras import load_extras
+from kdkit.models.extras import replace_entries
 from kdkit.models.extras import save_extras
 from kdkit.taps import set_blocks
 from kdkit.taps import set_masked_lm_head
@@ -55,6 +56,22 @@ class _Backbone:
             "layer_norm_epsilon": self.block_settings.layer_norm_epsilon,
         }
 
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """Saves keras-hub's own class, and the settings in `kdkit.json`.
+
+        So the preset of a task on this backbone loads without kdkit.
+
+        Args:
+            preset_dir: string or path of the preset directory.
+            max_shard_size: as in keras-hub.
+        """
+        plain = as_keras_hub(self)
+        plain.save_to_preset(preset_dir, max_shard_size=max_shard_size)
+        # keras-hub has written the config of the task.
+        entry = keras.saving.serialize_keras_object(plain)
+        replace_entries(preset_dir, "hidden_activation", entry)
+        save_settings(self, preset_dir)
+
 
 class _MaskedLM:
     """A keras-hub masked-language model with two more arguments."""
@@ -74,6 +91,17 @@ class _MaskedLM:
             "head_activation": self.head_settings.activation,
             "head_epsilon": self.head_settings.layer_norm_epsilon,
         }
+
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """Refuses: keras-hub's class has other settings in its head."""
+        del max_shard_size
+        raise UsageError(
+            f"keras-hub has no {type(self).__name__} with these settings of "
+            "its head, so the preset would not load. Expected "
+            "kdkit.models.save_language_model(model, tokenizer, "
+            f"{str(preset_dir)!r}, sequence_length), which writes them to "
+            "kdkit.json. Call that."
+        )
 
 
 def _subclass(mixin, cls, **attributes):

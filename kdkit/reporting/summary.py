@@ -24,6 +24,10 @@ HELP_BY_CONTROL = (
     ", and --control, which shows whether the same student learns from the "
     "labels alone"
 )
+SMOKE = (
+    "This smoke run shows that every step runs. Its numbers mean nothing: the "
+    "data is generated, and the models are tiny and hardly trained."
+)
 
 _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 
@@ -78,11 +82,13 @@ def verdict(records: RunRecords) -> str:
         student without a teacher: 78.3 %, 5.5 points less." Differences of at
         most two standard errors are called that. For models that have
         collapsed or whose head was never trained it says so, and what usually
-        helps, without gains.
+        helps, without gains. Of a smoke run it says what that shows.
     """
     metrics = metric_names(records)
     if not metrics:
         return "Nothing has been evaluated yet."
+    if is_smoke(records):
+        return SMOKE
     metric = metrics[0]
     arm = records.trained_arm
     level = _teacher_level if records.trains_a_teacher else _student_level
@@ -99,6 +105,12 @@ def verdict(records: RunRecords) -> str:
         is_alone = records.trains_a_teacher or has_control
         text += f" {HELP}{'' if is_alone else HELP_BY_CONTROL}."
     return text
+
+
+def is_smoke(records: RunRecords) -> bool:
+    """Whether the run's command had `--smoke`."""
+    provenance = records.config.get("provenance") or {}
+    return "--smoke" in str(provenance.get("command")).split()
 
 
 def untrained_layers(records: RunRecords, arm: str) -> list[str]:

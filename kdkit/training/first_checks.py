@@ -57,13 +57,27 @@ def check_sources(settings: RunSettings) -> None:
         else:
             with check():
                 check_data(open_task(settings.data), settings.data)
-        for place in _places(settings):
-            with check():
-                models.check_place(place)
+        with check():
+            check_places(settings)
     for place in _places(settings):
         models.announce_download(place)
     if not isinstance(settings, PretrainSettings):
         open_task(settings.data).announce_download(settings.data.data_dir)
+
+
+def check_places(settings: RunSettings) -> None:
+    """Checks the places of a run's models.
+
+    Args:
+        settings: settings of the run.
+
+    Raises:
+        UsageError: with all places that hold nothing.
+    """
+    with all_mistakes() as check:
+        for place in _places(settings):
+            with check():
+                models.check_place(place)
 
 
 def _places(settings) -> Iterator[str]:

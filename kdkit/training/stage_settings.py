@@ -23,6 +23,26 @@ LOSSES = {
     "soft_binary_cross_entropy": "SoftBinaryCrossEntropy",
     "soft_cross_entropy": "SoftCrossEntropy",
 }
+# Their arguments, which are checked before Keras is there.
+LOSS_SETTINGS = {
+    "attention_mse": ("parity",),
+    "embedding_mse": (),
+    "hidden_state_cosine": (),
+    "hidden_state_mse": ("parity",),
+    "logit_kl_divergence": ("temperature", "parity", "top_k"),
+    "logit_mse": (),
+    "patience_mse": ("parity",),
+    "relation_kl_divergence": ("num_relation_heads", "mean_over"),
+    "soft_binary_cross_entropy": (
+        "temperature",
+        "scale_by_temperature_squared",
+    ),
+    "soft_cross_entropy": (
+        "temperature",
+        "scale_by_temperature_squared",
+        "parity",
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +81,27 @@ class ObjectiveSettings:
                 f"Unknown loss of objective {self.name!r}. Expected one of "
                 f"{sorted(LOSSES)}. Received: {self.loss!r}."
             )
+        self._check_loss_settings()
         if keras_is_loaded():  # or else `check_objectives` does it
             self.build()
+
+    def _check_loss_settings(self):
+        """Refuses what is wrong with them and can be known without Keras."""
+        known = {*LOSS_SETTINGS.get(self.loss, self.loss_settings), "name"}
+        unknown = sorted(set(self.loss_settings) - known)
+        if unknown:
+            raise UsageError(
+                f"Wrong `loss_settings` of objective {self.name!r}: "
+                f"{self.loss} has no {unknown[0]!r}. Expected some of "
+                f"{sorted(known)}. Received: {self.loss_settings}."
+            )
+        value = self.loss_settings.get("temperature", 1.0)
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise UsageError(
+                f"Wrong `loss_settings` of objective {self.name!r}. Expected a "
+                f"number above 0 as temperature. Received: {value!r}. Use 1.0 "
+                "for the plain softmax."
+            )
 
     @property
     def counts_padding(self) -> bool:

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import keras_hub
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -16,6 +17,7 @@ from real_texts import hostile_texts
 from real_texts import real_texts
 from references import reference
 
+from kdkit import data
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
 from kdkit.models import load_encoder
@@ -372,6 +374,64 @@ def test_checkpoint_of_four_files_keeps_its_ids_wherever_it_goes(
     tf.saved_model.save(module, str(tmp_path / "saved"))
     reloaded = tf.saved_model.load(str(tmp_path / "saved"))
     assert reloaded.tokenize(tf.constant(TEXTS)).to_list() == expected
+
+
+PAIRS = (["A film.", "so"], ["It is a good one.", "1 2"])
+
+
+def last_states(backbone, tokenizer, length):
+    """What kdkit's encoder makes of the pairs, padded."""
+    rows = data.encode(data.Examples(PAIRS, None), tokenizer, length)
+    inputs = rows.inputs(np.arange(len(PAIRS)), length)
+    states = backbone({name: inputs[name] for name in backbone.input})
+    return np.asarray(states["sequence_output"])
+
+
+def test_a_bert_of_xlm_robertas_pieces_gives_pairs_one_segment(
+    xlm_roberta, tmp_path
+):
+    transformers, torch = reference("transformers"), reference("torch")
+    judge = write(tmp_path, "xlm_roberta", xlm_roberta)
+    torch.manual_seed(0)
+    sizes = {**SIZES, "initializer_range": 0.4, "pad_token_id": 1}
+    config = transformers.BertConfig(vocab_size=len(judge), **sizes)
+    model = transformers.BertModel(config).eval()
+    model.save_pretrained(tmp_path)
+    received = judge(*PAIRS, return_tensors="pt", padding=True)
+    assert "token_type_ids" not in received
+    length = received["input_ids"].shape[1]
+    ours = last_states(*load_encoder(tmp_path), length)
+    with torch.no_grad():
+        expected = model(**received).last_hidden_state
+    real = received["attention_mask"].numpy().astype(bool)
+    difference = np.abs(ours - expected.numpy())[real]
+    assert difference.max() < 1e-5
+
+
+def test_pairs_of_an_albert_have_the_segments_of_its_own_code(albert, tmp_path):
+    """transformers 5 leaves them out, unless they are asked for."""
+    judge = write(tmp_path, "albert", albert)
+    assert "token_type_ids" not in judge(*PAIRS)
+    tokenizer = load_tokenizer(tmp_path)
+    rows = data.encode(data.Examples(PAIRS, None), tokenizer, 40)
+    expected = judge(*PAIRS, return_token_type_ids=True)["token_type_ids"]
+    assert rows.segment_ids.tolist() == sum(expected, [])
+
+
+@pytest.mark.parametrize("names", [["input_ids"], ["token_type_ids"]])
+def test_inputs_of_a_tokenizer_decide_about_segments(names, albert, tmp_path):
+    transformers = reference("transformers")
+    judge = write(tmp_path, "albert", albert)
+    edit = set_top(model_input_names=["attention_mask", *names])
+    change(tmp_path / "tokenizer_config.json", edit)
+    gives_segments = "token_type_ids" in again(tmp_path)(*PAIRS)
+    config = transformers.AlbertConfig(
+        vocab_size=len(judge), embedding_size=8, **SIZES
+    )
+    transformers.AlbertModel(config).save_pretrained(tmp_path)
+    backbone, _ = load_encoder(tmp_path)
+    first, second = backbone.get_layer("segment_embedding").get_weights()[0]
+    assert np.array_equal(first, second) is not gives_segments
 
 
 def set_model(**changes):

@@ -114,6 +114,23 @@ def test_logits_are_the_references(family, options, tmp_path):
     assert largest(logits, expected) < TOLERANCE
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_head_without_architectures_is_read_as_the_reference_does(
+    family, tmp_path
+):
+    model = foreign_model(family, "ForSequenceClassification", num_labels=3)
+    save_foreign(model, family, tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    del config["architectures"]
+    file.write_text(json.dumps(config))
+    again = type(model).from_pretrained(tmp_path).eval()
+    loaded = load_classifier(tmp_path, num_classes=3)
+    inputs, received, _ = batch(again, family)
+    logits = loaded.model({name: inputs[name] for name in loaded.model.input})
+    assert largest(logits, outputs(again, received).logits) < TOLERANCE
+
+
 REFUSED = [
     ("bert", "hidden_act", "gelu_10"),
     ("bert", "hidden_act", "quick_gelu"),

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import safetensors.numpy
+from encoders import encoder
 from encoders import tokenizer
 from hugging_face import LAYOUTS
 from hugging_face import add_head
@@ -104,6 +105,43 @@ def test_a_head_in_a_file_of_its_own_is_found(tmp_path):
     loaded = load_classifier(tmp_path, num_classes=3)
     bias = loaded.model.get_layer("logits").get_weights()[1]
     np.testing.assert_array_equal(bias, head["classifier.bias"])
+
+
+@pytest.mark.parametrize("family", LAYOUTS)
+@pytest.mark.parametrize("architectures", [None, [], ["Model"]])
+def test_a_head_is_read_where_config_names_no_class_with_one(
+    architectures, family, tmp_path
+):
+    write_checkpoint(tmp_path, family)
+    head = add_head(tmp_path, family)
+    change_config(tmp_path, architectures=architectures)
+    loaded = load_classifier(tmp_path, num_classes=3)
+    assert loaded.has_trained_head
+    kernel, bias = loaded.model.get_layer("logits").get_weights()
+    name = FAMILIES[family].hugging_face_head["logits"]
+    np.testing.assert_array_equal(kernel, head[f"{name}.weight"].T)
+    np.testing.assert_array_equal(bias, head[f"{name}.bias"])
+
+
+def test_a_head_of_another_kind_is_not_a_classifiers(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    add_head(tmp_path, "bert")
+    change_config(tmp_path, architectures=["BertForTokenClassification"])
+    assert not load_classifier(tmp_path, num_classes=3).has_trained_head
+
+
+def test_a_preset_of_an_encoder_gets_a_new_head(tmp_path):
+    encoder("bert", num_classes=None).save_to_preset(str(tmp_path))
+    tokenizer("bert").save_to_preset(str(tmp_path))
+    assert not load_classifier(tmp_path, num_classes=3).has_trained_head
+
+
+def test_a_new_head_is_reported_where_config_names_no_class(tmp_path):
+    write_checkpoint(tmp_path, "bert")
+    change_config(tmp_path, architectures=None)
+    with pytest.warns(UserWarning, match="names no class .* head is new"):
+        loaded = load_classifier(tmp_path, num_classes=3)
+    assert not loaded.has_trained_head
 
 
 def test_a_classifier_whose_head_is_gone_is_told(tmp_path):

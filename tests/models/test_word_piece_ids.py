@@ -270,6 +270,10 @@ def whole_word(content):
 
 
 REFUSED = {
+    "truncation_side": (
+        edit(truncation_side="middle"),
+        "'middle' as truncation_side. Expected one of right, left",
+    ),
     "tokenizer_class": (edit(tokenizer_class="BertJapaneseTokenizer"),
                         "BertJapaneseTokenizer"),
     "auto_map": (edit(auto_map={"AutoTokenizer": ["x", None]}), "auto_map"),
@@ -340,6 +344,68 @@ def test_rows_of_an_encoder_have_the_references_ids(checkpoint):
     texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).map(tokenizer)
     flat = [row for batch in texts for row in batch.to_list()]
     assert flat == expected_ids(judge, TEXTS)
+
+
+LONG = ("the naive cafes a b . ,", "a b , . the cafe")
+
+
+def set_side(directory, side, place):
+    """Says on which side texts are cut, in one of the two files."""
+    if place == "tokenizer_config.json":
+        change(directory / place, truncation_side=side)
+    else:
+        length = {"max_length": 512, "strategy": "LongestFirst", "stride": 0}
+        direction = {"direction": side.capitalize()}
+        change(directory / place, truncation={**length, **direction})
+
+
+@pytest.mark.parametrize("place", ["tokenizer_config.json", "tokenizer.json"])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("num_texts", "length"), [(1, 6), (2, 9), (2, 7)])
+def test_long_texts_are_cut_on_the_references_side(
+    num_texts, length, side, place, tmp_path
+):
+    write(tmp_path, PIECES)
+    set_side(tmp_path, side, place)
+    judge = again(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    texts = tuple((text,) for text in LONG[:num_texts])
+    rows = data.encode(data.Examples(texts, None), tokenizer, length)
+    expected = judge(*LONG[:num_texts], truncation=True, max_length=length)
+    assert rows.row(0).tolist() == expected["input_ids"]
+    assert rows.segment_ids.tolist() == expected["token_type_ids"]
+    assert rows.num_truncated == 1
+
+
+def test_a_saved_tokenizer_keeps_the_side_on_which_it_cuts(tmp_path):
+    write(tmp_path, PIECES, truncation_side="left")
+    tokenizer = load_tokenizer(tmp_path)
+    save_tokenizer(tokenizer, tmp_path / "saved")
+    saved = load_saved_tokenizer(tmp_path / "saved")
+    assert tokenizer_rules(saved).truncation_side == "left"
+    rows = [
+        data.encode(data.Examples((LONG,), None), one, 6)
+        for one in (tokenizer, saved)
+    ]
+    np.testing.assert_array_equal(rows[0].token_ids, rows[1].token_ids)
+
+
+def test_padding_on_the_left_is_reported(checkpoint):
+    directory, judge = checkpoint
+    change(directory / "tokenizer_config.json", padding_side="left")
+    with pytest.warns(UserWarning, match="pads on the left .padding_side."):
+        backbone, tokenizer = load_encoder(directory)
+    rows = data.encode(data.Examples((TEXTS,), None), tokenizer, 30)
+    lengths = rows.lengths
+    model = reference("transformers").AutoModel.from_pretrained(directory)
+    inputs = rows.inputs(np.arange(len(TEXTS)), int(lengths.max()))
+    states = np.asarray(backbone(inputs)["sequence_output"])
+    with reference("torch").no_grad():
+        for number, text in enumerate(TEXTS):
+            alone = model(**judge(text, return_tensors="pt")).last_hidden_state
+            np.testing.assert_allclose(
+                states[number, : lengths[number]], alone[0], atol=1e-5
+            )
 
 
 def test_saved_presets_keep_the_rules(checkpoint, tmp_path):
@@ -418,3 +484,42 @@ def test_keras_hubs_preprocessors_apply_the_rules(checkpoint):
     made = np.asarray(preprocessor(TEXTS)["token_ids"])
     expected = judge(TEXTS, padding="max_length", max_length=12)["input_ids"]
     assert made.tolist() == expected
+
+
+@pytest.mark.parametrize("what", ["task", "parts"])
+def test_presets_that_keras_hub_saves_load_without_kdkit(
+    what, checkpoint, tmp_path
+):
+    """`save_to_preset` of a user, who did not call kdkit's own."""
+    directory, judge = checkpoint  # with exact GELU, which is kdkit's
+    loaded = load_classifier(directory, num_classes=2)
+    model, preset = loaded.model, tmp_path / "preset"
+    if what == "task":
+        model.preprocessor = type(model).preprocessor_cls(
+            loaded.tokenizer, sequence_length=16
+        )
+        model.save_to_preset(str(preset))
+        tokenizer = load_classifier(preset, num_classes=2).tokenizer
+        task = keras_hub.models.TextClassifier.from_preset(str(preset))
+        backbone, plain = task.backbone, task.preprocessor.tokenizer
+    else:
+        model.backbone.save_to_preset(str(preset))
+        loaded.tokenizer.save_to_preset(str(preset))
+        backbone = keras_hub.models.Backbone.from_preset(str(preset))
+        plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
+        _, tokenizer = load_encoder(preset)
+    assert type(backbone) is keras_hub.models.BertBackbone
+    assert type(plain) is keras_hub.tokenizers.BertTokenizer
+    for file in ("config", "preprocessor", "task", "tokenizer"):
+        if (preset / f"{file}.json").is_file():
+            assert "kdkit" not in (preset / f"{file}.json").read_text()
+    assert ids(tokenizer, TEXTS) == expected_ids(judge, TEXTS)
+    again, _ = load_encoder(preset)
+    inputs = {
+        "token_ids": np.array([[2, 5, 6, 3]]),
+        "segment_ids": np.zeros((1, 4), "int32"),
+        "padding_mask": np.ones((1, 4), "int32"),
+    }
+    expected = model.backbone(inputs)["sequence_output"]
+    made = again(inputs)["sequence_output"]
+    np.testing.assert_allclose(made, expected, atol=1e-6)

@@ -142,6 +142,20 @@ def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
     assert headline.startswith("The student has collapsed")
 
 
+def test_numbers_of_a_smoke_run_are_said_to_mean_nothing(make_run):
+    """Its student is random: nothing is said of collapse."""
+    command = "kdkit distill pkd --smoke --run-dir run"
+    config = {"recipe": "pkd", "teacher": "x"}
+    config["provenance"] = {"command": command}
+    run = make_run("run", config)
+    run.evaluation("student", "s", 1, 0.6)
+    collapse(run, "student", 0.509)
+    text = verdict(read_run(run.run_dir))
+    assert "smoke run" in text
+    assert "numbers mean nothing" in text
+    assert "collapsed" not in text
+
+
 def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
     run = make_distillation("run", control=0.509)
     collapse(run, "control", 0.509)

@@ -150,6 +150,43 @@ def test_every_arm_and_seed_is_a_run_and_a_row(
     assert "not printed" in output
 
 
+@pytest.mark.parametrize("examples", [None, 872])
+def test_arms_near_the_first_are_called_that(
+    examples, ran, finished_run, tmp_path, capsys, monkeypatch
+):
+    """0.60 and 0.61 on 872 examples, of one seed each."""
+    values = {"skip": 0.60, "last": 0.61}
+
+    def note(settings, path, force, needs_models):
+        path.mkdir(parents=True)
+        metrics = {"accuracy": values[path.parent.name]}
+        run = RunDirectory(path)
+        if examples is not None:
+            run.log(
+                "evaluation", arm="student", stage="s", epoch=1,
+                split="dev", examples=examples, metrics=metrics,
+            )  # fmt: skip
+        best = {"student": {"metrics": metrics}}
+        run.log("run_finished", seconds=1.0, best=best)
+
+    monkeypatch.setattr("kdkit.training.distill", note)
+    teacher = str(finished_run / "teacher_run")
+    command = [
+        "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",
+        "--teacher", teacher, "--pretrained", teacher,
+        "--num-layers", "2", "--seeds", "0", "--run-dir", str(tmp_path),
+    ]  # fmt: skip
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    rows = json.loads(output.strip().splitlines()[-1])["arms"]
+    error = ((0.60 * 0.40 + 0.61 * 0.39) / 872) ** 0.5
+    is_known = examples is not None and 2 * error >= 0.01
+    marks = [row["within_two_standard_errors"] for row in rows]
+    assert marks == [False, is_known]
+    assert ("61.0 ≈" in output) == is_known
+    assert ("≈: within two standard errors of skip." in output) == is_known
+
+
 def test_arms_do_without_what_comes_before_the_stages(
     ran, finished_run, tmp_path, capsys
 ):

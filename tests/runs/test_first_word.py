@@ -8,7 +8,8 @@ import pytest
 
 from kdkit.cli.main import VERBS
 
-# Missing files are named MISSING, and a folder of something else FULL.
+# Missing files are named MISSING, a folder of something else FULL, and one with
+# the config of a classifier PRESET.
 MISTAKES = {
     "list": [["--nothing"]],
     "show": [["nothing"], ["tinybert", "--task", "nothing"]],
@@ -74,8 +75,24 @@ MISTAKES = {
             *("pkd", "--task", "sst2", "--teacher", "MISSING"),
             *("--pretrained", "nothing", "--run-dir", "RUN"),
         ],
+        [
+            *("pkd", "--task", "sentiment", "--teacher", "PRESET"),
+            *("--set", "stages.0.epochs=x", "--run-dir", "RUN"),
+        ],
+        [
+            *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
+            "stages.1.objectives.0.loss_settings.temperature=-1",
+        ],
+        [
+            *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
+            'stages.1.objectives.0.loss_settings={"tau": 1}',
+        ],
     ],
-    "doctor": [["nothing"], ["tinybert", "--smoke", "--set", "nothing=1"]],
+    "doctor": [
+        ["nothing"],
+        ["tinybert", "--smoke", "--set", "nothing=1"],
+        ["tinybert", "--task", "sentiment", "--teacher", "techer"],
+    ],
     "sweep": [
         ["tinybert", "--smoke", "--run-dir", "RUN", "--over", "nothing=1,2"],
         [
@@ -124,6 +141,13 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "FULL").mkdir()
     (folder / "FULL" / "novel.txt").write_text("Once upon a time")
+    (folder / "PRESET").mkdir()
+    preset = {"registered_name": "keras_hub>BertBackbone"}
+    (folder / "PRESET" / "config.json").write_text(
+        json.dumps({**preset, "config": {"num_layers": 4}})
+    )
+    for name in ("task.json", "model.weights.h5"):
+        (folder / "PRESET" / name).write_text("{}")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(CASES)],
         capture_output=True,

@@ -1,12 +1,14 @@
 """Stages and schedules as data."""
 
 import dataclasses
+import inspect
 
 import keras
 import numpy as np
 import pytest
 from kinds import write_polyphone
 
+from kdkit import losses
 from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.recipes import RECIPES
@@ -19,6 +21,8 @@ from kdkit.training import Stage
 from kdkit.training.control_stages import same_number_of_updates
 from kdkit.training.fitting import check_label_smoothing
 from kdkit.training.schedules import LinearWarmupDecay
+from kdkit.training.stage_settings import LOSS_SETTINGS
+from kdkit.training.stage_settings import LOSSES
 
 
 def test_schedule_matches_its_formula():
@@ -134,6 +138,12 @@ def test_objective_settings_are_checked_when_made():
         ObjectiveSettings(
             "x", loss="soft_cross_entropy", loss_settings={"temperature": 0}
         )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_arguments_of_a_loss_are_known_without_keras(loss):
+    parameters = inspect.signature(getattr(losses, LOSSES[loss])).parameters
+    assert {*LOSS_SETTINGS[loss], "name"} == set(parameters)
 
 
 def test_objective_settings_take_an_explicit_map_from_json():
