@@ -310,7 +310,7 @@ def _write_results(directory, trials: list[Trial], measure: Yardstick):
                 "trials": [
                     {
                         "values": trial.values,
-                        "run": str(trial.path.relative_to(directory)),
+                        "run": trial.path.relative_to(directory).as_posix(),
                         measure.metric: trial.metric,
                     }
                     for trial in trials
