@@ -32,7 +32,6 @@ INSTALL_REQUIRES = [
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too
     "matplotlib>=3.9",  # pictures of the report
     "h5py>=3.10",  # what checkpoints hold beside weights; Keras has it too
-    "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "filelock>=3.30",  # locks on Linux, macOS and Windows
     "rich>=13.7",  # tables in the terminal
     "psutil>=5.9",  # how much memory there is
