@@ -35,8 +35,8 @@ from kdkit.training.augmenting import prepare_part
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import load_teacher
+from kdkit.training.preparing import is_one_folder
 from kdkit.training.preparing import prepare_transfer
-from kdkit.training.shared_folders import is_one_folder
 
 ROWS, DEV_ROWS = 19, 8
 # Each process has some of so few rows.
