@@ -2,7 +2,6 @@
 other text.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 from kdkit.reporting.comparison import run_name
@@ -66,7 +65,7 @@ def _teacher(run):
     if run.trains_a_teacher:
         return DOES_NOT_APPLY
     if run.teacher_run is None:
-        return pathlib.PurePath(str(run.config["teacher"])).name
+        return str(run.config["teacher"]).rstrip("/").rsplit("/", 1)[-1]
     return run_name(run.teacher_run)
 
 

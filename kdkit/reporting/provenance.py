@@ -64,9 +64,8 @@ def portable_path(text: str) -> str:
     >>> portable_path("/mnt/my data/glue"), portable_path("runs/pkd")
     ('glue', 'runs/pkd')
     """
-    path = pathlib.PurePath(text)
-    is_elsewhere = text.startswith(("/", "~", "../")) or path.is_absolute()
-    return path.name if is_elsewhere else text
+    is_elsewhere = text.startswith(("/", "~", "../"))
+    return pathlib.PurePath(text).name if is_elsewhere else text
 
 
 def portable_text(text: str) -> str:
