@@ -13,7 +13,8 @@ INSTALL_REQUIRES = [
     "keras>=3.15",  # models, training loop, LiteRT export
     "tensorflow>=2.20",  # backend, tf.data, SavedModel
     "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
-    "tensorflow-text>=2.20.1",  # the tokenisers' operations inside tf.data
+    # The tokenisers' operations inside tf.data. Windows has no such package.
+    "tensorflow-text>=2.20.1; sys_platform != 'win32'",
     "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
     "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
     "tensorboard>=2.20",  # curves of every objective
@@ -31,7 +32,7 @@ INSTALL_REQUIRES = [
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too
     "matplotlib>=3.9",  # pictures of the report
     "h5py>=3.10",  # what checkpoints hold beside weights; Keras has it too
-    "keras-tuner>=1.4.8",  # grid and random search of sweeps
+    "filelock>=3.30",  # locks on Linux, macOS and Windows
     "rich>=13.7",  # tables in the terminal
     "jinja2>=3.1",  # the page of the report, with every text escaped
     "psutil>=5.9",  # how much memory there is

@@ -40,12 +40,7 @@ MISTAKES = {
     "doctor": ["tinybert", "--smoke", "--set", "nothing=1"],
     "sweep": ["tinybert", "--smoke", "--run-dir", "r", "--over", "nothing=1"],
     "ablate": ["nothing", "--over", "objectives", "--run-dir", "r"],
-    "difficulty": [
-        *("--corpus", "nothing", "--vocabulary-size", "300"),
-        *("--run-dir", "r"),
-    ],
     "evaluate": ["nothing"],
-    "perturb": ["runs/nothing"],
     "export": ["nothing"],
     "benchmark": ["nothing.tflite"],
     "generate": ["nothing", "--prompt", "a"],

@@ -39,7 +39,8 @@ kdkit evaluate runs/$name/full/seed_0/exports/encoder_decoder-int8.tflite \
     "${measured[@]}"
 
 # Table 8: as many tokens an update for each of the three.
-kdkit difficulty --corpus "$folder/train.en" --held-out "$folder/val.en" \
+python experiments/difficulty.py \
+    --corpus "$folder/train.en" --held-out "$folder/val.en" \
     --vocabulary-size 4000 --num-layers 4 --hidden-dim 192 --num-heads 4 \
     --set jit_compile=update --set corpus.sequence_length=64 \
     --set stages.0.epochs=5 --set stages.0.learning_rate=1e-3 \

@@ -19,9 +19,10 @@ kdkit benchmark runs/ptb/{teacher_run,full/seed_0}/exports/*.tflite
 head -n 674 "$data/ptb/ptb.valid.txt" > runs/data/ptb_fifth.txt
 for scale in mean mean_magnitude; do
     noise=(--scale $scale --metric word_perplexity)
-    kdkit perturb runs/ptb/general_{kd,labels}/seed_0 "${noise[@]}" \
+    python experiments/perturb.py \
+        runs/ptb/general_{kd,labels}/seed_0 "${noise[@]}" \
         --curves runs/ptb_general_noise_$scale.svg
-    kdkit perturb \
+    python experiments/perturb.py \
         runs/ptb/{full,no_kd_in_pretraining,no_kd_in_fine_tuning,no_kd}/seed_0 \
         "${noise[@]}" --corpus runs/data/ptb_fifth.txt --one-document \
         --detokenizer ptb --curves runs/ptb_noise_$scale.svg

@@ -75,9 +75,10 @@ kdkit distill lightpaff --stages fine_tuning --student "$encoder" \
 
 # Figure 2: noise on the weights of what was distilled and what was not.
 for scale in mean mean_magnitude; do
-    kdkit perturb runs/sst2_general_{kd,labels}_seed0 --scale $scale \
+    python experiments/perturb.py runs/sst2_general_{kd,labels}_seed0 \
+        --scale $scale \
         --curves runs/sst2_general_noise_$scale.svg
-    kdkit perturb \
+    python experiments/perturb.py \
         runs/sst2_lightpaff_{kd_kd,kd_labels,labels_kd,labels_labels}_seed0 \
         --scale $scale --curves runs/sst2_noise_$scale.svg
 done

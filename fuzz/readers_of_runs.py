@@ -51,9 +51,6 @@ from kdkit.settings import parse_value
 from kdkit.training.augmenting import _stop_words
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.curves import read_points
-from kdkit.training.reception import Answer
-from kdkit.training.reception import Claim
-from kdkit.training.reception import read_line
 from kdkit.training.running_state import RunningState
 from kdkit.training.stage_state import STATE
 from kdkit.training.stage_state import Position
@@ -348,23 +345,7 @@ MARKERS = b"<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->\n"
 
 
 # By reader what it reads where all is well.
-def claim(content, folder):
-    read_line(Claim, content)
-
-
-def answer(content, folder):
-    read_line(Answer, content)
-
-
 SEEDS = {
-    claim: [
-        to_json({"rank": 1, "size": 2, "port": 7, "devices": "1 CPU"}),
-        to_json({"rank": 0, "size": 2, "port": 7, "devices": "", "token": "a"}),
-    ],
-    answer: [
-        to_json({"addresses": ["10.0.0.1:7", "10.0.0.2:8"], "problem": ""}),
-        to_json({"problem": "another job"}),
-    ],
     stage_state: [to_json({"kept": [POSITION], "digests": {"final": "0"}})],
     running_state: [_in_folder(_weights)],
     copies_note: [

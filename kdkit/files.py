@@ -7,19 +7,20 @@ import hashlib
 import os
 import pathlib
 import re
+import secrets
 import shutil
+import sys
 import tempfile
 
 from kdkit.disk import writing
 from kdkit.errors import shortened
 from kdkit.locks import in_use
-from kdkit.locks import is_in_use
-from kdkit.locks import one_at_a_time
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
 DIGEST = re.compile("[0-9a-f]{16}")  # what `digest` returns
-LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}")
+# A folder to write in, and the lock file next to it.
+LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}(\.lock)?")
 
 
 @contextlib.contextmanager
@@ -42,21 +43,24 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            # Or it would be taken for left over before it is marked.
-            with one_at_a_time(path.parent):
-                beside = tempfile.TemporaryDirectory(
-                    dir=path.parent,
-                    prefix=f".{path.name}{MARK}",
-                    ignore_cleanup_errors=True,
-                )
-                folder = pathlib.Path(stack.enter_context(beside))
-                stack.enter_context(in_use(folder))
+        with _folder_beside(path) as folder:
             partial = folder / path.name
             reserve(folder, num_bytes)
             yield partial
             flush(partial)
             rename(partial, path)
+
+
+@contextlib.contextmanager
+def _folder_beside(path):
+    """Makes a folder to write in, locked before `remove_left_over` sees it."""
+    folder = path.with_name(f".{path.name}{MARK}{secrets.token_hex(4)}")
+    with in_use(folder):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def reserve(folder: pathlib.Path, num_bytes: int) -> None:
@@ -87,6 +91,11 @@ def flush(path: pathlib.Path) -> None:
 
 
 def _flush_one(path):
+    if sys.platform == "win32":  # flushes files open for writing, no folders
+        if path.is_file():
+            with open(path, "r+b") as file:
+                os.fsync(file.fileno())
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -126,6 +135,8 @@ def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
 
 def _exchange(first, second):
     """Swaps two names in one step; returns whether the system can do that."""
+    if not sys.platform.startswith("linux"):
+        return False
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "renameat2"):
         return False
@@ -170,19 +181,20 @@ def remove_left_over(folder: pathlib.Path) -> None:
 
 
 def _remove_left_over(item):
-    if item.is_symlink() or not item.is_dir():
+    if item.is_symlink():
         return
     if is_left_over(item):
-        with one_at_a_time(item.parent):
-            if not is_in_use(item):
-                shutil.rmtree(item, ignore_errors=True)
-    elif not (item / ".lock").exists():
+        folder = item.with_name(item.name.removesuffix(".lock"))
+        with contextlib.suppress(OSError), in_use(folder) as is_mine:
+            if is_mine:  # no other process writes in it
+                shutil.rmtree(folder, ignore_errors=True)
+    elif item.is_dir() and not (item / ".lock").exists():
         remove_left_over(item)
 
 
 def is_left_over(path: pathlib.Path) -> bool:
-    """Whether a path is a folder that `staged` made and did not remove."""
-    return path.is_dir() and bool(LEFT_OVER.fullmatch(path.name))
+    """Whether a path has a name that `staged` gives to what it removes."""
+    return bool(LEFT_OVER.fullmatch(path.name))
 
 
 def digest(*paths: pathlib.Path) -> str:
@@ -202,7 +214,7 @@ def digest(*paths: pathlib.Path) -> str:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
         for file in files:
-            total.update(str(file.relative_to(path)).encode())
+            total.update(file.relative_to(path).as_posix().encode())
             with open(file, "rb") as content:
                 total.update(hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()[:16]

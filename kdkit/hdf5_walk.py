@@ -11,7 +11,6 @@ through. Both begin with `kdkit`: what a site runs when Python starts may print.
 import io
 import json
 import pathlib
-import resource
 import shutil
 import struct
 import sys
@@ -19,6 +18,11 @@ import tempfile
 import zipfile
 
 import h5py
+
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None
 
 MEMORY = 1 << 28  # bytes for what files say of themselves
 NAMES = struct.Struct("<26xHH")  # of a member's header: lengths of what follows
@@ -104,7 +108,7 @@ def walk_member(path, member):
 
 def limit_memory():
     """Lets the process take no more than `MEMORY`, where there is Linux."""
-    if sys.platform.startswith("linux"):
+    if resource is not None and sys.platform.startswith("linux"):
         pages = pathlib.Path("/proc/self/statm").read_text().split()[0]
         most = int(pages) * resource.getpagesize() + MEMORY
         allowed = resource.getrlimit(resource.RLIMIT_AS)[1]

@@ -1,18 +1,24 @@
-"""Locks, which die with their process, and files that several add to."""
+"""Lock files, which the system frees when their process ends, and log lines.
+
+`filelock` takes the locks: with `flock` on Linux and macOS, with `LockFileEx`
+on Windows.
+"""
 
 import contextlib
 import errno
-import fcntl
 import os
 import pathlib
+import socket
+
+import filelock
 
 from kdkit.disk import writing
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 
-# What it says of a file system that knows no locks.
+# Errors of a file system without locks.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-IN_USE = ".in_use"
+MAX_HOLDER_BYTES = 300  # of a lock file's content in a message
 
 
 @contextlib.contextmanager
@@ -21,137 +27,105 @@ def locked(
 ):
     """Holds a lock file; the system frees it when its process dies.
 
+    The file contains the process and the host that hold the lock. If another
+    process removes the file, whoever waits for it locks a new one.
+
     Args:
-        path: `pathlib.Path` of the lock file, in a folder that is there.
-        busy: string or `None`. What is wrong if another process holds it;
-            `None` to wait for that process. Defaults to `None`.
-        waiting: string or `None`. What is printed before a wait. Defaults to
+        path: `pathlib.Path` of the lock file. Its folder must exist.
+        busy: string or `None`. The error message if another process holds the
+            lock; the holder is added. `None` waits for that process. Defaults
+            to `None`.
+        waiting: string or `None`. A line to print before a wait. Defaults to
             `None`.
 
     Raises:
         UsageError: (a `ValueError`) with `busy`.
-        RunError: where there can be no such file.
+        RunError: if the lock file cannot be written.
     """
     with contextlib.ExitStack() as stack:
         with writing(path):
-            held = False
-            while not held:
-                file = stack.enter_context(
-                    open(path, "a", opener=_open_no_link)
-                )
-                held = _take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not held and busy is not None:
-                    raise UsageError(busy)
-                if not held:
-                    if waiting is not None:
-                        print(waiting, flush=True)
-                    _take(file, fcntl.LOCK_EX)
-                # Who had it may have removed the file meanwhile.
-                held = _is_at(path, file)
+            lock = _lock_file(path)
+            stack.callback(lock.release)
+            if not _take(lock, 0):
+                if busy is not None:
+                    raise UsageError(f"{busy}{_holder(path)}")
+                if waiting is not None:
+                    print(waiting, flush=True)
+                _take(lock, -1)
         yield
 
 
 @contextlib.contextmanager
 def alone_with(output: pathlib.Path, other: str):
-    """Refuses where another process writes the same file.
+    """Refuses to write a file that another process is writing.
 
     Args:
-        output: `pathlib.Path`, in a folder that is there. The lock beside it is
-            gone after a block that ends well.
-        other: string. What may be named instead, such as `"file"`.
+        output: `pathlib.Path` in an existing folder. The lock file next to it
+            is removed after the block.
+        other: string. What the user can choose instead, such as `"file"`.
 
     Raises:
-        UsageError: (a `ValueError`) if another process writes it.
-        RunError: where there can be no lock.
+        UsageError: (a `ValueError`) if another process writes the file.
+        RunError: if the lock file cannot be written.
     """
-    lock = output.with_name(f".{output.name}.lock")
     busy = (
         f"Another process writes {output}. Wait for it, or name another "
         f"{other}."
     )
-    with locked(lock, busy):
+    with _removed_lock(lock_beside(output), busy):
         yield
-        lock.unlink()
 
 
 @contextlib.contextmanager
 def in_use(folder: pathlib.Path):
-    """Marks a folder as one that a process works in, for `is_in_use`.
+    """Locks a folder that one process writes in, if the file system can.
 
-    Args:
-        folder: `pathlib.Path`. A file `.in_use` is made in it.
-    """
-    with open(folder / IN_USE, "w") as file:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def is_in_use(folder: pathlib.Path) -> bool:
-    """Returns whether a process is in `in_use` of a folder.
+    The lock file is next to the folder, which need not exist yet.
 
     Args:
         folder: `pathlib.Path`.
+
+    Yields:
+        `False` if another process holds the lock, else `True`.
+
+    Raises:
+        OSError: if the lock file cannot be written.
     """
+    path = lock_beside(folder)
+    lock = _lock_file(path)
     try:
-        with open(folder / IN_USE, "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # none was marked, or there are no locks
-        return False
-    return False
-
-
-@contextlib.contextmanager
-def one_at_a_time(folder: pathlib.Path):
-    """Waits until no other process is in this of a folder.
-
-    Args:
-        folder: `pathlib.Path` of a folder that is there.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
+        is_mine = _take(lock, 0)
+    except RunError:  # a file system without locks
+        is_mine = True
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield is_mine
     finally:
-        # A process that was forked meanwhile has the descriptor, too.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        if is_mine:
+            _remove(path)
+            lock.release()
 
 
-def _take(file, how):
-    """Locks an open file; `False` where another process holds it."""
-    try:
-        fcntl.flock(file, how)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        raise RunError(
-            f"{file.name} cannot be locked: {error.strerror}. Its file system "
-            "has no locks, without which two processes could write the same "
-            "files. Use another place, or mount it with them (Lustre: -o "
-            "flock; NFS: with its lock daemon)."
-        ) from error
-    return True
+def lock_beside(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path of the lock file next to a file or a folder.
+
+    >>> lock_beside(pathlib.Path("metrics.jsonl")).name
+    '.metrics.jsonl.lock'
+    """
+    return path.with_name(f".{path.name.removeprefix('.')}.lock")
 
 
 def append_line(path: pathlib.Path, line: str) -> None:
-    """Adds a line to a text file, whole or not at all.
+    """Appends a line to a text file, completely or not at all.
 
-    What a process that died left of a line ends there, so that it does not
-    spoil the next one.
+    An incomplete last line of a process that died is ended first, so that it
+    does not damage the new one.
 
     Args:
-        path: `pathlib.Path`. It is made if needed.
-        line: string without its end.
+        path: `pathlib.Path`. The file is created if necessary.
+        line: string without a line feed.
 
     Raises:
-        RunError: where the disk does not take it.
+        RunError: if the line cannot be written.
     """
     with appending(path) as file:
         size = file.seek(0, os.SEEK_END)
@@ -159,7 +133,7 @@ def append_line(path: pathlib.Path, line: str) -> None:
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
         content = begin + line.encode() + b"\n"
         try:
-            # Without a buffer, a disk that fills up may take a part.
+            # A disk that fills up may take a part of what is not buffered.
             while content:
                 content = content[file.write(content) :]
             os.fsync(file.fileno())
@@ -170,38 +144,96 @@ def append_line(path: pathlib.Path, line: str) -> None:
 
 @contextlib.contextmanager
 def appending(path: pathlib.Path):
-    """Opens a file to add to it; others wait who do the same.
+    """Opens a file to append to it, while other processes wait to do the same.
 
-    Who replaces the file holds this, too, so that no line goes to the old one.
+    Hold this also to replace the file, so that no line goes to the old one.
 
     Args:
-        path: `pathlib.Path`. It is made if needed.
+        path: `pathlib.Path`. The file is created if necessary.
 
     Yields:
-        The file, in binary and without a buffer.
+        The file, binary and unbuffered.
 
     Raises:
-        RunError: where the disk does not take what is done with it.
+        RunError: if the block fails to write.
     """
-    while True:
-        with (
-            writing(path),
-            open(path, "a+b", buffering=0, opener=_open_no_link) as file,
-        ):
-            _take(file, fcntl.LOCK_EX)
-            if _is_at(path, file):  # not replaced while this waited
-                yield file
-                return
+    with (
+        _removed_lock(lock_beside(path)),
+        writing(path),
+        open(path, "a+b", buffering=0, opener=_open_no_link) as file,
+    ):
+        yield file
+
+
+@contextlib.contextmanager
+def _removed_lock(path, busy=None):
+    """Holds a lock file and removes it at the end."""
+    with locked(path, busy):
+        try:
+            yield
+        finally:
+            _remove(path)
+
+
+def _lock_file(path):
+    return filelock.FileLock(
+        path,
+        poll_interval=0.01,  # seconds
+        # A lock made of a file alone would outlive its process.
+        fallback_to_soft=False,
+        on_acquired=_write_holder,
+    )
+
+
+def _remove(path):
+    """Removes a lock file that this process holds."""
+    # Windows removes no open file: filelock does it when it frees the lock.
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _take(lock, timeout):
+    """Acquires a lock; `False` if another process holds it."""
+    try:
+        lock.acquire(timeout=timeout)
+    except filelock.Timeout:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise RunError(
+            f"{lock.lock_file} cannot be locked: {error.strerror}. Its file "
+            "system has no locks, without which two processes could write the "
+            "same files. Use another place, or mount it with locks (Lustre: "
+            "-o flock; NFS: with its lock daemon)."
+        ) from error
+    return True
+
+
+def _write_holder(descriptor):
+    """Writes the process that holds a lock into the lock file.
+
+    It begins at byte 1: on Windows nobody else can read byte 0, the locked one.
+    """
+    holder = f"{os.getpid()} on {socket.gethostname()}"
+    with contextlib.suppress(OSError):  # a full disk has locks, too
+        os.truncate(descriptor, 0)
+        os.lseek(descriptor, 1, os.SEEK_SET)
+        os.write(descriptor, holder.encode())
+
+
+def _holder(path):
+    """A sentence that names the holder of a lock, empty if it is unknown."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(1)
+            holder = file.read(MAX_HOLDER_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    is_text = holder and holder.isprintable()
+    return f" It is process {holder}." if is_text else ""
 
 
 def _open_no_link(path, flags):
-    """For `open`: a link could lead to any file, which would be changed."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
-def _is_at(path, file):
-    """Whether an open file is the one of that name."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+    """For `open`: a link could lead to a file outside of the folder."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -105,6 +105,13 @@ class StopSignals:
             _raise(number)
 
 
+def _send(thread, number):
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(thread.ident, number)
+    else:  # on Windows all signals go to the main thread
+        signal.raise_signal(number)
+
+
 def _raise(number, frame=None):
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
@@ -142,9 +149,7 @@ def _sent_again():
         is_terminated = issubclass(unraisable.exc_type, Terminated)
         number = signal.SIGTERM if is_terminated else signal.SIGINT
         # What is raised in here would be discarded, too.
-        sender = threading.Timer(
-            A_MOMENT, signal.pthread_kill, (main.ident, number)
-        )
+        sender = threading.Timer(A_MOMENT, _send, (main, number))
         sender.daemon = True
         senders.append(sender)
         sender.start()

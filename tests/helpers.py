@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import itertools
 import json
 import pathlib
@@ -28,7 +29,8 @@ GERMAN = ["ein mann rennt", "ein hund schläft im gras", "zwei männer", "hund"]
 VOCABULARY_SIZE = 20
 DEV_ROWS = 64  # of generated sentences, as many as most runs train on
 LENGTH = 6
-DOCS = pathlib.Path(__file__).parent.parent / "docs"
+ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 
 
 def document(name):
@@ -276,6 +278,22 @@ def run_without_kdkit(program, folder):
         text=True,
         check=True,
     ).stdout
+
+
+@functools.cache
+def experiment(name):
+    """A script of experiments/, as a module."""
+    path = ROOT / "experiments" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"experiment_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def perturb(*words):
+    """Runs experiments/perturb.py; returns its exit status."""
+    return experiment("perturb").main(list(map(str, words)))
 
 
 def free_ports(number):

@@ -51,8 +51,8 @@ COMMANDS = {
     "1769.1 1481.6 1421.3 1376.3": (
         "kdkit sweep, by sst2_lightpaff_studies.sh"
     ),
-    "441.6 418.8 378.0": "kdkit perturb, by ptb_lightpaff_studies.sh",
-    "76.7 76.2": "kdkit perturb, by sst2_lightpaff_studies.sh",
+    "441.6 418.8 378.0": "perturb.py, by ptb_lightpaff_studies.sh",
+    "76.7 76.2": "perturb.py, by sst2_lightpaff_studies.sh",
     "0.5": "λ in fine-tuning, of the recipe",
     "0.9": "million tokens, by kdkit pretrain",
     "0.1": "the version of kdkit that made a run",

@@ -124,5 +124,5 @@ def test_the_oldest_versions_tested_are_the_oldest_allowed():
     oldest = dict(line.split("==") for line in lines if line[0] != "#")
     assert {"keras", "tensorflow"} < set(oldest)
     for name, version in oldest.items():
-        (allowed,) = re.findall(rf'"{name}>=([\d.]+)"', setup)
+        (allowed,) = re.findall(rf'"{name}>=([\d.]+)[";]', setup)
         assert version.removesuffix(".0") == allowed

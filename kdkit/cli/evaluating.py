@@ -1,4 +1,4 @@
-"""Opening what `kdkit evaluate` and `kdkit perturb` measure."""
+"""Opening what `kdkit evaluate` and experiments/perturb.py measure."""
 
 import contextlib
 import pathlib

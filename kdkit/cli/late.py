@@ -34,7 +34,6 @@ LATE = (
     "kdkit.training.seq2seq_material",
     "kdkit.training.text_examination",
     "h5py",
-    "keras_tuner",
     "seqeval",
     "seqeval.metrics",
     "scipy",

@@ -4,6 +4,7 @@ import argparse
 import functools
 import importlib
 import os
+import pathlib
 import shlex
 import sys
 
@@ -40,9 +41,7 @@ VERBS = {
     "doctor": ("doctor", "what would ruin a distillation, before it runs"),
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
-    "difficulty": ("difficulty", "BERT, MASS and GPT-2 on the same text"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
-    "perturb": ("perturb", "a model's metrics under noise on its weights"),
     "export": ("export", "write verified LiteRT or SavedModel files"),
     "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
     "generate": ("generate", "text from a decoder, or one of another"),
@@ -52,7 +51,7 @@ VERBS = {
 # Those that, stopped and given again, do only what is not done.
 GO_ON = (
     "demo", "train-teacher", "pretrain", "augment", "cache", "distill", "sweep",
-    "ablate", "difficulty",
+    "ablate",
 )  # fmt: skip
 
 
@@ -69,10 +68,32 @@ def main(arguments=None) -> int:
         return _main(arguments)
 
 
-def _main(arguments):
+def run_script(module, arguments=None, goes_on: bool = False) -> int:
+    """Runs a script of experiments/ like a verb; returns its exit status.
+
+    Args:
+        module: the script's module. Its docstring is the help; it has
+            `add_arguments(parser)` and `run(options)`.
+        arguments: list of strings or `None`. Defaults to those of the process.
+        goes_on: bool. Whether the script, stopped and started again, does only
+            what is missing. Defaults to `False`.
+    """
+    with open_streams():
+        _set_defaults()
+        arguments = sys.argv[1:] if arguments is None else list(arguments)
+        name = f"experiments/{pathlib.Path(module.__file__).name}"
+        again = f"python {shlex.join([name, *arguments])}" if goes_on else None
+        return _command(name, module, arguments, again)
+
+
+def _set_defaults():
     # Before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+
+def _main(arguments):
+    _set_defaults()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parser = _make_parser()
     if not arguments:
@@ -80,28 +101,39 @@ def _main(arguments):
         return MISTAKE
     options, rest = parser.parse_known_args(arguments[:1])
     verb = options.verb
-    options = make_verb_parser(verb).parse_args(arguments[1:] + rest)
+    return _command(
+        f"kdkit {verb}",
+        _module(verb),
+        arguments[1:] + rest,
+        again=f"kdkit {shlex.join(arguments)}" if verb in GO_ON else None,
+        computes=verb != "report",  # which needs matplotlib only
+    )
+
+
+def _command(name, module, arguments, again=None, computes=True):
+    """Runs a verb or a script; returns its exit status."""
+    options = make_command_parser(name, module).parse_args(arguments)
     try:
         with terminable():
-            return _run(verb, options)
+            require_places(options)
+            if not computes:
+                return module.run(options) or DONE
+            return _compute(name, module, options)
     except UsageError as error:
-        return _say(verb, error, MISTAKE)
+        return _say(name, error, MISTAKE)
     except RunError as error:
-        return _say(verb, error, FAILED)
+        return _say(name, error, FAILED)
     except STOPS as stop:
-        line = f"kdkit {verb}: stopped."
-        if verb in GO_ON:
-            line += (
-                " The same command goes on from what is saved:\n"
-                f"  kdkit {shlex.join(arguments)}"
-            )
+        line = f"{name}: stopped."
+        if again is not None:
+            line += f" The same command goes on from what is saved:\n  {again}"
         print(f"\n{line}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except Exception as error:
         line = _of_a_file(error)
         if line is None:
             raise
-        return _say(verb, line, FAILED)
+        return _say(name, line, FAILED)
 
 
 def _of_a_file(error):
@@ -125,30 +157,31 @@ def _of_a_file(error):
     return describe(place, number, kept, "written or read")
 
 
-def _run(verb, options):
-    """Runs a verb; returns its exit status."""
-    require_places(options)
-    if verb == "report":  # which needs matplotlib only
-        return _module(verb).run(options) or DONE
+def _compute(name, module, options):
+    """Runs what needs TensorFlow; returns its exit status."""
     keep_freed_memory()
     quiet.check_backend()
     quiet.silence_loggers()
-    load = functools.partial(quiet.import_tensorflow, verb, options)
-    with late.imports(load), quiet.one_line_warnings(verb):
-        return _module(verb).run(options) or DONE
+    load = functools.partial(quiet.import_tensorflow, name, options)
+    with late.imports(load), quiet.one_line_warnings(name):
+        return module.run(options) or DONE
 
 
-def _say(verb, what, status):
+def _say(name, what, status):
     """Prints what is wrong; returns the exit status."""
-    print(f"kdkit {verb}: {printable(str(what))}", file=sys.stderr)
+    print(f"{name}: {printable(str(what))}", file=sys.stderr)
     return status
 
 
 def make_verb_parser(verb):
-    """Returns the parser of what stands behind a verb."""
-    module = _module(verb)
+    """Returns the parser of the options of a verb."""
+    return make_command_parser(f"kdkit {verb}", _module(verb))
+
+
+def make_command_parser(name, module):
+    """Returns the parser of the options of a verb's or a script's module."""
     parser = Parser(
-        prog=f"kdkit {verb}",
+        prog=name,
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -241,7 +241,7 @@ def add_devices(parser, strategies):
         help="train on several devices, among which the rows of each batch are "
         "divided: mirrored for all GPUs of this machine, or else the logical "
         "CPUs of --devices; multi_worker for those of several machines, one "
-        "process on each, started with TF_CONFIG, by srun or by torchrun; "
+        "process on each, started by srun or with TF_CONFIG; "
         "sets jit_compile=false",
     )
     parser.add_argument(
@@ -269,13 +269,12 @@ def part_of(shard):
     Raises:
         UsageError: if it names none.
     """
-    from kdkit.training.cluster import process_of_launcher
+    from kdkit.training.cluster import part_of_launcher
 
     if shard is None:
         return None
     if shard == "launcher":
-        process = process_of_launcher()
-        return process.rank, process.size
+        return part_of_launcher()
     which, _, count = shard.partition("/")
     if not (
         which.isdecimal()

@@ -1,6 +1,7 @@
 """Paths on the command line: all that are missing, before anything else."""
 
 import difflib
+import os
 import pathlib
 
 from kdkit.errors import UsageError
@@ -53,7 +54,8 @@ def is_path(model: str) -> bool:
     """
     path = pathlib.Path(model)
     is_file = path.suffix in (".keras", ".tflite")
-    return is_file or ("/" in str(model) and "://" not in str(model))
+    has_folder = any(mark in str(model) for mark in {"/", os.sep})
+    return is_file or (has_folder and "://" not in str(model))
 
 
 def _option(name):

@@ -58,7 +58,7 @@ def check_backend() -> None:
         )
 
 
-def import_tensorflow(verb: str, options) -> None:
+def import_tensorflow(name: str, options) -> None:
     """Imports TensorFlow and wakes its devices, without its notices.
 
     Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
@@ -66,7 +66,7 @@ def import_tensorflow(verb: str, options) -> None:
     written is shown. `TF_CPP_MIN_LOG_LEVEL=0` shows all of it.
 
     Args:
-        verb: string. The verb of the command line.
+        name: string. The command, such as `"kdkit distill"`.
         options: its parsed options, which may choose devices.
 
     Raises:
@@ -75,7 +75,7 @@ def import_tensorflow(verb: str, options) -> None:
     if not late.is_loaded("tensorflow"):
         what = _subject(options)
         print(
-            f"kdkit {verb}{what}: loading TensorFlow.",
+            f"{name}{what}: loading TensorFlow.",
             file=sys.stderr,
             flush=True,
         )
@@ -127,17 +127,17 @@ def _subject(options):
 
 
 @contextlib.contextmanager
-def one_line_warnings(verb: str):
+def one_line_warnings(name: str):
     """Prints kdkit's warnings without the place in the code that gave them.
 
     Args:
-        verb: string, to begin the line with.
+        name: string. The command, which begins the line.
     """
     before = warnings.formatwarning
 
     def formatted(message, category, *args, **kwargs):
         if category is UserWarning:
-            return f"kdkit {verb}: warning: {printable(str(message))}\n"
+            return f"{name}: warning: {printable(str(message))}\n"
         return before(message, category, *args, **kwargs)
 
     warnings.formatwarning = formatted

@@ -46,7 +46,8 @@ def add_arguments(parser):
         "--random",
         type=int,
         metavar="N",
-        help="try N choices drawn at random, not all of them",
+        help="try N different choices drawn at random by --seed, not all "
+        "combinations in their order",
     )
     parser.add_argument(
         "--stage",

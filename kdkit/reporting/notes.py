@@ -170,7 +170,7 @@ def _notes_on_the_run(records):
         if share is not None:
             found.append(
                 f"Sees {100 * share:.0f} % of a text's tokens when it predicts "
-                "one (kdkit difficulty)."
+                "one (experiments/difficulty.py)."
             )
     finished = records.events_of("run_finished")
     best = (finished[-1].get("best") or {}) if finished else {}

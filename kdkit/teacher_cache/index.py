@@ -157,7 +157,11 @@ class Index:
                     with writing(path):
                         path.unlink()
                 elif BEGUN.fullmatch(path.name):
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove = pathlib.Path.unlink
+                    if path.is_dir():
+                        remove = shutil.rmtree
+                    with contextlib.suppress(OSError):
+                        remove(path)
             yield
 
     def drop_damaged(self) -> list[str]:

@@ -1,93 +1,186 @@
-"""The processes of a job, as their launcher says who they are."""
+"""The processes of a job: who they are, and a wait until all have started."""
 
 import dataclasses
-import json
 import os
-import re
+import socket
+import time
 
+from kdkit.backends import tf
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 
+START_SECONDS = 300  # for all processes to start
+PROBE_SECONDS = 2  # for one connection
 EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": '
     '"worker", "index": 0}}'
+)
+# Variables with the number of a process and the count of all processes.
+NUMBERED_BY = (
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("RANK", "WORLD_SIZE"),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """One process of a job.
+    """One process of a job that trains together.
 
     Args:
         rank: int. Its number, from 0, the chief.
-        size: int. The number of processes.
-        meeting: tuple of the host and the port where the chief waits for the
-            others.
-        addresses: tuple of strings `host:port` where each of them computes, or
-            `None` for what they tell the chief.
-        on_machine: int. The most processes that a machine has. Defaults to
-            `1`.
+        addresses: tuple of strings `host:port`, by rank, where TensorFlow
+            connects the processes.
     """
 
     rank: int
-    size: int
-    meeting: tuple[str, int]
-    addresses: tuple[str, ...] | None = None
-    on_machine: int = 1
+    addresses: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+        return len(self.addresses)
 
 
-def process_of_launcher(variables=os.environ) -> Process:
-    """Returns which process this is, as a launcher says it in variables.
+def process_of_launcher() -> Process:
+    """Returns which process this is, from the variables of its launcher.
 
-    These are TensorFlow's `TF_CONFIG`, or those that `srun` sets
-    (`SLURM_PROCID`, `SLURM_STEP_NUM_TASKS`, `SLURM_STEP_NODELIST`,
-    `SLURM_STEP_TASKS_PER_NODE`, `SLURM_JOB_ID`), or those of `torchrun` and of
-    Kubernetes' PyTorchJob (`RANK`, `WORLD_SIZE`, `LOCAL_WORLD_SIZE`,
-    `MASTER_ADDR`, `MASTER_PORT`), whichever is there, in this order.
-
-    Args:
-        variables: mapping. Defaults to the environment.
+    TensorFlow's cluster resolvers read `TF_CONFIG` or, without it, the
+    variables that `srun` sets.
 
     Raises:
-        UsageError: if there are none, they are malformed, or there is one
-            process.
+        UsageError: if there are no such variables, they are malformed, a
+            machine has several tasks of Slurm, or there is one process.
     """
-    if variables.get("TF_CONFIG"):
-        process = _of_tf_config(variables["TF_CONFIG"])
-    elif "SLURM_STEP_NODELIST" in variables:
-        process = _of_slurm(variables)
-    elif "WORLD_SIZE" in variables:
-        process = _of_torchrun(variables)
+    if os.environ.get("TF_CONFIG"):
+        process = _of_tf_config(os.environ["TF_CONFIG"])
+    elif "SLURM_STEP_NODELIST" in os.environ:
+        process = _of_slurm()
     else:
+        others = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
+        received = " and ".join(others) or "neither"
         raise UsageError(
-            "No launcher says which process of how many this is. Expected "
-            f"TF_CONFIG={EXAMPLE!r}, srun's variables, or RANK, WORLD_SIZE and "
-            "MASTER_ADDR. Received: none of them."
+            "Training on several machines needs the addresses of all "
+            f"processes. Expected srun's variables or TF_CONFIG={EXAMPLE!r}. "
+            f"Received: {received}. Start the command with srun, or set "
+            "TF_CONFIG for each process."
         )
     if process.size == 1:
         raise UsageError(
-            "Several processes make a job. Received: one. Start more, or leave "
-            "out what is for several of them."
-        )
-    if not 0 <= process.rank < process.size:
-        raise UsageError(
-            f"The processes have numbers from 0 to {process.size - 1}. "
-            f"Received: {process.rank}."
+            "Several processes make a job. Received: one. Start more, or "
+            "remove the option that is for several of them."
         )
     return process
 
 
+def part_of_launcher() -> tuple[int, int]:
+    """Returns the part of shared work of this process: i, from 0, and n.
+
+    From `TF_CONFIG`, the variables of `srun`, or those of `torchrun` and of
+    Kubernetes' PyTorchJob (`RANK`, `WORLD_SIZE`), in this order.
+
+    Raises:
+        UsageError: if there are none, or they are malformed.
+    """
+    if os.environ.get("TF_CONFIG"):
+        process = process_of_launcher()
+        return process.rank, process.size
+    for names in NUMBERED_BY:
+        if all(name in os.environ for name in names):
+            texts = [os.environ[name] for name in names]
+            if all(map(str.isdecimal, texts)):
+                rank, size = map(int, texts)
+                if rank < size:
+                    return rank, size
+            raise UsageError(
+                f"Expected a number and a larger one in {' and '.join(names)}. "
+                f"Received: {' and '.join(map(repr, texts))}."
+            )
+    raise UsageError(
+        "Which part of the work is this process's? Expected TF_CONFIG, srun's "
+        "variables, or RANK and WORLD_SIZE. Received: none of them."
+    )
+
+
+def wait_for_all(process: Process, seconds: float = START_SECONDS) -> None:
+    """Waits until every process of a job has started.
+
+    Each listens at its address until it reaches all others; nothing that is
+    sent there is read. TensorFlow, which takes the address over, would wait
+    for a missing process without end, and would ignore signals meanwhile.
+
+    Args:
+        process: `Process`.
+        seconds: float. How long to wait. Defaults to 300 s.
+
+    Raises:
+        RunError: with the processes that are missing.
+    """
+    missing = dict(enumerate(process.addresses))
+    own = missing.pop(process.rank)
+    print(
+        f"Process {process.rank} of {process.size}: waiting up to {seconds:.0f}"
+        " s until all have started.",
+        flush=True,
+    )
+    deadline = time.monotonic() + seconds
+    with _listen(own, process):
+        while missing:
+            for rank, address in list(missing.items()):
+                if _answers(address):
+                    del missing[rank]
+            if missing and time.monotonic() > deadline:
+                names = ", ".join(
+                    f"{rank} ({address})" for rank, address in missing.items()
+                )
+                raise RunError(
+                    f"Process {process.rank} of {process.size} waited "
+                    f"{seconds:.0f} s. Missing: process {names}. Start all of "
+                    "them with the same cluster, where they reach each other."
+                )
+            if missing:
+                time.sleep(0.2)
+
+
+def _listen(address, process):
+    port = _port(address)
+    try:
+        return socket.create_server(("", port), backlog=2 * process.size)
+    except OSError as error:
+        raise RunError(
+            f"Process {process.rank} cannot use port {port}: {error.strerror}. "
+            "Is another job there? Choose another port."
+        ) from error
+
+
+def _answers(address):
+    """Whether a process listens at an address."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        with socket.create_connection((host, _port(address)), PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def _port(address):
+    return int(address.rpartition(":")[2])
+
+
 def _of_tf_config(text):
     try:
-        config = json.loads(text)
-        cluster, task = config["cluster"], config["task"]
-        addresses = (*cluster.get("chief", ()), *cluster["worker"])
-        rank = int(task["index"])
-        if task["type"] == "worker":
-            rank += len(cluster.get("chief", ()))
-        host, port = addresses[0].rsplit(":", 1)
-        if set(cluster) - {"chief", "worker"} or task["type"] not in cluster:
-            raise ValueError("jobs are chief and worker")
-        return Process(rank, len(addresses), (host, int(port)), addresses)
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        jobs = resolver.cluster_spec().as_dict()
+        chief = jobs.pop("chief", [])
+        addresses = (*chief, *jobs.pop("worker"))
+        rank = int(resolver.task_id)
+        if resolver.task_type == "worker":
+            rank += len(chief)
+        elif resolver.task_type != "chief" or not chief:
+            raise ValueError("the task is no chief or worker of the cluster")
+        if jobs:
+            raise ValueError(f"{', '.join(jobs)} is no chief or worker")
+        addresses[rank]  # noqa: B018
+        list(map(_port, addresses))
     except (
         ValueError,
         TypeError,
@@ -99,52 +192,32 @@ def _of_tf_config(text):
             f"Cannot read TF_CONFIG: {type(error).__name__} {error}. Expected "
             f"JSON such as {EXAMPLE}. Received: {text}"
         ) from error
+    return Process(rank, addresses)
 
 
-def _of_slurm(variables):
-    hosts = variables["SLURM_STEP_NODELIST"]
-    # The first of node[01-04,7],other5.
-    first = re.match(r"([^\[,]+)(?:\[([^\],-]+))?", hosts)
-    if first is None:
-        raise UsageError(
-            "Cannot read SLURM_STEP_NODELIST. Expected names such as "
-            f"node[01-04]. Received: {hosts!r}."
-        )
-    port = 20_000 + _integer(variables, "SLURM_JOB_ID") % 20_000
-    return Process(
-        _integer(variables, "SLURM_PROCID"),
-        _integer(variables, "SLURM_STEP_NUM_TASKS"),
-        (first[1] + (first[2] or ""), port),
-        on_machine=_most_tasks(variables.get("SLURM_STEP_TASKS_PER_NODE", "")),
-    )
-
-
-def _most_tasks(text):
-    """The largest of the numbers of a text such as 2(x3),1: three times 2."""
-    return max(map(int, re.findall(r"(?:^|,)(\d+)", text)), default=1)
-
-
-def _of_torchrun(variables):
-    if not variables.get("MASTER_ADDR"):
-        raise UsageError(
-            "WORLD_SIZE needs MASTER_ADDR beside it, the host of process 0. "
-            "Received: none."
-        )
-    # torchrun itself listens at MASTER_PORT.
-    port = _integer(variables, "MASTER_PORT", 29_500) + 1
-    return Process(
-        _integer(variables, "RANK"),
-        _integer(variables, "WORLD_SIZE"),
-        (variables["MASTER_ADDR"], port),
-        on_machine=_integer(variables, "LOCAL_WORLD_SIZE", 1),
-    )
-
-
-def _integer(variables, name, default=None):
+def _of_slurm():
+    job = os.environ.get("SLURM_JOB_ID", "")
+    # A port of its own for each job, so that jobs may share machines.
+    port = 20_000 + (int(job) if job.isdecimal() else 0) % 20_000
     try:
-        return int(variables.get(name, default))
-    except (TypeError, ValueError) as error:
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            port_base=port,
+            # One process a machine, whatever devices it has.
+            gpus_per_node=1,
+            gpus_per_task=1,
+            auto_set_gpu=False,
+        )
+        addresses = tuple(resolver.cluster_spec().as_dict()["worker"])
+    except (RuntimeError, ValueError, KeyError) as error:
         raise UsageError(
-            f"Expected a number in the variable {name}. Received: "
-            f"{variables.get(name)!r}."
+            "A process trains on all devices of its machine. Expected srun's "
+            "variables with one task on each. Received: SLURM_STEP_NODELIST="
+            f"{os.environ['SLURM_STEP_NODELIST']!r}, SLURM_STEP_TASKS_PER_NODE="
+            f"{os.environ.get('SLURM_STEP_TASKS_PER_NODE')!r} ({error}). Use "
+            "srun --ntasks-per-node 1."
         ) from error
+    # The resolver sorts the machines: node10 comes before node2.
+    hosts = [address.rpartition(":")[0] for address in addresses]
+    name = os.environ.get("SLURMD_NODENAME")
+    rank = hosts.index(name) if name in hosts else resolver.task_id
+    return Process(rank, addresses)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import re
 
@@ -18,8 +19,8 @@ from kdkit.settings import differences
 from kdkit.stopping import StopSignals
 from kdkit.stopping import take_sigterm_back
 from kdkit.training.cluster import process_of_launcher
+from kdkit.training.cluster import wait_for_all
 from kdkit.training.devices import visible_devices
-from kdkit.training.meeting import meet
 from kdkit.training.stages import Stage
 from kdkit.training.strategies import MULTI_WORKER
 
@@ -34,6 +35,10 @@ LOST = (
 )
 # Which are also what fails on this process alone.
 MAY_BE_OWN = ("FailedPreconditionError", "InternalError")
+SAME_FIX = "Give the same command and the same files to all of them."
+# Of the collective operation between processes; strategies count theirs from 1.
+GROUP_KEY = 1 << 20
+INSTANCE_KEYS = itertools.count()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +91,14 @@ class Distribution:
         """
         return bool(self._rows_of_all([flag]).any())
 
-    def check_same(self, what: str, value: dict) -> None:
-        """Refuses what differs between processes, on all of them alike.
+    def check_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
+        """Refuses values that differ between processes, on all of them.
 
         Args:
-            what: string. What it is, for the error.
+            what: string. What the values are, for the error.
             value: dict, as JSON has it.
+            fix: string. What to do, for the error. Defaults to giving the
+                same command and files to all processes.
 
         Raises:
             UsageError: with the processes and the fields that differ.
@@ -107,9 +114,7 @@ class Distribution:
         if found:
             raise UsageError(
                 f"The processes of a run need the same {what}. Received "
-                "(process 0 -> another one):\n"
-                + "\n".join(found)
-                + "\nGive the same command and the same files to all of them."
+                "(process 0 -> another one):\n" + "\n".join(found) + f"\n{fix}"
             )
 
     def texts_of_all(self, text: str) -> list[str]:
@@ -128,21 +133,17 @@ class Distribution:
         ]
 
     def _rows_of_all(self, row):
-        """Returns a row of whole numbers, below 2^24, of each process."""
+        """Returns a row of whole numbers of each process."""
         if self.num_processes == 1:
             return np.array([row])
-        rows = np.zeros((self.num_processes, len(row)), "float32")
-        rows[self.rank] = row
-
-        @tf.function(autograph=False)
-        def add():
-            context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, rows)
-
-        sums = self.strategy.run(add)
-        local = self.strategy.experimental_local_results(sums)[0].numpy()
-        # Each replica of a process gave its row.
-        return (local / self.shares.count).astype(int)
+        with tf.device("CPU:0"):
+            return tf.raw_ops.CollectiveGatherV2(
+                input=np.array([row], "int64"),
+                group_size=self.num_processes,
+                group_key=GROUP_KEY,
+                instance_key=next(INSTANCE_KEYS),
+                ordering_token=[],
+            ).numpy()
 
     @contextlib.contextmanager
     def chief_first(self):
@@ -266,11 +267,11 @@ def _multi_worker():
     process = process_of_launcher()
     # Without this number the strategy takes a CPU.
     num_gpus = len(tf.config.get_visible_devices("GPU"))
-    addresses = meet(process, f"{num_gpus} GPU" if num_gpus else "1 CPU")
+    wait_for_all(process)
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             tf.distribute.cluster_resolver.SimpleClusterResolver(
-                tf.train.ClusterSpec({"worker": addresses}),
+                tf.train.ClusterSpec({"worker": process.addresses}),
                 task_type="worker",
                 task_id=process.rank,
                 rpc_layer="grpc",
@@ -287,12 +288,20 @@ def _multi_worker():
     except _errors(LOST) as error:
         raise RunError(
             f"Process {process.rank} of {process.size}: TensorFlow did not "
-            f"connect it with the others at {', '.join(addresses)}. Do they "
-            "reach each other there, and did none of them stop? TensorFlow "
-            f"says: {error.message.strip().splitlines()[0]}"
+            f"connect it with the others at {', '.join(process.addresses)}. "
+            "Do they reach each other there, and did none of them stop? "
+            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
         ) from error
     # TensorFlow set a handler of its own.
     take_sigterm_back()
+    distribution = Distribution(
+        strategy, rank=process.rank, num_processes=process.size
+    )
+    distribution.check_same(
+        "devices",
+        {"GPUs": num_gpus},
+        "Choose as many GPUs on each machine with --devices.",
+    )
     total = strategy.num_replicas_in_sync
     count = total // process.size
     print(
@@ -300,11 +309,8 @@ def _multi_worker():
         f"{total} replicas.",
         flush=True,
     )
-    return Distribution(
-        strategy,
-        Shares(process.rank * count, count, total),
-        process.rank,
-        process.size,
+    return dataclasses.replace(
+        distribution, shares=Shares(process.rank * count, count, total)
     )
 
 

@@ -1,6 +1,7 @@
 """What a distillation needs first: a general student, augmented copies."""
 
 import pathlib
+import tempfile
 
 from kdkit.disk import writing
 from kdkit.errors import UsageError
@@ -20,7 +21,6 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.pretraining import pretrain
 from kdkit.training.run_directory import is_finished
 from kdkit.training.run_settings import DistillSettings
-from kdkit.training.shared_folders import is_one_folder
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import kept_apart
 
@@ -202,3 +202,26 @@ def _check_there(files):
             f"Cannot read {', '.join(missing)}: there is no such file. "
             "Expected text without labels."
         )
+
+
+def is_one_folder(distribution: Distribution, folder) -> bool:
+    """Returns whether all processes see one folder, as on a shared disk.
+
+    Each makes a folder in it, and looks for those of the others. All of them
+    come here, and get the same answer.
+
+    Args:
+        distribution: `Distribution`.
+        folder: string or path. Made if needed.
+
+    Raises:
+        RunError: where nothing can be written to it.
+    """
+    folder = pathlib.Path(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".seen-") as own:
+            names = distribution.texts_of_all(pathlib.Path(own).name)
+            unseen = not all((folder / name).is_dir() for name in names)
+            # Theirs stay until all have looked.
+            return not distribution.any_of_all(unseen)

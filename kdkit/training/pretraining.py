@@ -7,6 +7,9 @@ import keras
 
 from kdkit import models
 from kdkit.distiller import Distiller
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.doctor import Findings
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.files import staged
@@ -27,6 +30,8 @@ from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
 from kdkit.training.provenance import provenance
 from kdkit.training.run_directory import open_run
+from kdkit.training.run_log import DOCTOR
+from kdkit.training.run_log import decide
 from kdkit.training.run_log import finish
 from kdkit.training.run_log import log_findings
 from kdkit.training.run_log import log_model
@@ -42,7 +47,7 @@ from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_runner import Arm
 from kdkit.training.stages import check_objectives
-from kdkit.training.words_first import examine_words_first
+from kdkit.training.text_examination import examine_words_of_text
 
 
 def pretrain(
@@ -92,7 +97,7 @@ def pretrain(
             model = models.in_policy(loaded.model, settings.dtype_policy)
         name = _arm_name(model)
         if findings is None:
-            findings = examine_words_first(
+            findings = _examine_words_first(
                 run, settings.corpus, loaded.tokenizer, force
             )
         with distribution.chief_first():  # it may be of other outputs
@@ -278,3 +283,17 @@ def _check_fit(settings, teacher, model):
                         stage.label_weight,
                         chunk_size=stage.chunk_size,
                     )
+
+
+def _examine_words_first(
+    run, corpus, tokenizer, force: bool
+) -> Findings | None:
+    """Findings about texts with unknown words, once for a run; else `None`."""
+    if run.is_read_only or run.events(DOCTOR):
+        return None
+    findings = Findings(keeps_mistakes=False)
+    examine_words_of_text("the corpus", corpus, tokenizer, findings)
+    if not any(one.outcome in (WARNING, RUINS) for one in findings):
+        return None
+    decide(findings, force)
+    return findings

@@ -3,10 +3,11 @@
 import contextlib
 import dataclasses
 import json
+import math
 import pathlib
+import random
 from collections.abc import Callable
 
-import keras_tuner
 from tensorboard.plugins.hparams import api as hparams
 
 from kdkit.backends import tf
@@ -122,8 +123,8 @@ def run_sweep(
             the axes.
         axes: tuple of `Axis`.
         directory: path of the sweep.
-        max_trials: int or `None`. So many choices drawn at random, from the
-            settings' seed, in place of all of them. Defaults to `None`.
+        max_trials: int or `None`. The number of choices to draw at random by
+            the settings' seed, see `choices`. Defaults to `None`, all of them.
         announce: callable of a line about the trial that begins.
         force: bool, as in `kdkit.training.distill`. Defaults to `False`.
 
@@ -136,48 +137,53 @@ def run_sweep(
     directory = pathlib.Path(directory)
     check_axes(settings, axes)
     measure = yardstick(settings)
-    trials = []
-
-    class Stop(keras_tuner.errors.FatalError):
-        """Ends a search; its cause says why."""
-
-    class Search(_tuner_class(max_trials)):
-        def run_trial(self, trial, **unused):  # what `search` was given
-            try:
-                texts = trial.hyperparameters.values
-                values = {
-                    field: json.loads(text) for field, text in texts.items()
-                }
-                found = run_trial(settings, values, directory, announce, force)
-            except Exception as error:
-                # Anything else would be counted as a bad choice of values.
-                raise Stop from error
-            trials.append(found)
-            return {measure.metric: found.metric}
-
-    space = keras_tuner.HyperParameters()
-    for axis in axes:
-        space.Choice(axis.field, [json.dumps(value) for value in axis.values])
-    count = _count(axes) if max_trials is None else max_trials
-    search = Search(
-        hyperparameters=space,
-        objective=keras_tuner.Objective(measure.metric, measure.direction),
-        max_trials=count,
-        directory=str(directory),
-        project_name="tuner",
-        # Finished runs are found by their directories, not by the tuner.
-        overwrite=True,
-        # keras-tuner 1.4.8 takes 0 for no seed.
-        **({} if max_trials is None else {"seed": settings.seed + 1}),
-    )
-    try:
-        search.search(verbose=0)
-    except Stop as stop:
-        raise stop.__cause__ from None
+    trials = [
+        run_trial(settings, values, directory, announce, force)
+        for values in choices(axes, max_trials, settings.seed)
+    ]
     trials.sort(key=measure.rank)
     _write_hparams(directory, axes, trials, measure.metric)
     _write_results(directory, trials, measure)
     return trials
+
+
+def choices(
+    axes: tuple[Axis, ...], max_trials: int | None = None, seed: int = 0
+) -> list[dict]:
+    """Returns the choices of values that a sweep tries, in their order.
+
+    All combinations, the last axis varying fastest as in `itertools.product`;
+    or some of them, different ones, in a random order that the seed decides.
+
+    Args:
+        axes: tuple of `Axis`.
+        max_trials: int or `None`. How many choices to draw; all combinations
+            if there are fewer. Defaults to `None`, all in their order.
+        seed: int. Defaults to `0`.
+
+    Returns:
+        List of dicts from field to value.
+
+    >>> axes = Axis("temperature", (1, 2)), Axis("seed", (0, 1))
+    >>> [tuple(choice.values()) for choice in choices(axes)]
+    [(1, 0), (1, 1), (2, 0), (2, 1)]
+    >>> len(choices(axes, max_trials=3))
+    3
+    """
+    numbers = range(math.prod(len(axis.values) for axis in axes))
+    if max_trials is not None:
+        drawn = min(max_trials, len(numbers))
+        numbers = random.Random(seed).sample(numbers, drawn)
+    return [_choice(axes, number) for number in numbers]
+
+
+def _choice(axes, number):
+    """The choice with a number, without a list of all combinations."""
+    chosen = {}
+    for axis in reversed(axes):
+        number, place = divmod(number, len(axis.values))
+        chosen[axis.field] = axis.values[place]
+    return {axis.field: chosen[axis.field] for axis in axes}
 
 
 def check_axes(
@@ -242,19 +248,6 @@ def _is_measured(settings, field):
     return any(f"{field}.".startswith(f"{name}.") for name in names)
 
 
-def _tuner_class(max_trials):
-    if max_trials is None:
-        return keras_tuner.GridSearch
-    return keras_tuner.RandomSearch
-
-
-def _count(axes):
-    count = 1
-    for axis in axes:
-        count *= len(axis.values)
-    return count
-
-
 def _write_hparams(directory, axes, trials, metric):
     """Writes what TensorBoard's hparams view shows."""
     logdir = directory / "tensorboard"
@@ -310,7 +303,7 @@ def _write_results(directory, trials: list[Trial], measure: Yardstick):
                 "trials": [
                     {
                         "values": trial.values,
-                        "run": str(trial.path.relative_to(directory)),
+                        "run": trial.path.relative_to(directory).as_posix(),
                         measure.metric: trial.metric,
                     }
                     for trial in trials

@@ -1,10 +1,10 @@
 """Runs made small and quick, and one finished run that all tests here read."""
 
 import dataclasses
-import fcntl
 import os
 import shutil
 
+import filelock
 import pytest
 from helpers import eager_steps
 from helpers import small_dev_set
@@ -57,8 +57,7 @@ def finished_run(smoke_settings, tmp_path_factory):
         return path
     # Made by the worker that comes first, copied by each.
     shared = tmp_path_factory.getbasetemp().parent / "finished_run"
-    with open(shared.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with filelock.FileLock(shared.with_suffix(".lock")):
         make_run(smoke_settings, shared)  # finished: nothing to do
         shutil.copytree(shared, path)
     return path

@@ -8,6 +8,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import log_softmax
+from helpers import perturb
 from helpers import read_events
 
 from kdkit import data
@@ -171,12 +172,12 @@ def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     config = json.loads((other / "config.json").read_text())
     config["corpus"]["held_out"] = ["elsewhere.txt"]
     (other / "config.json").write_text(json.dumps(config))
-    words = ["perturb", str(pretrained), str(other), "--sigmas", "0"]
-    assert main(words) == 2
+    words = [pretrained, other, "--sigmas", "0"]
+    assert perturb(*words) == 2
     assert "compared on the same data" in capsys.readouterr().err
     config["corpus"]["held_out"] = []
     (other / "config.json").write_text(json.dumps(config))
-    assert main(words) == 2
+    assert perturb(*words) == 2
 
 
 def test_noise_on_a_text_that_changed_is_measured_anew(
@@ -184,10 +185,10 @@ def test_noise_on_a_text_that_changed_is_measured_anew(
 ):
     file = tmp_path / "text.txt"
     lines = (text / "valid.txt").read_text().splitlines(keepends=True)
-    words = ["perturb", str(pretrained), "--corpus", str(file)]
+    words = [pretrained, "--corpus", file]
 
     def point():
-        assert main([*words, "--one-document", "--sigmas", "0"]) == 0
+        assert perturb(*words, "--one-document", "--sigmas", "0") == 0
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         noted = len(read_events(pretrained, "perturbation"))
         return answer["examples"], answer["points"][0]["metrics"], noted

@@ -52,8 +52,8 @@ def python(code):
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
-        ("distill", "--seed"), ("ablate", "--seeds"), ("perturb", "--seeds"),
-        ("difficulty", "--seed"), ("augment", "--seed"), ("generate", "--seed"),
+        ("distill", "--seed"), ("ablate", "--seeds"), ("augment", "--seed"),
+        ("generate", "--seed"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", ["-1", "4294967296", "one"])
@@ -162,7 +162,6 @@ def test_list_and_show_print_recipes(capsys):
         (["evaluate", "RUN/missing"], "RUN/missing does not exist"),
         (["evaluate", "./missing"], "./missing does not exist"),
         (["export", "RUN/missing"], "RUN/missing does not exist"),
-        (["perturb", "RUN/missing"], "RUN/missing does not exist"),
         (["generate", "RUN/missing"], "RUN/missing does not exist"),
         (["export", "RUN/a.tflite"], "a.tflite does not exist"),
         (["benchmark", "RUN/none.tflite"], "none.tflite"),

@@ -101,14 +101,7 @@ MISTAKES = {
         ],
     ],
     "ablate": [["nothing", "--over", "objectives", "--run-dir", "RUN"]],
-    "difficulty": [
-        [
-            *("--corpus", "MISSING", "--vocabulary-size", "300"),
-            *("--run-dir", "RUN"),
-        ]
-    ],
     "evaluate": [["nothing"], ["MISSING/model"], ["MISSING.keras"]],
-    "perturb": [["MISSING/model"], ["MISSING.tflite"]],
     "export": [["nothing"], ["MISSING/model"]],
     "benchmark": [["MISSING.tflite"]],
     "generate": [["nothing", "--prompt", "a"]],

@@ -1,12 +1,12 @@
-"""`kdkit perturb`: noise, what is noted, what is measured again."""
+"""experiments/perturb.py: noise, what is noted, what is measured again."""
 
 import json
 import shutil
 
 import pytest
 from helpers import change_events
+from helpers import perturb
 
-from kdkit.cli.main import main
 from kdkit.training.run_directory import RunDirectory
 
 SIGMAS = ("0", "2")
@@ -19,8 +19,8 @@ def run_dir(finished_run, tmp_path_factory):
     return path
 
 
-def perturb(capsys, *words):
-    assert main(["perturb", *map(str, words)]) == 0
+def answer_of(capsys, *words):
+    assert perturb(*words) == 0
     output = capsys.readouterr().out
     return json.loads(output.splitlines()[-1]), output
 
@@ -33,7 +33,7 @@ def test_noise_is_measured_once_for_each_model_seed_and_sigma(
         run_dir / "student", run_dir / "control", "--scale", "mean_magnitude",
         "--sigmas", *SIGMAS, "--seeds", 0, 1, "--curves", picture,
     )  # fmt: skip
-    answer, output = perturb(capsys, *words)
+    answer, output = answer_of(capsys, *words)
     assert answer["scale"] == "mean_magnitude"
     measured = [
         (point["model"], point["sigma"], point["seed"])
@@ -53,11 +53,11 @@ def test_noise_is_measured_once_for_each_model_seed_and_sigma(
     assert "±" in output
     noted = RunDirectory(run_dir).events("perturbation")
     assert len(noted) == len(measured)
-    again, _ = perturb(capsys, *words)
+    again, _ = answer_of(capsys, *words)
     assert again == answer
     assert RunDirectory(run_dir).events("perturbation") == noted
     # Noise of another scale is another measurement.
-    perturb(capsys, run_dir, "--sigmas", "2", "--seeds", "0")
+    answer_of(capsys, run_dir, "--sigmas", "2", "--seeds", "0")
     assert len(RunDirectory(run_dir).events("perturbation")) == len(noted) + 1
 
 
@@ -77,7 +77,7 @@ def test_points_of_other_data_of_the_same_name_are_measured_anew(
             (folder / f"{split}.tsv").write_text(
                 "\n".join(["sentence\tlabel", *rows, ""])
             )
-        answer, _ = perturb(capsys, *words, length)
+        answer, _ = answer_of(capsys, *words, length)
         noted = RunDirectory(run_dir).events("perturbation")
         return answer["points"][0]["metrics"]["accuracy"], len(noted)
 
@@ -93,7 +93,7 @@ def test_points_that_do_not_say_of_what_content_are_not_known(
     copy = tmp_path / "old"
     shutil.copytree(run_dir, copy)
     words = (copy, "--sigmas", 0)
-    answer, _ = perturb(capsys, *words)
+    answer, _ = answer_of(capsys, *words)
     log = copy / "metrics.jsonl"
     *others, last = log.read_text().splitlines()
     event = json.loads(last)
@@ -101,7 +101,7 @@ def test_points_that_do_not_say_of_what_content_are_not_known(
         del event[name]
     event["metrics"] = {"accuracy": 2.0}
     log.write_text("\n".join([*others, json.dumps(event), ""]))
-    assert perturb(capsys, *words)[0] == answer
+    assert answer_of(capsys, *words)[0] == answer
 
 
 def diverge(run, *points):
@@ -121,10 +121,10 @@ def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
         *(run, "--scale", "mean_magnitude", "--sigmas", 0, 2),
         *("--seeds", 0, 1, 2, "--curves", picture),
     )
-    answer, output = perturb(capsys, *words)
+    answer, output = answer_of(capsys, *words)
     assert "of 3)" not in output
     diverge(run, (2, 1), (2, 2))
-    _, output = perturb(capsys, *words)
+    _, output = answer_of(capsys, *words)
     (left,) = [
         point["metrics"]["accuracy"]
         for point in answer["points"]
@@ -134,7 +134,7 @@ def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
     assert "n seeds that were" in " ".join(output.split())
     assert "hollow" in picture.read_text()
     diverge(run, (2, 0))
-    assert "not finite" in perturb(capsys, *words)[1]
+    assert "not finite" in answer_of(capsys, *words)[1]
     assert "hollow" not in picture.read_text()
 
 
@@ -142,9 +142,9 @@ def test_noise_under_which_nothing_is_finite_is_told(run_dir, tmp_path, capsys):
     run, picture = tmp_path / "run", tmp_path / "noise.svg"
     shutil.copytree(run_dir, run)
     words = (run, "--sigmas", 2, "--seeds", 0, "--metric", "accuracy")
-    perturb(capsys, *words)
+    answer_of(capsys, *words)
     diverge(run, (2, 0))
-    assert main(["perturb", *map(str, (*words, "--curves", picture))]) == 1
+    assert perturb(*words, "--curves", picture) == 1
     assert "No measurement was finite" in capsys.readouterr().err
 
 
@@ -156,6 +156,9 @@ def test_noise_under_which_nothing_is_finite_is_told(run_dir, tmp_path, capsys):
         (["--scale", "median"], "invalid choice: 'median'"),
         (["RUN"], "Expected models that differ"),
         (["x.tflite"], "Pass the run that they were exported from"),
+        (["missing/model"], "missing/model does not exist"),
+        (["--sequence-length", "0"], "from 1 to 65536"),
+        (["--seeds", "-1"], "a seed from 0 to 4294967295"),
     ],
 )
 def test_mistakes_are_told(run_dir, words, message, tmp_path, capsys):
@@ -164,7 +167,7 @@ def test_mistakes_are_told(run_dir, words, message, tmp_path, capsys):
     words = [str(file) if word == "x.tflite" else word for word in words]
     words = [str(run_dir) if word == "RUN" else word for word in words]
     try:
-        status = main(["perturb", str(run_dir), *words])
+        status = perturb(run_dir, *words)
     except SystemExit as stop:  # argparse
         status = stop.code
     assert status == 2
@@ -184,12 +187,12 @@ def test_noise_is_compared_on_the_same_rows_alone(run_dir, tmp_path, capsys):
         config = json.loads((run / "config.json").read_text())
         config["data"] |= {"task": "sst2", "data_dir": str(run / "data")}
         (run / "config.json").write_text(json.dumps(config))
-    words = ["perturb", *map(str, runs), "--sigmas", "0"]
-    assert main(words) == 0
+    words = [*runs, "--sigmas", "0"]
+    assert perturb(*words) == 0
     (runs[1] / "data" / "SST-2" / "dev.tsv").write_text(
         "sentence\tlabel\nthe plot is superb\t1\nit is drab\t0\n"
     )
     capsys.readouterr()
-    assert main(words) == 2
+    assert perturb(*words) == 2
     assert "compared on the same data" in capsys.readouterr().err
-    assert main([*words, "--data-dir", str(runs[0] / "data")]) == 0
+    assert perturb(*words, "--data-dir", runs[0] / "data") == 0

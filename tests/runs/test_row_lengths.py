@@ -63,7 +63,7 @@ def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
     assert opened_length(tmp_path, tmp_path) == length
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "perturb", "export"])
+@pytest.mark.parametrize("verb", ["evaluate", "export"])
 def test_rows_beyond_the_positions_of_a_model_are_refused(verb, folder, capsys):
     arguments = [verb, str(folder / "preset"), *TASK]
     assert main([*arguments, "--sequence-length", "13"]) == 2
@@ -80,7 +80,7 @@ def test_rows_beyond_the_length_of_a_file_are_refused(folder, capsys):
     assert main([*arguments, "--sequence-length", "5"]) == 0
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "perturb", "export", "benchmark"])
+@pytest.mark.parametrize("verb", ["evaluate", "export", "benchmark"])
 @pytest.mark.parametrize("length", ["0", "-1", "65537", f"{10**20}", "long"])
 def test_lengths_of_options_are_in_their_range(verb, length, capsys):
     with pytest.raises(SystemExit) as stop:

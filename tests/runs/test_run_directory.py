@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from kdkit import files
 from kdkit.data import Shares
 from kdkit.errors import UsageError
 from kdkit.files import remove_left_over
@@ -247,8 +246,9 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     left = ".config.json.kdkit-abcd_123"
     run = tmp_path / "run"
     (run / left).mkdir(parents=True)  # killed before it wrote its settings
+    (run / f"{left}.lock").touch()
     start(run)
-    assert not (run / left).exists()
+    assert not list(run.glob(f"{left}*"))
     (run / "corpus" / left).mkdir(parents=True)
     (run / "teacher_run" / left).mkdir(parents=True)
     (run / "teacher_run" / ".lock").touch()
@@ -268,20 +268,16 @@ def test_what_another_process_is_writing_is_not_removed(tmp_path):
     assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
 
 
-def test_what_another_process_begins_to_write_is_not_removed(
-    tmp_path, monkeypatch
-):
-    def marked_late(folder):
-        remover.start()
-        remover.join(0.05)
-        return in_use(folder)
-
-    remover = threading.Thread(target=remove_left_over, args=(tmp_path,))
-    monkeypatch.setattr(files, "in_use", marked_late)
-    with staged(tmp_path / "file") as partial:
-        remover.join(60)
-        partial.write_bytes(b"weights")
-    assert (tmp_path / "file").read_bytes() == b"weights"
+def test_what_another_process_begins_to_write_is_not_removed(tmp_path):
+    """The lock file comes first, then the folder."""
+    folder = tmp_path / ".file.kdkit-abcd1234"
+    with in_use(folder):
+        remove_left_over(tmp_path)
+        folder.mkdir()
+        remove_left_over(tmp_path)
+        assert folder.exists()
+    remove_left_over(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):

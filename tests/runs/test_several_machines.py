@@ -1,9 +1,15 @@
 """Processes that train together, as on several machines, on loopback."""
 
+import json
+import os
 import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from comparing import assert_same_run
+from helpers import free_ports
 from helpers import read_events
 from processes import MAIN
 from processes import SMALL
@@ -12,6 +18,7 @@ from processes import run_settings
 
 from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.recipes import RECIPES
@@ -21,8 +28,10 @@ from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.cluster import Process
 from kdkit.training.cluster import process_of_launcher
+from kdkit.training.cluster import wait_for_all
 from kdkit.training.sweep import check_axes
 
+TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Dies without a word before its third epoch.
 DYING = (
     "import os, signal\n"
@@ -209,85 +218,127 @@ def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
     assert "going on after epoch 2" in outputs[0]
 
 
+@pytest.fixture
+def launch(monkeypatch):
+    """Sets the variables of a launcher, and no others."""
+    for name in list(os.environ):
+        if name.startswith("SLURM") or name in ("TF_CONFIG", *TORCHRUN):
+            monkeypatch.delenv(name)
+
+    def set_all(variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return set_all
+
+
+def tf_config(index=0, kind="worker", **cluster):
+    return {
+        "TF_CONFIG": json.dumps(
+            {"cluster": cluster, "task": {"type": kind, "index": index}}
+        )
+    }
+
+
+def slurm(hosts, tasks, procid=0, **others):
+    return {
+        "SLURM_STEP_NODELIST": hosts,
+        "SLURM_STEP_NUM_TASKS": str(len(tasks.split(","))),
+        "SLURM_STEP_TASKS_PER_NODE": tasks,
+        "SLURM_PROCID": str(procid),
+        "SLURM_JOB_ID": "40007",
+        **others,
+    }
+
+
 @pytest.mark.parametrize(
-    "variables",
+    ("variables", "told"),
     [
-        {"TF_CONFIG": "{"},
-        {"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}}'},
-        {
-            "TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": '
-            '{"type": "worker", "index": 0}}'
-        },
-        {
-            "TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"], "ps": '
-            '["c:1"]}, "task": {"type": "worker", "index": 0}}'
-        },
-        {
-            "TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": '
-            '{"type": "worker", "index": 2}}'
-        },
-        {
-            "TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": '
-            '{"type": "worker", "index": 0}}'
-        },
-        {"RANK": "0", "WORLD_SIZE": "2"},
-        {"RANK": "zero", "WORLD_SIZE": "2", "MASTER_ADDR": "a"},
-        {
-            "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a",
-            "LOCAL_WORLD_SIZE": "two",
-        },
-        {},
+        ({"TF_CONFIG": "{"}, "Cannot read TF_CONFIG"),
+        ({"TF_CONFIG": "[]"}, "Cannot read TF_CONFIG"),
+        ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}}'}, "Cannot read"),
+        (tf_config(worker=["a", "b"]), "Cannot read TF_CONFIG"),
+        (tf_config(worker=["a:1", "b:1"], ps=["c:1"]), "ps is no chief"),
+        (tf_config(2, worker=["a:1", "b:1"]), "Cannot read TF_CONFIG"),
+        (tf_config(kind="chief", worker=["a:1", "b:1"]), "Cannot read"),
+        (tf_config(worker=["a:1"]), "Received: one"),
+        (slurm("a,b", "2,1"), "--ntasks-per-node 1"),
+        (slurm("node[01", "1"), "--ntasks-per-node 1"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "Received: RANK and WORLD_SIZE"),
+        ({}, "Received: neither"),
     ],
-)  # fmt: skip
-def test_what_a_launcher_says_wrongly_is_refused(variables):
-    with pytest.raises(UsageError):
-        process_of_launcher(variables)
+    ids=range(12),
+)
+def test_what_a_launcher_says_wrongly_is_refused(variables, told, launch):
+    launch(variables)
+    with pytest.raises(UsageError, match=told):
+        process_of_launcher()
 
 
 @pytest.mark.parametrize(
     ("variables", "process"),
     [
         (
-            {
-                "TF_CONFIG": '{"cluster": {"chief": ["a:5"], "worker": '
-                '["b:6"]}, "task": {"type": "worker", "index": 0}}'
-            },
-            Process(1, 2, ("a", 5), ("a:5", "b:6")),
+            tf_config(chief=["a:5"], worker=["b:6"]),
+            Process(1, ("a:5", "b:6")),
         ),
         (
-            {
-                "SLURM_STEP_NODELIST": "node[08-11,14],other3",
-                "SLURM_PROCID": "2",
-                "SLURM_STEP_NUM_TASKS": "6",
-                "SLURM_STEP_TASKS_PER_NODE": "1(x6)",
-                "SLURM_JOB_ID": "40007",
-            },
-            Process(2, 6, ("node08", 20_007)),
+            tf_config(0, "chief", chief=["a:5"], worker=["b:6"]),
+            Process(0, ("a:5", "b:6")),
         ),
         (
-            {
-                "SLURM_STEP_NODELIST": "gpu-a,gpu-b,gpu-c",
-                "SLURM_PROCID": "0",
-                "SLURM_STEP_NUM_TASKS": "5",
-                "SLURM_STEP_TASKS_PER_NODE": "1,2(x2)",
-                "SLURM_JOB_ID": "1",
-            },
-            Process(0, 5, ("gpu-a", 20_001), on_machine=2),
+            slurm("node[08-09],b", "1,1,1", 1),
+            # Sorted, as TensorFlow has them.
+            Process(1, ("b:20007", "node08:20007", "node09:20007")),
         ),
         (
-            {
-                "RANK": "1",
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "a",
-                "MASTER_PORT": "7000",
-                "LOCAL_WORLD_SIZE": "2",
-            },
-            Process(1, 2, ("a", 7001), on_machine=2),
+            slurm("n[2,10]", "1,1", 0, SLURMD_NODENAME="n2"),
+            Process(1, ("n10:20007", "n2:20007")),
         ),
     ],
+    ids=["worker", "chief", "slurm", "slurm by name"],
 )
-def test_launchers_say_which_process_this_is(variables, process):
-    assert process_of_launcher(variables) == process
+def test_launchers_say_which_process_this_is(variables, process, launch):
+    launch(variables)
+    assert process_of_launcher() == process
+
+
+def loopback(number):
+    return tuple(f"127.0.0.1:{port}" for port in free_ports(number))
+
+
+def test_processes_wait_until_all_have_started():
+    addresses = loopback(3)
+
+    def start(rank):
+        wait_for_all(Process(rank, addresses), 60)
+        host, port = addresses[rank].split(":")
+        return socket.create_server((host, int(port)))  # as TensorFlow does
+
+    with ThreadPoolExecutor(3) as pool:
+        early = [pool.submit(start, rank) for rank in range(2)]
+        time.sleep(0.5)
+        assert not any(wait.done() for wait in early)
+        for wait in (*early, pool.submit(start, 2)):
+            wait.result().close()
+
+
+def test_a_process_that_is_missing_is_named_in_time():
+    addresses = loopback(2)
+    with pytest.raises(
+        RunError, match=rf"waited 0 s. Missing: process 1 \({addresses[1]}\)"
+    ):
+        wait_for_all(Process(0, addresses), 0.3)
+
+
+def test_a_port_that_another_program_has_is_told():
+    addresses = loopback(2)
+    port = int(addresses[0].split(":")[1])
+    with (
+        socket.create_server(("", port)),
+        pytest.raises(RunError, match=f"cannot use port {port}"),
+    ):
+        wait_for_all(Process(0, addresses), 0.3)
 
 
 def test_one_process_makes_the_runs_of_a_sweep():
@@ -311,9 +362,31 @@ def test_shards_that_are_none_are_refused(text):
         part_of(text)
 
 
-def test_a_launcher_says_the_shard(monkeypatch):
-    for name, value in (
-        ("RANK", "1"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")
-    ):  # fmt: skip
-        monkeypatch.setenv(name, value)
-    assert part_of("launcher") == (1, 3)
+@pytest.mark.parametrize(
+    ("variables", "part"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "3"}, (1, 3)),
+        (slurm("a", "2,2", 1), (1, 2)),
+        (tf_config(1, worker=["a:1", "b:1"]), (1, 2)),
+    ],
+    ids=["torchrun", "srun", "TF_CONFIG"],
+)
+def test_a_launcher_says_the_shard(variables, part, launch):
+    launch(variables)
+    assert part_of("launcher") == part
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"RANK": "1"},
+        {"RANK": "zero", "WORLD_SIZE": "2"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+    ],
+    ids=range(4),
+)
+def test_a_launcher_without_numbers_says_no_shard(variables, launch):
+    launch(variables)
+    with pytest.raises(UsageError, match="WORLD_SIZE"):
+        part_of("launcher")

@@ -1,6 +1,7 @@
 """Sweeps: fields by name, every choice a run, the best on dev first."""
 
 import dataclasses
+import itertools
 import json
 import shutil
 
@@ -17,6 +18,7 @@ from kdkit.training import CorpusSettings
 from kdkit.training.sweep import OF_DEV
 from kdkit.training.sweep import Axis
 from kdkit.training.sweep import check_axes
+from kdkit.training.sweep import choices
 from kdkit.training.sweep import find_field
 
 GRID = ("--over", "temperature=1.0,5.0", "learning_rate=1e-3")
@@ -117,6 +119,24 @@ def test_random_choices_are_as_many_as_asked_and_repeat(
         assert step["trials"] == 1
         chosen.append(step["best"])
     assert chosen[0] == chosen[1]
+
+
+def test_choices_are_all_combinations_in_order_or_some_by_seed():
+    axes = Axis("a", (1, 2, 3)), Axis("b", ("x", "y")), Axis("c", ([1], None))
+    every = [
+        dict(zip("abc", values, strict=True))
+        for values in itertools.product(*(axis.values for axis in axes))
+    ]
+    assert choices(axes) == every
+    drawn = choices(axes, 5, seed=1)
+    assert drawn == choices(axes, 5, seed=1)
+    assert drawn != choices(axes, 5, seed=2)
+    assert len({json.dumps(choice) for choice in drawn}) == 5
+    assert all(choice in every for choice in drawn)
+    # No more than there are, and as many axes as one likes.
+    assert len(choices(axes, 100)) == len(every)
+    many = [Axis(str(number), (0, 1)) for number in range(60)]
+    assert len(choices(tuple(many), 3)) == 3
 
 
 @pytest.mark.parametrize(

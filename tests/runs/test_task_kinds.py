@@ -27,9 +27,9 @@ from kdkit.training import train_teacher
 from kdkit.training.evaluation import Evaluator
 from kdkit.training.evaluation import make_forward
 from kdkit.training.evaluation import predict_logits
-from kdkit.training.kept_logits import kept_logits
 from kdkit.training.making import load_teachers
 from kdkit.training.material import TaskMaterial
+from kdkit.training.material import kept_logits
 from kdkit.training.task_data import load_data
 
 LENGTH = 16

@@ -19,6 +19,7 @@ from kdkit.augmentation import Augmentation
 from kdkit.augmentation import part_of_file
 from kdkit.augmentation import parts
 from kdkit.cli.resolving import with_strategy
+from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
@@ -34,8 +35,8 @@ from kdkit.training.augmenting import prepare_part
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import load_teacher
+from kdkit.training.preparing import is_one_folder
 from kdkit.training.preparing import prepare_transfer
-from kdkit.training.shared_folders import is_one_folder
 
 ROWS, DEV_ROWS = 19, 8
 # Each process has some of so few rows.
@@ -221,6 +222,16 @@ def in_two_threads(work):
                 lambda rank: work(Threads(rank=rank, num_processes=2)), range(2)
             )
         )
+
+
+def test_processes_with_other_devices_are_all_refused():
+    def compare(distribution):
+        counts = {"GPUs": distribution.rank}
+        with pytest.raises(UsageError, match="process 1: GPUs: 0 -> 1\nFix."):
+            distribution.check_same("devices", counts, "Fix.")
+        distribution.check_same("devices", {"GPUs": 1})
+
+    in_two_threads(compare)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

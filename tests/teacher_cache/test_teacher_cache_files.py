@@ -102,13 +102,16 @@ def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
 def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
     """A directory may be one that Hugging Face's `datasets` keeps."""
     name = f"{'0a' * 16}.arrow"
-    own = tmp_path / name, tmp_path / f".{name}.kdkit-abcd_123"
+    begun = f".{name}.kdkit-abcd_123"
+    own = tmp_path / name, tmp_path / begun
+    (tmp_path / f"{begun}.lock").touch()
     others = tmp_path / "data-00000-of-00001.arrow", tmp_path / ".a.arrow-b"
     for file, folder in (own, others):
         file.write_bytes(b"rows")
         folder.mkdir()
     make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
     assert not any(path.exists() for path in own)
+    assert not list(tmp_path.glob(".*.kdkit-*"))
     assert all(path.exists() for path in others)
 
 

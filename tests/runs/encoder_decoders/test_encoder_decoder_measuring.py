@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import ENGLISH
 from helpers import GERMAN
+from helpers import perturb
 from helpers import read_events
 from parallel import flags
 
@@ -69,12 +70,12 @@ def test_noise_on_pairs_that_changed_is_measured_anew(
     translator, tmp_path, capsys
 ):
     files = [tmp_path / "some.en", tmp_path / "some.de"]
-    words = ["perturb", str(translator), "--pairs", *map(str, files)]
+    words = [translator, "--pairs", *files]
     noted = []
     for german in (GERMAN, GERMAN[::-1], GERMAN):
         for file, lines in zip(files, (ENGLISH, german), strict=True):
             file.write_text("".join(f"{line}\n" for line in lines))
-        assert main([*words, "--num-beams", "1", "--sigmas", "0"]) == 0
+        assert perturb(*words, "--num-beams", "1", "--sigmas", "0") == 0
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         count = len(read_events(translator, "perturbation"))
         noted.append((answer["points"][0]["metrics"], count))
@@ -211,6 +212,6 @@ def test_noise_on_what_runs_held_out_is_compared_on_the_same_pairs_alone(
         }
         (runs[-1] / "config.json").write_text(json.dumps(config))
     words = ["--num-beams", "1", "--sigmas", "0"]
-    assert main(["perturb", *map(str, runs[:2]), *words]) == 0
-    assert main(["perturb", *map(str, runs[1:]), *words]) == 2
+    assert perturb(*runs[:2], *words) == 0
+    assert perturb(*runs[1:], *words) == 2
     assert "compared on the same data" in capsys.readouterr().err

@@ -1,14 +1,35 @@
-"""The work of `kdkit difficulty`: three runs of pretraining, one table."""
+"""Pretrains a BERT, a MASS and a GPT-2 of like size, and compares their tasks.
+
+All three read the same text by the same vocabulary, which is trained on it. The
+table has how often each predicts a token of the held-out text, and the share of
+the text's tokens that it sees then, next to LightPAFF's table 8
+(https://arxiv.org/abs/2004.12817). Start, end, languages and padding are no
+tokens of the text: they are neither seen nor counted nor predicted. What BERT
+and MASS hide counts as hidden, also where a random token or the token itself is
+in its place. The runs are in DIR/mass, DIR/bert and DIR/gpt2, as kdkit pretrain
+makes them; the same command goes on where it was stopped. The last line is a
+JSON object.
+
+example:
+  python experiments/difficulty.py --corpus wiki.txt --vocabulary-size 8000 \\
+      --num-layers 4 --hidden-dim 256 --num-heads 4 --run-dir runs/difficulty
+"""
 
 import dataclasses
 import json
 import pathlib
+import sys
+from collections.abc import Iterable
+from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
 from kdkit import training
+from kdkit.cli import options as shared
+from kdkit.cli.main import run_script
 from kdkit.cli.options import absolute
 from kdkit.cli.options import located
 from kdkit.data import Masker
@@ -31,9 +52,6 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
 from kdkit.training.run_directory import RunDirectory
-from kdkit.training.seen_tokens import masked_share
-from kdkit.training.seen_tokens import next_token_share
-from kdkit.training.seen_tokens import span_share
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +80,64 @@ ROWS = {
 }
 
 
-def compare_difficulty(options) -> None:
+def add_arguments(parser):
+    parser.add_argument(
+        "--corpus",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="files of one text a line; several need --held-out",
+    )
+    parser.add_argument(
+        "--held-out",
+        nargs="+",
+        metavar="FILE",
+        help="text to measure on, a file for each of --corpus; unless set, "
+        "every 100th text of --corpus, which is then not trained on",
+    )
+    parser.add_argument(
+        "--vocabulary-size",
+        type=int,
+        required=True,
+        metavar="N",
+        help="tokens of the vocabulary that is trained on the text",
+    )
+    for name, default, of in (
+        ("layers", 12, "; MASS has half of them on each side"),
+        ("heads", 12, " of a block"),
+    ):
+        parser.add_argument(
+            f"--num-{name}",
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{name}{of}; {default} unless set",
+        )
+    parser.add_argument(
+        "--hidden-dim",
+        type=int,
+        default=768,
+        metavar="N",
+        help="width of the states, a quarter of that of the feed-forward "
+        "layers; 768 unless set",
+    )
+    parser.add_argument(
+        "--run-dir",
+        required=True,
+        metavar="DIR",
+        help="where the runs are kept, or go on",
+    )
+    parser.add_argument(
+        "--seed", type=shared.a_seed, default=0, help="0 unless set"
+    )
+    shared.add_settings(parser)
+
+
+def run(options) -> None:
     """Makes the three runs, and prints the table.
 
     Args:
-        options: the parsed options of `kdkit difficulty`.
+        options: the parsed options.
 
     Raises:
         UsageError: if a setting is wrong, before anything is run.
@@ -99,7 +170,7 @@ def difficulty_settings(options) -> dict[str, PretrainSettings]:
     """The settings of the runs, that which trains the vocabulary first.
 
     Args:
-        options: the parsed options of `kdkit difficulty`.
+        options: the parsed options.
 
     Raises:
         UsageError: if a setting is wrong.
@@ -227,3 +298,131 @@ def _print_table(rows):
             f"{100 * paper['seen']:.0f} %",
         )
     Console().print(table)
+
+
+def masked_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
+    """Returns the share that a masked-language model sees.
+
+    The tokens of a row that are not hidden, over the tokens of the row.
+
+    Args:
+        batches: iterable of `(x, y, sample_weight)` as `kdkit.data.Masker`
+            makes them.
+        special_token_ids: sequence of ints. The tokens that no text spells.
+
+    Returns:
+        Float, a mean over the predicted tokens.
+    """
+    shares = _Mean()
+    for x, _, weights in _in_numpy(batches):
+        hidden = _places(x["mask_positions"], weights, x["token_ids"].shape)
+        seen = _is_text(x["token_ids"], special_token_ids) & ~hidden
+        seen &= x["padding_mask"] > 0
+        shares.add(_count(seen), _count(seen) + _count(hidden), weights)
+    return shares.value
+
+
+def span_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
+    """Returns the share that MASS sees.
+
+    The tokens of a sentence that are not hidden from the encoder and those that
+    the decoder has read, over the tokens of the sentence.
+
+    Args:
+        batches: iterable of `(x, y, sample_weight)` as `kdkit.data.SpanMasker`
+            makes them.
+        special_token_ids: as in `masked_share`.
+
+    Returns:
+        Float, a mean over the predicted tokens.
+    """
+    shares = _Mean()
+    for x, _, weights in _in_numpy(batches):
+        token_ids = x["encoder_token_ids"]
+        # A token is predicted at the place before its own.
+        hidden = _places(x["decoder_positions"] + 1, weights, token_ids.shape)
+        seen = _is_text(token_ids, special_token_ids) & ~hidden
+        seen &= x["encoder_padding_mask"] > 0
+        read = _is_text(x["decoder_token_ids"], special_token_ids)
+        read &= x["decoder_padding_mask"] > 0
+        shares.add(
+            _count(seen) + read.cumsum(axis=1),
+            _count(seen) + _count(hidden),
+            weights,
+        )
+    return shares.value
+
+
+def next_token_share(
+    batches: Iterable, special_token_ids: Sequence[int]
+) -> float:
+    """Returns the share that a causal language model sees.
+
+    The tokens of a row before the predicted one, over the tokens of the row,
+    the last one of which is predicted and never read.
+
+    Args:
+        batches: iterable of `(x, y, sample_weight)` as
+            `kdkit.data.next_token_evaluation_batches` makes them.
+        special_token_ids: as in `masked_share`.
+
+    Returns:
+        Float, a mean over the predicted tokens.
+    """
+    shares = _Mean()
+    for x, labels, weights in _in_numpy(batches):
+        read = _is_text(x["token_ids"], special_token_ids)
+        read &= x["padding_mask"] > 0
+        weights = weights * _is_text(labels, special_token_ids)
+        # A row that is not full has its last token among those that are read.
+        last = weights[:, -1:] > 0
+        shares.add(read.cumsum(axis=1), _count(read) + last, weights)
+    return shares.value
+
+
+class _Mean:
+    """A weighted mean of quotients, added up batch by batch."""
+
+    def __init__(self):
+        self._sum = self._total = 0.0
+
+    def add(self, seen, length, weights):
+        # Rows without text have nothing to predict.
+        shares = seen / np.maximum(length, 1)
+        self._sum += float((weights * shares).sum())
+        self._total += float(weights.sum())
+
+    @property
+    def value(self):
+        return self._sum / self._total
+
+
+def _in_numpy(batches):
+    for x, labels, weights in batches:
+        inputs = {name: np.asarray(value) for name, value in x.items()}
+        yield inputs, np.asarray(labels), np.asarray(weights)
+
+
+def _is_text(token_ids, special_token_ids):
+    return ~np.isin(token_ids, special_token_ids)
+
+
+def _places(positions, weights, shape):
+    """Where rows have a position of weight above 0."""
+    found = np.zeros(shape, bool)
+    rows, columns = np.nonzero(weights)
+    found[rows, positions[rows, columns]] = True
+    return found
+
+
+def _count(is_there):
+    return is_there.sum(axis=1, keepdims=True)
+
+
+def main(arguments=None) -> int:
+    """Runs the script; returns its exit status."""
+    return run_script(sys.modules[__name__], arguments, goes_on=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

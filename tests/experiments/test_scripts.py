@@ -5,24 +5,28 @@ import pathlib
 import subprocess
 
 import pytest
+from helpers import experiment
 
 from kdkit.cli import ablating_text
 from kdkit.cli import choosing
 from kdkit.cli import resolving
 from kdkit.cli import sweeping
 from kdkit.cli.decoder_steps import decoder_steps
+from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import make_verb_parser
 from kdkit.recipes.ablations import get_ablation
 from kdkit.training.sweep import check_axes
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = [
     path
     for path in sorted((ROOT / "experiments").glob("*.sh"))
     if path.name not in ("texts.sh", "sst2_teachers.sh")
 ]
-# Stands in for kdkit: notes what it is asked.
+# Stands in for kdkit and python: notes what it is asked.
 NOTE = '#!/usr/bin/env bash\nprintf "%s\\0" "$@" "" >> "$NOTES"\n'
+PERTURB = "experiments/perturb.py"
+DIFFICULTY = "experiments/difficulty.py"
 
 
 def data(folder):
@@ -43,12 +47,13 @@ def data(folder):
 
 
 def commands(script, folder):
-    """What a script asks of kdkit, as lists of words."""
+    """What a script asks of kdkit and python, as lists of words."""
     (folder / "experiments").symlink_to(ROOT / "experiments")
-    stand_in = folder / "bin" / "kdkit"
-    stand_in.parent.mkdir()
-    stand_in.write_text(NOTE)
-    stand_in.chmod(0o755)
+    stand_ins = folder / "bin"
+    stand_ins.mkdir()
+    for name in ("kdkit", "python"):
+        (stand_ins / name).write_text(NOTE)
+        (stand_ins / name).chmod(0o755)
     notes = folder / "notes"
     (folder / "runs" / "data").mkdir(parents=True)  # by texts.sh
     subprocess.run(
@@ -58,7 +63,7 @@ def commands(script, folder):
         cwd=folder,
         env={
             **os.environ,
-            "PATH": f"{stand_in.parent}:{os.environ['PATH']}",
+            "PATH": f"{stand_ins}:{os.environ['PATH']}",
             "NOTES": str(notes),
         },
         check=True,
@@ -79,12 +84,21 @@ def family(place):
     return "BERT", None
 
 
+def parser_of(verb):
+    """The parser of a verb, or of a script that python runs."""
+    if verb in (PERTURB, DIFFICULTY):
+        return make_command_parser(verb, experiment(pathlib.Path(verb).stem))
+    return make_verb_parser(verb)
+
+
 def check(verb, options):
     """Resolves a command to settings, which are refused where they clash."""
     if verb == "pretrain":
         resolving.pretrain_settings(options)
     elif verb == "train-teacher":
         resolving.teacher_settings(options)
+    elif verb == DIFFICULTY:
+        experiment("difficulty").difficulty_settings(options)
     elif verb == "sweep":
         (step,) = sweeping._steps(options)
         check_axes(*sweeping._resolved(options, step, {}))
@@ -109,7 +123,7 @@ def test_a_script_asks_for_what_can_be_done(script, tmp_path, monkeypatch):
     assert len(asked) > 4
     directories = []
     for verb, *words in asked:
-        options = make_verb_parser(verb).parse_args(words)
+        options = parser_of(verb).parse_args(words)
         check(verb, options)
         if verb != "ablate":
             directories.append(getattr(options, "run_dir", None))
@@ -119,5 +133,5 @@ def test_a_script_asks_for_what_can_be_done(script, tmp_path, monkeypatch):
 
 def test_the_page_names_each_script():
     page = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
-    for path in (ROOT / "experiments").glob("*.sh"):
+    for path in (ROOT / "experiments").glob("*.[ps]*"):
         assert f"| {path.name} |" in page

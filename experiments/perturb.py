@@ -1,4 +1,18 @@
-"""The work of `kdkit perturb`: metrics under noise, a table, a picture."""
+"""Measures models while noise is on their weights, and draws the curves.
+
+MODEL is as for kdkit evaluate, but no LiteRT file. Every weight matrix gets
+Gaussian noise of standard deviation σ times its mean, as LightPAFF's section
+6.2 writes it, or with --scale mean_magnitude times the mean size of its
+entries; each σ with several seeds. Points of a run are noted in it and not
+measured again on the same data, as its content tells. The last line is a JSON
+object with all of them.
+
+example:
+  python experiments/perturb.py runs/lightpaff runs/fine_tuning \\
+      --scale mean_magnitude --curves noise.svg
+  python experiments/perturb.py runs/gpt2_student --corpus valid.txt \\
+      --sigmas 0 2 4
+"""
 
 import argparse
 import contextlib
@@ -6,32 +20,80 @@ import json
 import math
 import pathlib
 import statistics
+import sys
 
 from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
+from kdkit.cli import options as shared
 from kdkit.cli.evaluating import open_measurable
+from kdkit.cli.main import run_script
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import write_text
 from kdkit.reporting import plot_noise
 
 EVENT = "perturbation"
+SEEDS = (0, 1, 2)
+# Weights of both signs nearly cancel in the mean, so σ must be larger there.
+SIGMAS = {
+    "mean": (0, 5, 10, 20, 40, 80),
+    "mean_magnitude": (0, 0.2, 0.4, 0.6, 0.8, 1.0),
+}
 
 
-def perturb_models(options, sigmas) -> None:
+def add_arguments(parser):
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    shared.add_measured(parser)
+    parser.add_argument(
+        "--sigmas",
+        nargs="+",
+        type=float,
+        metavar="σ",
+        help="; ".join(
+            f"{' '.join(map(str, sigmas))} for {scale}"
+            for scale, sigmas in SIGMAS.items()
+        ),
+    )
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=shared.a_seed,
+        metavar="SEED",
+        default=SEEDS,
+        help=f"of the noise; {' '.join(map(str, SEEDS))} unless set",
+    )
+    parser.add_argument(
+        "--scale",
+        choices=[*SIGMAS],
+        default="mean",
+        help="what σ is a multiple of; mean unless set, as the paper writes it",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="what is shown and drawn; the task's first metric, or perplexity, "
+        "unless set",
+    )
+    parser.add_argument(
+        "--curves",
+        metavar="FILE.svg",
+        help="also draw the metric over σ, a colour for each model",
+    )
+
+
+def run(options) -> None:
     """Measures models under noise and prints, last, one line of JSON.
 
     Args:
-        options: the parsed options of `kdkit perturb`.
-        sigmas: sequence of floats.
+        options: the parsed options.
 
     Raises:
         UsageError: if a model, its data or a number does not fit, before any
             is measured; for an unknown metric, after the first measurement.
     """
-    sigmas = sorted(set(sigmas))
+    sigmas = sorted(set(options.sigmas or SIGMAS[options.scale]))
     if sigmas[0] < 0 or not sigmas[-1] < float("inf"):
         raise UsageError(
             "--sigmas must be finite numbers of 0 or more. "
@@ -206,3 +268,12 @@ def _names(models):
     raise UsageError(
         "Expected models that differ. Received: " + ", ".join(models) + "."
     )
+
+
+def main(arguments=None) -> int:
+    """Runs the script; returns its exit status."""
+    return run_script(sys.modules[__name__], arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""How hard pretraining tasks are: the study of LightPAFF's table 8."""
+"""experiments/difficulty.py: the study of LightPAFF's table 8."""
 
 import contextlib
 import io
@@ -8,17 +8,15 @@ import pathlib
 import numpy as np
 import pytest
 from helpers import ENGLISH
+from helpers import experiment
 from helpers import read_events
 
 from kdkit import models
-from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
-from kdkit.training.seen_tokens import masked_share
-from kdkit.training.seen_tokens import next_token_share
-from kdkit.training.seen_tokens import span_share
 
+difficulty = experiment("difficulty")
 PAD, START, END, MASK = SPECIAL = (0, 2, 3, 4)
 
 
@@ -34,7 +32,7 @@ def test_bert_sees_what_is_not_hidden():
     }
     weights = [[1, 1, 1], [0, 1, 0]]
     expected = (3 * 2 / 5 + 5 / 6) / 4
-    share = masked_share([(x, np.zeros((2, 3)), weights)], SPECIAL)
+    share = difficulty.masked_share([(x, np.zeros((2, 3)), weights)], SPECIAL)
     assert share == pytest.approx(expected)
 
 
@@ -51,7 +49,7 @@ def test_mass_sees_the_rest_of_the_sentence_and_what_it_has_read():
     }
     weights = [[1, 1], [1, 0]]
     expected = (2 / 4 + 3 / 4 + 1 / 2) / 3
-    share = span_share([(x, np.zeros((2, 2)), weights)], SPECIAL)
+    share = difficulty.span_share([(x, np.zeros((2, 2)), weights)], SPECIAL)
     assert share == pytest.approx(expected)
 
 
@@ -64,7 +62,9 @@ def test_gpt2_sees_what_is_before():
         (last, [[8, PAD, PAD, PAD]], [[1, 0, 0, 0]]),
     ]
     expected = (0 / 3 + 1 / 3 + 2 / 3 + 1 / 2) / 4
-    assert next_token_share(batches, SPECIAL) == pytest.approx(expected)
+    assert difficulty.next_token_share(batches, SPECIAL) == pytest.approx(
+        expected
+    )
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def command(tmp_path_factory):
     (folder / "valid.txt").write_text("\n".join(6 * ENGLISH))
     runs = folder / "runs"
     words = [
-        "difficulty", "--corpus", str(folder / "train.txt"),
+        "--corpus", str(folder / "train.txt"),
         "--held-out", str(folder / "valid.txt"),
         "--vocabulary-size", "290", "--num-layers", "2",
         "--hidden-dim", "16", "--num-heads", "2", "--run-dir", str(runs),
@@ -100,9 +100,9 @@ def said(command):
 
         pretrain = training.pretrain
         patch.setattr(training, "pretrain", stop)
-        assert main(words) == 130
+        assert difficulty.main(words) == 130
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        assert main(words) == 0
+        assert difficulty.main(words) == 0
     return output.getvalue()
 
 
@@ -187,6 +187,7 @@ def test_the_runs_leave_presets_that_read_the_same_tokens(command, said):
     ("changes", "message"),
     [
         (["--corpus", "nowhere.txt"], "nowhere.txt"),
+        (["--seed", "-1"], "a seed from 0 to 4294967295"),
         (["--num-heads", "3"], "num_heads must divide hidden_dim"),
         (["--num-layers", "3"], "Expected an even number"),
         (["--set", "corpus.sequence_length=600"], "512 positions"),
@@ -199,7 +200,11 @@ def test_mistakes_are_told_in_one_line(
 ):
     words, _ = command
     words = [*words, *changes, "--run-dir", str(tmp_path / "runs")]
-    assert main(words) == 2
+    try:
+        status = difficulty.main(words)
+    except SystemExit as stop:  # argparse
+        status = stop.code
+    assert status == 2
     told = capsys.readouterr().err
     assert message in told
     assert len(told.splitlines()) == 1
@@ -213,5 +218,5 @@ def test_several_files_need_their_held_out_ones(command, tmp_path, capsys):
     files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
     for file in files:
         pathlib.Path(file).write_text("some words\n")
-    assert main([*words, "--corpus", *files]) == 2
+    assert difficulty.main([*words, "--corpus", *files]) == 2
     assert "Name --held-out" in capsys.readouterr().err
