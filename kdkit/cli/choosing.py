@@ -11,8 +11,8 @@ from kdkit.cli.options import located
 from kdkit.cli.places import is_path
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
-from kdkit.families import family_of
 from kdkit.models import PRESETS
+from kdkit.models.families import family_of
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
@@ -167,7 +167,7 @@ def _family_of_teacher(place):
         return "MASS", "mass"
     backbone = _sizes_of(place)
     family = family_of(backbone)
-    return family.title, None if family.causal_lm is None else "gpt2"
+    return family.title, family.name if family.is_decoder else None
 
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:

@@ -179,9 +179,12 @@ def _export_decoder(place, options, **noted):
     """Writes the step of a decoder, compared on what its run held out."""
     targets = _targets(place, options)
     model = models.load_language_model(place.path).model
-    length = options.sequence_length
+    length = options.sequence_length or models.num_positions(model)
     if length is None:
-        length = model.backbone.max_sequence_length
+        raise UsageError(
+            f"{place.path} reads texts of any length, and a file's cache has "
+            "one. Pass --sequence-length N."
+        )
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)

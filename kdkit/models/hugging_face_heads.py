@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.reading import read_json
 
@@ -37,7 +37,7 @@ def copy_sequence_head(
         UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
             of the head has another width than the encoder.
     """
-    names = family_of(model.backbone).hugging_face_head
+    names = family_of(model.backbone).checkpoints.classifier
     head = read_sequence_head(path, names, class_names)
     if head is None:
         return None

@@ -9,8 +9,7 @@ import keras_hub
 import tokenizers
 
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import TokenizerFiles
@@ -32,7 +31,7 @@ def read_tokenizer(path, family):
 
     Args:
         path: path of the directory.
-        family: `kdkit.families.Family` of its model.
+        family: `kdkit.models.Family` of its model.
 
     Returns:
         A keras-hub tokenizer of the family, with the rules for texts that its
@@ -47,7 +46,7 @@ def read_tokenizer(path, family):
     for base, read in READERS.items():
         if issubclass(cls, base):
             tokenizer = read(files, cls)
-            if files.is_whole and family.name not in DECODERS:
+            if files.is_whole and not family.is_decoder:
                 _require_special_tokens(files, tokenizer)
             return tokenizer
     return keras_hub.tokenizers.Tokenizer.from_preset(str(path))

@@ -18,9 +18,10 @@ import kdkit
 from kdkit import losses
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
-from kdkit.families import blocks_of
-from kdkit.families import family_of
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import adapters_of
+from kdkit.models.families import blocks_of
+from kdkit.models.families import family_of
 
 LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")
@@ -149,6 +150,8 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
     """Pins the private names: the layers' own probabilities and outputs."""
     if "attention_logits" not in outputs:
         pytest.skip("the family's attention cannot be tapped")
+    if "padding_mask" not in inputs_of(model):
+        pytest.skip("the family's layers do not return their scores")
     mask = inputs_of(model)["padding_mask"]
     for index, block in enumerate(blocks_of(model.backbone)):
         own_state, own_probs = block(
@@ -168,6 +171,57 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
         np.testing.assert_allclose(
             outputs["hidden_states"][index + 1], own_state, atol=1e-5
         )
+
+
+def test_tapped_attention_gives_the_output_of_roformers_own_attention():
+    """Pins its adapter, and that its mask is of queries but on PyTorch."""
+    model = encoder("roformer_v2")
+    run = taps.tapped(model, taps.describe(model).taps)
+    outputs = to_numpy(run(inputs_of(model), training=False))
+    real = batch()["padding_mask"] == 1
+    mask = real[:, None, :, None]
+    if keras.backend.backend() == "torch":
+        mask = real[:, None, None, :]
+    for index, block in enumerate(adapters_of(model.backbone)[""]):
+        probs = outputs["attention_probs"][index]
+        logits = np.where(mask, outputs["attention_logits"][index], -1e9)
+        np.testing.assert_allclose(softmax(logits), probs, atol=1e-6)
+        read = np.einsum("bhqk,bkhd->bqhd", probs, outputs["values"][index])
+        state = outputs["hidden_states"][index]
+        np.testing.assert_allclose(
+            block.attention_output(read),
+            block.block.attention_layer(state, attention_mask=real),
+            atol=1e-5,
+        )
+
+
+def test_roformer_has_rotated_queries_and_keys():
+    model = encoder("roformer_v2", num_layers=1)
+    names = ["hidden_states", "queries", "keys", "attention_logits"]
+    read = to_numpy(taps.tapped(model, names)(inputs_of(model)))
+    attention = blocks_of(model.backbone)[0].attention_layer
+    angles = np.outer(np.arange(LENGTH), 10_000.0 ** (-np.arange(0, 8, 2) / 8))[
+        :, None
+    ]
+    for tap, dense in (("queries", "q_dense"), ("keys", "k_dense")):
+        vectors = to_numpy(
+            getattr(attention, dense)(read["hidden_states"][0])
+        ).reshape((4, LENGTH, HEADS, 8))
+        even, odd = vectors[..., ::2], vectors[..., 1::2]
+        expected = np.stack(
+            [
+                even * np.cos(angles) - odd * np.sin(angles),
+                odd * np.cos(angles) + even * np.sin(angles),
+            ],
+            axis=-1,
+        ).reshape(vectors.shape)
+        np.testing.assert_allclose(read[tap][0], expected, atol=1e-5)
+    np.testing.assert_allclose(
+        read["attention_logits"][0],
+        np.einsum("bqhd,bkhd->bhqk", read["queries"][0], read["keys"][0])
+        / np.sqrt(8),
+        atol=1e-5,
+    )
 
 
 def test_all_taps_take_one_forward_pass(model, monkeypatch):

@@ -18,12 +18,12 @@ import kdkit
 from kdkit import losses
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
 from kdkit.models import check_same_ids
 from kdkit.models import family_tokenizer
 from kdkit.models import load_classifier
 from kdkit.models import load_tokenizer
 from kdkit.models import save_preset
+from kdkit.models.families import FAMILIES
 
 LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")
