@@ -143,8 +143,9 @@ def recipe_on_text(recipe, options):
         return recipe, recipe.stages_on_text(options.parity)
     if family not in recipe.for_families:
         raise UsageError(
-            f"Recipe {recipe.name!r} is for encoders. Received: a teacher that "
-            f"is a {title}. Use lightpaff, or an encoder as teacher."
+            f"Recipe {recipe.name!r} is for "
+            f"{', '.join(('encoders', *recipe.for_families))}. Received: a "
+            f"teacher that is a {title}. Use lightpaff, or another teacher."
         )
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)

@@ -33,7 +33,7 @@ LEAVES = {
     "bias": "bias",
     "beta": "bias",
 }
-# GPT-2 has queries, keys and values side by side in one tensor.
+# In the order in which a joined tensor has them.
 THIRDS = ("query", "key", "value")
 POOLER = "pooled_dense"
 
@@ -212,7 +212,8 @@ def _value(variable, name, layout, config, tensors):
     if "segment_embedding" in path and len(value) == 1:
         value = np.repeat(value, shape[0], axis=0)
     layer = path.split("/")[-2]
-    if "c_attn" in name and layer in THIRDS and value.shape[-1] % 3 == 0:
+    is_joined = layout.joined is not None and layout.joined in name
+    if is_joined and layer in THIRDS and value.shape[-1] % 3 == 0:
         value = np.split(value, 3, axis=-1)[THIRDS.index(layer)]
     if path.endswith("/kernel"):
         value = value.T if layout.is_transposed else value

@@ -174,25 +174,46 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
 
 
 def test_tapped_attention_gives_the_output_of_roformers_own_attention():
-    """Pins its adapter, and that its mask is of queries but on PyTorch."""
+    """Pins its adapter, and that keys of padding count but on PyTorch.
+
+    Queries of padding attend to nothing in the tap, and to all alike in the
+    layer; nothing reads them.
+    """
     model = encoder("roformer_v2")
     run = taps.tapped(model, taps.describe(model).taps)
     outputs = to_numpy(run(inputs_of(model), training=False))
     real = batch()["padding_mask"] == 1
-    mask = real[:, None, :, None]
+    mask = np.ones_like(real)
     if keras.backend.backend() == "torch":
-        mask = real[:, None, None, :]
+        mask = real
     for index, block in enumerate(adapters_of(model.backbone)[""]):
         probs = outputs["attention_probs"][index]
-        logits = np.where(mask, outputs["attention_logits"][index], -1e9)
-        np.testing.assert_allclose(softmax(logits), probs, atol=1e-6)
+        logits = outputs["attention_logits"][index]
+        expected = softmax(np.where(mask[:, None, None], logits, -1e9))
+        by_query = np.moveaxis(probs, 1, 2)[real]
+        np.testing.assert_allclose(
+            np.moveaxis(expected, 1, 2)[real], by_query, atol=1e-6
+        )
         read = np.einsum("bhqk,bkhd->bqhd", probs, outputs["values"][index])
         state = outputs["hidden_states"][index]
+        own = block.block.attention_layer(state, attention_mask=real)
         np.testing.assert_allclose(
-            block.attention_output(read),
-            block.block.attention_layer(state, attention_mask=real),
+            to_numpy(block.attention_output(read))[real],
+            to_numpy(own)[real],
             atol=1e-5,
         )
+
+
+def test_roformers_outputs_depend_on_padding():
+    """Pins keras-hub's mask of queries, which docs/fidelity.md describes."""
+    backbone = encoder("roformer_v2", num_classes=None)
+    ids = np.array([[2, 5, 6, 3]])
+    short, long = (
+        to_numpy(backbone({"token_ids": x, "segment_ids": 0 * x}))[:, :4]
+        for x in (ids, np.pad(ids, ((0, 0), (0, 3))))
+    )
+    on_torch = keras.backend.backend() == "torch"
+    assert np.allclose(short, long, atol=1e-5) == on_torch
 
 
 def test_roformer_has_rotated_queries_and_keys():

@@ -66,6 +66,15 @@ class Albert(Family):
             biases=("predictions.bias", "predictions.decoder.bias"),
             decoder="predictions.decoder.weight",
         ),
+        special_tokens={
+            "cls": "[CLS]",
+            "sep": "[SEP]",
+            "pad": "<pad>",
+            "mask": "[MASK]",
+            "unk": "<unk>",
+        },
+        vocabulary_file="spiece.model",
+        unknown_id=1,
         classifier={"logits": "classifier"},
     )
 

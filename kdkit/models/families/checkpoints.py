@@ -40,6 +40,8 @@ class WeightLayout:
             Defaults to `transformer_layer_N/`.
         ignored: string. Pattern of tensors in blocks that are no weights.
             Defaults to none.
+        joined: string or `None`. The name of a tensor that has queries, keys
+            and values side by side. Defaults to `None`.
         is_transposed: bool. Whether kernels are `(outputs, inputs)`. Defaults
             to `True`.
     """
@@ -49,6 +51,7 @@ class WeightLayout:
     of_block: Mapping[str, str]
     block_path: str = NUMBERED
     ignored: str = r"$^"
+    joined: str | None = None
     is_transposed: bool = True
 
 
@@ -89,6 +92,13 @@ class CheckpointFormat:
             `None`.
         tied_logits: string or `None`. The copy of a decoder's token embeddings
             that computes its logits. Defaults to `None`.
+        special_tokens: dict from the name of a special token in the tokenizer's
+            files to the token that is required, where the tokenizer is of byte
+            pairs or a Unigram model.
+        vocabulary_file: string or `None`. The Unigram model of older versions,
+            next to `tokenizer.json`. Defaults to `None`.
+        unknown_id: int or `None`. The id of unknown pieces in that model.
+            Defaults to `None`.
         classifier: dict from the dense layers of a classifier's head to their
             names, the layer of the logits last.
         positions_follow_padding: bool. Whether positions begin behind the row
@@ -106,6 +116,9 @@ class CheckpointFormat:
     masked_lm: MaskedLMLayout | None = None
     masked_lm_activation: str | None = None
     tied_logits: str | None = None
+    special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    vocabulary_file: str | None = None
+    unknown_id: int | None = None
     classifier: Mapping[str, str] = dataclasses.field(default_factory=dict)
     positions_follow_padding: bool = False
     has_one_segment: bool = False

@@ -309,10 +309,17 @@ def _halves():
 
 
 def family_of(backbone_or_tokenizer) -> Family | None:
-    """The family of a backbone or a tokenizer, or of the class it extends."""
-    for cls in type(backbone_or_tokenizer).__mro__:
-        if cls in _by_class():
-            return _by_class()[cls]
+    """Returns the family of a backbone or a tokenizer, `None` for others.
+
+    Args:
+        backbone_or_tokenizer: object or class. Subclasses of a family's class
+            are of the family.
+    """
+    cls = backbone_or_tokenizer
+    cls = cls if isinstance(cls, type) else type(cls)
+    for base in cls.__mro__:
+        if base in _by_class():
+            return _by_class()[base]
     return None
 
 

@@ -70,7 +70,9 @@ class Gpt2(Family):
                 "feedforward_layer_norm": "ln_2",
             },
             ignored=r"attn\.(masked_)?bias$",
+            joined="attn.c_attn",
             is_transposed=False,
         ),
         tied_logits="lm_head.weight",
+        special_tokens={"bos": "<|endoftext|>", "eos": "<|endoftext|>"},
     )

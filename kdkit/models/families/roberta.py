@@ -24,6 +24,14 @@ CHECKPOINTS = CheckpointFormat(
         decoder="lm_head.decoder.weight",
     ),
     masked_lm_activation="gelu",
+    special_tokens={
+        "bos": "<s>",
+        "eos": "</s>",
+        "sep": "</s>",
+        "cls": "<s>",
+        "pad": "<pad>",
+        "mask": "<mask>",
+    },
     classifier={
         "pooled_dense": "classifier.dense",
         "logits": "classifier.out_proj",

@@ -20,5 +20,16 @@ class XlmRoberta(Roberta):
     tokenizer = KerasHubClass("tokenizers.XLMRobertaTokenizer")
     masked_lm = KerasHubClass("models.XLMRobertaMaskedLM")
     checkpoints = dataclasses.replace(
-        CHECKPOINTS, model_type="xlm-roberta", sizes=BERT_SIZES
+        CHECKPOINTS,
+        model_type="xlm-roberta",
+        sizes=BERT_SIZES,
+        special_tokens={
+            "bos": "<s>",
+            "pad": "<pad>",
+            "eos": "</s>",
+            "unk": "<unk>",
+            "mask": "<mask>",
+        },
+        vocabulary_file="sentencepiece.bpe.model",
+        unknown_id=3,
     )
