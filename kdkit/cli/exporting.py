@@ -179,7 +179,9 @@ def _export_decoder(place, options, **noted):
     """Writes the step of a decoder, compared on what its run held out."""
     targets = _targets(place, options)
     model = models.load_language_model(place.path).model
-    length = options.sequence_length or models.num_positions(model)
+    length = options.sequence_length
+    if length is None:
+        length = models.num_positions(model)
     if length is None:
         raise UsageError(
             f"{place.path} reads texts of any length, and a file's cache has "

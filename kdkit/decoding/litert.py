@@ -76,7 +76,9 @@ def to_litert(
     """
     path = pathlib.Path(path)
     check_arguments(path, precision, overwrite)
-    sequence_length = sequence_length or num_positions(model)
+    positions = num_positions(model)
+    if sequence_length is None:
+        sequence_length = positions
     if sequence_length is None:
         raise UsageError(
             f"A {type(model).__name__} reads texts of any length, and a file's "

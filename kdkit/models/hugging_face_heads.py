@@ -37,7 +37,10 @@ def copy_sequence_head(
         UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
             of the head has another width than the encoder.
     """
-    names = family_of(model.backbone).checkpoints.classifier
+    form = family_of(model.backbone).checkpoints
+    if form is None:
+        return None
+    names = form.classifier
     head = read_sequence_head(path, names, class_names)
     if head is None:
         return None

@@ -66,11 +66,11 @@ class AttentionReader:
         source = state if source is None else source
         read = {
             "queries": attention.queries(state),
-            "keys": attention.of_all_heads(attention.keys(source)),
+            "keys": attention.repeat_groups(attention.keys(source)),
         }
         if "values" in self._kinds:
             values = attention.values(source)
-            read["values"] = attention.of_all_heads(values)
+            read["values"] = attention.repeat_groups(values)
         if self._kinds & set(ATTENTION_TAPS):
             logits = attention.scores(read["queries"], read["keys"])
             read["attention_logits"] = logits

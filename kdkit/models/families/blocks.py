@@ -55,7 +55,9 @@ class BlockAdapter:
         return state
 
     def queries(self, state, position=0):
-        """Returns the queries as attention multiplies them, rotated if it does.
+        """Returns the queries that attention multiplies.
+
+        They are rotated already where positions are rotary.
 
         Args:
             state: tensor of shape `(batch_size, length, hidden_dim)`, as
@@ -107,7 +109,7 @@ class BlockAdapter:
         return mask
 
     def run(self, state, attend, attend_to_source=None):
-        """Runs the block with attention of the caller's.
+        """Runs the block with the caller's attention.
 
         Args:
             state: tensor of shape `(batch_size, length, hidden_dim)`.
@@ -129,7 +131,7 @@ class BlockAdapter:
         """
         raise NotImplementedError
 
-    def of_all_heads(self, projected):
+    def repeat_groups(self, projected):
         """Repeats keys or values of groups, one for each query head.
 
         Args:
@@ -205,7 +207,7 @@ class BlockAdapter:
             return self.attention_output(self._of_one_token(attended))
 
         def attend_to_source(state):
-            return self.cross_attention.read(state, *source)
+            return self.cross_attention.attend_to(state, *source)
 
         output = self.run(
             state, attend, None if source is None else attend_to_source
@@ -233,8 +235,8 @@ class BlockAdapter:
             for project in (cross.keys, cross.values)
         )
 
-    def read(self, state, keys, values, is_real):
-        """Attends from one token to keys that are there already.
+    def attend_to(self, state, keys, values, is_real):
+        """Attends from one token to given keys and values.
 
         Args:
             state: tensor of shape `(batch_size, 1, hidden_dim)`.
@@ -252,7 +254,7 @@ class BlockAdapter:
         return queries * ops.cast(self.head_dim**-0.5, queries.dtype)
 
     def _grouped_query(self, state, position):
-        """Of one token: `(batch_size, groups, queries of one, head_dim)`."""
+        """One token's queries: `(batch_size, groups, per group, head_dim)`."""
         repeats = self.num_heads // self.num_key_value_heads
         queries = self.queries(state, position)
         return self._scaled(self._by_group(queries, repeats))
@@ -335,7 +337,10 @@ class DecoderBlock(EncoderBlock):
 
 
 class _CrossAttention(EncoderBlock):
-    """The cross-attention of a `TransformerDecoder`, which reads as it is."""
+    """The cross-attention of a `TransformerDecoder`.
+
+    The block normalizes its input before.
+    """
 
     @property
     def attention(self):
