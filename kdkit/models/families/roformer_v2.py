@@ -78,6 +78,10 @@ class RoformerV2(Family):
         )
     }
     padding_token = 0
+    needs_fixed_length = (
+        "LiteRT has no kernel for the slice that gives its rotary positions an "
+        "axis for heads, and they are constants at one length only"
+    )
     size_names = {
         "max_sequence_length": None,
         "embedding_dim": None,
