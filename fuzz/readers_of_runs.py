@@ -29,11 +29,11 @@ from kdkit.models import student
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
 from kdkit.models.extras import load_extras
+from kdkit.models.families import FAMILIES
 from kdkit.models.file_digests import check_digests
 from kdkit.models.hugging_face_heads import read_sequence_head
 from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
 from kdkit.models.hugging_face_masked_lms import has_masked_lm_head
-from kdkit.models.hugging_face_weights import LAYOUTS
 from kdkit.models.hugging_face_weights import _name
 from kdkit.models.loading import task_class
 from kdkit.models.loading_checks import check_convertible
@@ -286,8 +286,9 @@ def _tiny_bert():
         "intermediate_size": 4,
         "max_position_embeddings": 4,
     }
+    layout = FAMILIES["bert"].checkpoints.weights
     tensors = {
-        _name(LAYOUTS["bert"], one.path): np.zeros(one.shape, "float32")
+        _name(layout, one.path): np.zeros(one.shape, "float32")
         for one in backbone.weights
     }
     for name, value in tensors.items():

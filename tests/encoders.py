@@ -9,8 +9,8 @@ from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import spread_weights
 
-from kdkit.families import FAMILIES
 from kdkit.models import student
+from kdkit.models.families import FAMILIES
 
 SENTENCES = [
     "a dull plot and a weak cast",
@@ -31,7 +31,8 @@ WORD_PIECES = (
 
 def encoder(family, num_classes=3, seed=0, **sizes):
     """A tiny classifier of a family, or its backbone without `num_classes`."""
-    wide = {"embedding_dim": 12} if FAMILIES[family].has_embedding_dim else {}
+    has_width = FAMILIES[family].takes("embedding_dim")
+    wide = {"embedding_dim": 12} if has_width else {}
     config = {
         "family": family,
         "num_layers": 2,
@@ -96,6 +97,7 @@ MAKERS = {
     "bert": _word_pieces,
     "distil_bert": _word_pieces,
     "electra": _word_pieces,
+    "roformer_v2": _word_pieces,
     "roberta": _byte_pairs,
     "xlm_roberta": _sentence_pieces(unk_id=0, bos_id=1, eos_id=2),
     "albert": _sentence_pieces(
@@ -126,4 +128,5 @@ MASKED_LMS = {
     "xlm_roberta": keras_hub.models.XLMRobertaMaskedLM,
     "albert": keras_hub.models.AlbertMaskedLM,
     "deberta_v3": keras_hub.models.DebertaV3MaskedLM,
+    "roformer_v2": keras_hub.models.RoformerV2MaskedLM,
 }

@@ -101,11 +101,15 @@ def bert(
     return model
 
 
-def decoder(num_layers, seed=0, **sizes):
-    """A tiny GPT-2 with a vocabulary of 40 and 12 positions."""
+# Sizes of tiny decoders that only one family has.
+DECODER_SIZES = {"llama3": {"num_heads": 4, "num_key_value_heads": 2}}
+
+
+def decoder(num_layers, seed=0, family="gpt2", **sizes):
+    """A tiny decoder with a vocabulary of 40 and, if any, 12 positions."""
     backbone = models.student(
         {
-            "family": "gpt2",
+            "family": family,
             "num_layers": num_layers,
             "hidden_dim": 16,
             "num_heads": 2,
@@ -113,6 +117,7 @@ def decoder(num_layers, seed=0, **sizes):
             "vocabulary_size": 40,
             "max_sequence_length": 12,
             "dropout": 0.0,
+            **DECODER_SIZES.get(family, {}),
             **sizes,
         }
     )
@@ -126,7 +131,7 @@ def spread_weights(model, seed=0):
     generator = np.random.default_rng(seed)
     for weight in model.trainable_weights:
         noise = generator.normal(size=weight.shape) / 2
-        if weight.path.endswith("gamma"):
+        if weight.path.endswith(("gamma", "scale")):
             noise = 1 + noise / 2
         weight.assign(noise)
 

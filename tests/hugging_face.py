@@ -6,7 +6,7 @@ import numpy as np
 import safetensors.numpy
 from encoders import tokenizer
 
-from kdkit.families import FAMILIES
+from kdkit.models.families import FAMILIES
 
 WIDTH, INNER, POSITIONS, LAYERS = 8, 16, 12, 2
 BERT_CONFIG = {
@@ -125,7 +125,7 @@ def write_checkpoint(path, family):
     )
     config = {
         **config,
-        "model_type": FAMILIES[family].hugging_face_type,
+        "model_type": FAMILIES[family].checkpoints.model_type,
         "architectures": ["Model"],
         "vocab_size": size,
     }
@@ -155,7 +155,7 @@ def add_head(path, family, num_classes=3, **config):
     tensors = safetensors.numpy.load_file(file)
     if family == "bert":  # so named where there is a head
         tensors = {f"bert.{name}": value for name, value in tensors.items()}
-    names = list(FAMILIES[family].hugging_face_head.values())
+    names = list(FAMILIES[family].checkpoints.classifier.values())
     generator = np.random.default_rng(1)
     head = {}
     for name in names:

@@ -1,6 +1,7 @@
 """The rules of ARCHITECTURE.md that code can check, as `file:line` lists."""
 
 import ast
+import functools
 import pathlib
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parent.parent / "kdkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Each room may import the rooms of lower floors, none on its own floor.
+# Each room may import the rooms of lower floors, and of its own floor those in
+# `TOGETHER` alone.
 FLOORS = (
     ("__main__",),
     ("cli",),
@@ -29,12 +31,10 @@ FLOORS = (
         "export",
         "layer_maps",
         "losses",
-        "models",
         "projections",
         "reporting",
     ),
-    ("taps",),
-    ("families",),
+    ("models", "taps"),
     (
         "backends",
         "chunk_size",
@@ -61,10 +61,14 @@ FLOORS = (
     ),
 )
 LEAVES = FLOORS[-1]
+# Taps read blocks by the families' adapters; models read taps of their own.
+# test_no_files_import_each_other_in_a_circle looks at their files.
+TOGETHER = (LEAVES, ("models", "taps"))
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # These import in functions: to answer quickly, and to need no TFDS.
 MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
-MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/"
+MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
+MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/saving.py")
 MAXIMUM_LINES = 600
 
 
@@ -116,8 +120,8 @@ def test_imports_point_down():
                 target = parts[1] if len(parts) > 1 else None
                 if target == room:
                     continue
-                both_leaves = room in LEAVES and target in LEAVES
-                if not both_leaves and (
+                together = any({room, target} <= {*one} for one in TOGETHER)
+                if not together and (
                     target not in FLOOR_OF or FLOOR_OF[target] <= FLOOR_OF[room]
                 ):
                     offences.append(
@@ -125,6 +129,60 @@ def test_imports_point_down():
                         "Move the shared code down, or pass it in."
                     )
     assert not offences, "\n".join(offences)
+
+
+@functools.cache
+def lazy_names(package):
+    """The modules that define what a package imports when it is used."""
+    tree = ast.parse(package.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and (
+            getattr(node.targets[0], "id", None) == "_DEFINED_IN"
+        ):
+            return ast.literal_eval(node.value)
+    return {}
+
+
+def imported_files(tree):
+    """The files whose names a module imports at its top.
+
+    A package that is imported whole, as by `from kdkit import models`, is not
+    among them: its names are read later.
+    """
+    for node in tree.body:
+        for name in imported_names(node):
+            path = PACKAGE.parent / name.replace(".", "/")
+            if path.with_suffix(".py").is_file():
+                yield path.with_suffix(".py")
+            elif name.startswith("kdkit.") and node.module == name:
+                lazy = lazy_names(path / "__init__.py")
+                for alias in node.names:
+                    module = lazy.get(alias.name, alias.name)
+                    file = path / f"{module}.py"
+                    yield file if file.is_file() else path / "__init__.py"
+
+
+def test_no_files_import_each_other_in_a_circle():
+    imports = {
+        path: sorted(set(imported_files(tree)) - {path})
+        for path, tree in trees()
+    }
+    done, path = set(), []
+
+    def visit(file):
+        if file in path:
+            circle = [*path[path.index(file) :], file]
+            pytest.fail(" imports ".join(map(where, circle)))
+        if file in done:
+            return
+        path.append(file)
+        for other in imports.get(file, ()):
+            visit(other)
+        path.pop()
+        done.add(file)
+
+    for file in imports:
+        visit(file)
 
 
 def test_imports_are_absolute():
@@ -183,7 +241,7 @@ def is_self(node):
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def test_private_names_of_others_are_touched_by_taps_alone():
+def test_private_names_of_others_are_touched_by_one_file_alone():
     """`x._name` is fine if the module itself defines `_name`."""
     offences = []
     for path, tree in trees():
@@ -206,6 +264,18 @@ def test_private_names_of_others_are_touched_by_taps_alone():
                     for alias in node.names
                     if is_private(alias.name)
                 ]
+    assert not offences, "\n".join(offences)
+
+
+def test_modules_of_kerases_own_are_imported_by_two_files_alone():
+    offences = [
+        f"{where(path, node)} imports {name}"
+        for path, tree in trees()
+        if where(path) not in MAY_IMPORT_PRIVATE_MODULES
+        for node in ast.walk(tree)
+        for name in imported_names(node)
+        if name.startswith(("keras.src", "keras_hub.src"))
+    ]
     assert not offences, "\n".join(offences)
 
 

@@ -10,6 +10,8 @@ from keras import ops
 
 from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.models import num_positions
+from kdkit.taps import select_inputs
 
 TOKENS_PER_STEP = 2048  # of a batch of rows, padding included
 # Lengths that rows are padded to; each is one program for XLA.
@@ -69,7 +71,7 @@ class MaskedWords:
         self._num_words = num_words
         self._with_original = with_original
         self._tokens_per_step = tokens_per_step
-        self._longest = model.backbone.max_sequence_length
+        self._longest = num_positions(model) or max(LENGTHS)
         self._lengths = np.array(
             [length for length in LENGTHS if length < self._longest]
             + [self._longest]
@@ -77,15 +79,13 @@ class MaskedWords:
         penalty = np.where(whole, 0.0, NEVER).astype("float32")
 
         def best(token_ids, segment_ids, padding_mask, positions):
-            logits = model(
-                {
-                    "token_ids": token_ids,
-                    "segment_ids": segment_ids,
-                    "padding_mask": padding_mask,
-                    "mask_positions": positions[:, None],
-                },
-                training=False,
-            )
+            inputs = {
+                "token_ids": token_ids,
+                "segment_ids": segment_ids,
+                "padding_mask": padding_mask,
+                "mask_positions": positions[:, None],
+            }
+            logits = model(select_inputs(model, inputs), training=False)
             logits = ops.cast(logits[:, 0], "float32") + penalty
             # In the order of their ids, so that no rounding changes it.
             return ops.sort(ops.top_k(logits, num_words)[1])

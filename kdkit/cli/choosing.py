@@ -12,8 +12,8 @@ from kdkit.cli.options import located
 from kdkit.cli.places import is_path
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
-from kdkit.families import family_of
 from kdkit.models import PRESETS
+from kdkit.models.families import family_of
 from kdkit.models.places import is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.tasks import get_task
@@ -165,8 +165,9 @@ def recipe_on_text(recipe, options):
         return recipe, recipe.stages_on_text(options.parity)
     if family not in recipe.for_families:
         raise UsageError(
-            f"Recipe {recipe.name!r} is for encoders. Received: a teacher that "
-            f"is a {title}. Use lightpaff, or an encoder as teacher."
+            f"Recipe {recipe.name!r} is for "
+            f"{', '.join(('encoders', *recipe.for_families))}. Received: a "
+            f"teacher that is a {title}. Use lightpaff, or another teacher."
         )
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)
@@ -189,7 +190,7 @@ def _family_of_teacher(place):
         return "MASS", "mass"
     backbone = _sizes_of(place)
     family = family_of(backbone)
-    return family.title, None if family.causal_lm is None else "gpt2"
+    return family.title, family.name if family.is_decoder else None
 
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:

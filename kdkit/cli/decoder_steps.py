@@ -229,7 +229,7 @@ def reject_for_encoders(options) -> None:
     if given:
         raise UsageError(
             f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
-            "--model gpt2 or --model mass too, or leave it out."
+            "--model gpt2, --model llama3 or --model mass too, or remove it."
         )
 
 
@@ -292,8 +292,9 @@ def _with_settings(steps, options):
 def _reject(recipe, options):
     if options.model not in recipe.for_families:
         raise UsageError(
-            f"--model {options.model}: recipe {recipe.name!r} is for encoders. "
-            "Leave it out, or use lightpaff."
+            f"--model {options.model}: recipe {recipe.name!r} is for encoders"
+            f"{''.join(f', {name}' for name in recipe.for_families)}. Remove "
+            "--model, or use lightpaff."
         )
     wrong = given_flags(options, OF_TASKS)
     wrong += given_flags(

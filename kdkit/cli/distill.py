@@ -68,9 +68,9 @@ def add_decoder(parser):
     )
     group.add_argument(
         "--model",
-        choices=["bert", "gpt2", "mass"],
+        metavar="FAMILY",
         default="bert",
-        help="the family that a recipe is for; bert unless set",
+        help="bert for encoders (default), a decoder (gpt2, llama3) or mass",
     )
     group.add_argument(
         "--decoder",

@@ -181,7 +181,12 @@ def _export_decoder(place, options, **noted):
     model = models.load_language_model(place.path).model
     length = options.sequence_length
     if length is None:
-        length = model.backbone.max_sequence_length
+        length = models.num_positions(model)
+    if length is None:
+        raise UsageError(
+            f"{place.path} reads texts of any length, and a file's cache has "
+            "one. Pass --sequence-length N."
+        )
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)

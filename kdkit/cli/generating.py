@@ -127,7 +127,7 @@ def _open(options):
     if not models.has_decoder(place.path):
         raise UsageError(
             f"{options.model} is no decoder. Expected a run of kdkit pretrain "
-            "with a GPT-2, its preset directory, or a .tflite file of it."
+            "with a decoder, its preset directory, or a .tflite file of it."
         )
     loaded = models.load_language_model(place.path)
     return loaded.model, loaded.tokenizer

@@ -12,10 +12,8 @@ from kdkit.training.run_settings import PretrainSettings
 from kdkit.training.run_tokenizer import check_tokenizer
 from kdkit.training.stages import check_objectives
 
-KINDS = {
-    "gpt2": ("has_decoder", "decoder"),
-    "mass": ("has_encoder_decoder", "encoder-decoder"),
-}
+MASS = "has_encoder_decoder", "encoder-decoder"
+DECODER = "has_decoder", "decoder"
 
 
 def given_models(options) -> dict[str, str]:
@@ -84,7 +82,7 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
     right = []
     for name, place in given_models(options).items():
         with attempt("model"):
-            has_one, expected = KINDS[options.model]
+            has_one, expected = MASS if options.model == "mass" else DECODER
             if not getattr(models, has_one)(place):
                 raise UsageError(
                     f"{place} is no {expected}. Expected a run of kdkit "

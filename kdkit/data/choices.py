@@ -7,7 +7,7 @@ import numpy as np
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

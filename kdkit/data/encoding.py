@@ -14,7 +14,7 @@ from kdkit.backends import tf_text
 from kdkit.data.examples import Examples
 from kdkit.data.readable_rows import ReadableRows
 from kdkit.errors import UsageError
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 
 ROWS_PER_STEP = 1024  # tokenised together
 TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
@@ -149,7 +149,7 @@ def encode(
         examples: `Examples`.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
             `start_token_id`, `end_token_id` and `pad_token_id`. Those of no
-            family in `kdkit.families.FAMILIES` are packed as BERT's.
+            family in `kdkit.models.families.FAMILIES` are packed as BERT's.
         sequence_length: int. Tokens of a row at most, special ones included.
 
     Returns:

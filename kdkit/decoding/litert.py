@@ -35,20 +35,22 @@ def to_litert(
 
     The file's signature `step` takes the int32 inputs `token_ids`, of shape
     `(1,)`, and `position`, of shape `()`, and for each block the float32
-    inputs `keys_0`, `values_0` and so on, of shape `(1, num_heads,
-    sequence_length, head_dim)`: what the positions before left behind. It
+    inputs `keys_0`, `values_0` and so on, of shape `(1, num_key_value_heads,
+    sequence_length, head_dim)`: the keys and values of earlier positions. It
     returns `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and
-    `new_values`, of shape `(num_layers, 1, num_heads, head_dim)`, which belong
-    at `position`. So a token costs one step, and no step copies the cache.
-    `kdkit.export.LiteRTDecoder` runs such a file.
+    `new_values`, of shape `(num_layers, 1, num_key_value_heads, head_dim)`,
+    which belong at `position`. So a token costs one step, and no step copies
+    the cache. `kdkit.export.LiteRTDecoder` runs such a file.
 
     Args:
-        model: `keras_hub.models.GPT2CausalLM`. A preprocessor is not exported.
+        model: `keras_hub.models.CausalLM` of a known family, such as
+            `keras_hub.models.GPT2CausalLM`. A preprocessor is not exported.
         path: string or path. Ends in `.tflite`.
         precision: string. As in `kdkit.export.to_litert`. Defaults to
             `"fp32"`.
-        sequence_length: int or `None`. Tokens that there is room for, `None`
-            for the model's positions. Defaults to `None`.
+        sequence_length: int or `None`. The context length of the file. `None`
+            for the model's positions; required for a model without position
+            embeddings. Defaults to `None`.
         verification_texts: iterable of int arrays of shape `(num_tokens,)`.
             Defaults to random tokens.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
@@ -77,6 +79,11 @@ def to_litert(
     positions = num_positions(model)
     if sequence_length is None:
         sequence_length = positions
+    if sequence_length is None:
+        raise UsageError(
+            f"A {type(model).__name__} reads texts of any length, and a file's "
+            "cache has one. Expected sequence_length=N. Received: None."
+        )
     step = DecoderStep(as_float32(model), sequence_length)
     texts = _texts(verification_texts, step)
     # Row by row, since texts may have different lengths.

@@ -6,8 +6,7 @@ from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.models import MassSeq2SeqLM
-from kdkit.taps import block_step
-from kdkit.taps import source_keys_values
+from kdkit.models.families import adapters_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Seq2SeqStep:
     @property
     def cache_shape(self) -> tuple[int, int, int]:
         """`(num_heads, sequence_length, head_dim)`."""
-        backbone = self.model.backbone
-        head_dim = backbone.hidden_dim // backbone.num_heads
-        return (backbone.num_heads, self.sequence_length, head_dim)
+        block, *_ = self._blocks
+        heads = block.num_key_value_heads
+        return (heads, self.sequence_length, block.head_dim)
 
     @property
     def source_names(self) -> tuple[tuple[str, str], ...]:
@@ -82,10 +81,8 @@ class Seq2SeqStep:
             padding_mask,
         )
         read = {}
-        for block, names in zip(
-            backbone.decoder_transformer_layers, self.source_names, strict=True
-        ):
-            made = source_keys_values(block, encoded)
+        for block, names in zip(self._blocks, self.source_names, strict=True):
+            made = block.source_keys_values(encoded)
             read |= dict(zip(names, made, strict=True))
         return read
 
@@ -115,15 +112,15 @@ class Seq2SeqStep:
         is_real = ops.cast(padding_mask, "bool")
         new_keys, new_values = [], []
         for block, own, of_source in zip(
-            backbone.decoder_transformer_layers,
+            self._blocks,
             self.cache_names,
             self.source_names,
             strict=True,
         ):
             keys, values = (cache[name] for name in own)
             source = (*(cache[name] for name in of_source), is_real)
-            state, key, value = block_step(
-                block, state, keys, values, is_past, source
+            state, key, value = block.step(
+                state, keys, values, is_past, position, source
             )
             new_keys.append(key[:, :, 0])
             new_values.append(value[:, :, 0])
@@ -132,6 +129,10 @@ class Seq2SeqStep:
             "new_keys": ops.stack(new_keys),
             "new_values": ops.stack(new_values),
         }
+
+    @property
+    def _blocks(self):
+        return adapters_of(self.model.backbone)["decoder"]
 
     def _names(self, keys, values):
         return tuple(

@@ -5,26 +5,26 @@ import dataclasses
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
-from kdkit.families import blocks_of
-from kdkit.families import family_of
-from kdkit.taps import block_step
+from kdkit.models.families import DECODERS
+from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
 
 
-def num_positions(model) -> int:
-    """How many tokens a decoder reads at most.
+def num_positions(model) -> int | None:
+    """How many tokens a decoder reads at most, `None` for any number.
 
     Raises:
         UsageError: (a `ValueError`) if the model is no decoder.
     """
     backbone = getattr(model, "backbone", None)
-    if family_of(backbone) not in DECODERS.values():
+    family = family_of(backbone)
+    if family is None or not family.is_decoder:
         known = [family.title for family in DECODERS.values()]
         raise UsageError(
             f"Only decoders ({', '.join(known)}) read one token at a time. "
             f"Received: {type(model).__name__}."
         )
-    return backbone.max_sequence_length
+    return family.num_positions(backbone)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,20 +37,20 @@ class DecoderStep:
 
     Args:
         model: a `keras_hub.models.CausalLM` of a family in
-            `kdkit.families.DECODERS`.
+            `kdkit.models.families.DECODERS`.
         sequence_length: int. Positions that there is room for.
 
     Call arguments:
         token_ids: int tensor of shape `(batch_size,)`.
         position: int tensor of shape `()`. Where the tokens stand, from 0.
-        cache: dict of tensors of shape `(batch_size, num_heads,
-            sequence_length, head_dim)` by `cache_names`. What stands at
-            `position` and behind it does not count, if it is finite.
+        cache: dict of tensors of shape `(batch_size, num_key_value_heads,
+            sequence_length, head_dim)` by `cache_names`. Entries at `position`
+            and behind it do not count, if they are finite.
 
     Returns:
         A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
         `new_keys` and `new_values`, of shape `(num_layers, batch_size,
-        num_heads, head_dim)`.
+        num_key_value_heads, head_dim)`.
 
     Raises:
         UsageError: (a `ValueError`) if the model is no decoder or has fewer
@@ -62,10 +62,15 @@ class DecoderStep:
 
     def __post_init__(self):
         longest = num_positions(self.model)
-        if not 1 <= self.sequence_length <= longest:
+        if self.sequence_length < 1 or (
+            longest is not None and self.sequence_length > longest
+        ):
+            expected = "1 or more"
+            if longest is not None:
+                expected = f"1 to {longest}, the model's positions"
             raise UsageError(
-                f"Expected a sequence length of 1 to {longest}, the model's "
-                f"positions. Received: sequence_length={self.sequence_length}."
+                f"Expected a sequence length of {expected}. Received: "
+                f"sequence_length={self.sequence_length}."
             )
 
     @property
@@ -73,33 +78,35 @@ class DecoderStep:
         """The names of the keys and the values of each block."""
         return tuple(
             (f"keys_{index}", f"values_{index}")
-            for index in range(len(blocks_of(self.model.backbone)))
+            for index in range(len(self._blocks))
         )
 
     @property
     def cache_shape(self) -> tuple[int, int, int]:
-        """`(num_heads, sequence_length, head_dim)`."""
-        backbone = self.model.backbone
-        head_dim = backbone.hidden_dim // backbone.num_heads
-        return (backbone.num_heads, self.sequence_length, head_dim)
+        """`(num_key_value_heads, sequence_length, head_dim)`."""
+        block, *_ = self._blocks
+        heads = block.num_key_value_heads
+        return (heads, self.sequence_length, block.head_dim)
+
+    @property
+    def _blocks(self):
+        return adapters_of(self.model.backbone)[""]
 
     def __call__(self, token_ids, position, cache):
         backbone = self.model.backbone
-        state = backbone.token_embedding(token_ids)[:, None]
-        positions = backbone.position_embedding.position_embeddings
-        state = state + ops.take(positions, position, axis=0)
+        family = family_of(backbone)
+        state = family.embed(backbone, token_ids, position)
         is_past = ops.arange(self.sequence_length) < position
         new_keys, new_values = [], []
-        for block, names in zip(
-            blocks_of(backbone), self.cache_names, strict=True
-        ):
+        for block, names in zip(self._blocks, self.cache_names, strict=True):
             keys, values = (cache[name] for name in names)
-            state, key, value = block_step(block, state, keys, values, is_past)
+            state, key, value = block.step(
+                state, keys, values, is_past, position
+            )
             new_keys.append(key[:, :, 0])
             new_values.append(value[:, :, 0])
-        state = backbone.layer_norm(state)[:, 0]
         return {
-            "logits": backbone.token_embedding(state, reverse=True),
+            "logits": family.logits(backbone, state[:, 0]),
             "new_keys": ops.stack(new_keys),
             "new_values": ops.stack(new_values),
         }

@@ -6,6 +6,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from kdkit.decoding.step import num_positions
 from kdkit.errors import UsageError
 from kdkit.export import LiteRTDecoder
 
@@ -58,12 +59,8 @@ def generate(
             "Expected a text of one token or more, and to add one or more. "
             f"Received: {len(token_ids)} tokens, max_tokens={max_tokens}."
         )
-    room = (
-        decoder.sequence_length
-        if is_file
-        else decoder.backbone.max_sequence_length
-    )
-    if len(token_ids) + max_tokens > room:
+    room = decoder.sequence_length if is_file else num_positions(decoder)
+    if room is not None and len(token_ids) + max_tokens > room:
         raise UsageError(
             f"The decoder has room for {room} tokens, those of the text and "
             f"the new ones. Received: {len(token_ids)} tokens, "

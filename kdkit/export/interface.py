@@ -8,8 +8,8 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.export.inputs import INPUT_NAMES
-from kdkit.families import Family
-from kdkit.families import family_of
+from kdkit.models.families import Family
+from kdkit.models.families import family_of
 
 MOST_OPTIONS = 16  # of a multiple choice
 
@@ -30,7 +30,7 @@ class Interface:
         num_segments: int. The size of its smallest embedding table; 1 where
             there is no second table.
         recurrent: bool. Whether it has recurrent layers.
-        family: `kdkit.families.Family` of its encoder, or `None`.
+        family: `kdkit.models.Family` of its encoder, or `None`.
         rows_per_output: int. How many rows of the inputs make a row of the
             logits: 1, or the options of a question.
     """

@@ -33,7 +33,8 @@ def to_litert(
     only 1 if the model has recurrent layers: LiteRT's own operations have no
     loop over a batch of unknown size. A file that is not resized has batch
     size 1. A fixed sequence length is a little faster (about a tenth for a
-    TinyBERT of four layers) than a dynamic one, and DeBERTa-v3 needs one.
+    TinyBERT of four layers) than a dynamic one; DeBERTa-v3 and
+    RoFormerV2 need one.
 
     Models in mixed or half precision are exported and compared as float32
     models with the same weights.

@@ -4,14 +4,13 @@ import inspect
 
 import keras
 
-from kdkit.families import family_of
 from kdkit.models.bilstm import EMBEDDING_LAYER
 from kdkit.models.bilstm import bilstm_of
+from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.mass import MassBackbone
 from kdkit.parameters import count_parameters
 
-POSITIONS = "position_embedding"
 ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 MASS_SIZES = ("encoder_num_layers", "decoder_num_layers", *ENCODER_SIZES[1:])
 
@@ -35,7 +34,7 @@ def architecture(model) -> dict:
     lstm = bilstm_of(model)
     if family is not None:
         title = family.title
-        sizes = {name: getattr(backbone, name) for name in ENCODER_SIZES}
+        sizes = {name: family.size(backbone, name) for name in ENCODER_SIZES}
     elif isinstance(backbone, MassBackbone):
         title = "MASS"
         sizes = {name: getattr(backbone, name) for name in MASS_SIZES}
@@ -66,9 +65,7 @@ def num_positions(model) -> int | None:
     if isinstance(backbone, MassBackbone):
         return backbone.max_sequence_length
     family = family_of(backbone)
-    if family is None or POSITIONS not in family.parts:
-        return None
-    return backbone.max_sequence_length
+    return None if family is None else family.num_positions(backbone)
 
 
 def length_of(preprocessor, is_chosen: bool = False) -> int | None:
@@ -120,7 +117,7 @@ def _token_embedding(model):
     backbone = backbone_of(model)
     family = family_of(backbone)
     if family is not None:
-        return getattr(backbone, family.parts["token_embedding"]).embeddings
+        return family.token_embedding(backbone).embeddings
     if bilstm_of(model) is not None:
         return model.get_layer(EMBEDDING_LAYER).embeddings
     return None

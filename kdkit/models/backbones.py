@@ -53,9 +53,7 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
             checkpoint, reads_one_segment=reads_one_segment(path)
         )
         with Tensors(path) as tensors:
-            lacks_pooler = assign_weights(
-                backbone, checkpoint.family.name, checkpoint, tensors
-            )
+            lacks_pooler = assign_weights(backbone, checkpoint, tensors)
         if lacks_pooler and needs_pooler:
             warnings.warn(
                 f"The checkpoint in {path} has no pooler. Its encoder gets a "

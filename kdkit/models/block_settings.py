@@ -1,4 +1,4 @@
-"""What blocks and heads compute besides their weights: by family, as data."""
+"""What blocks and heads compute besides their weights."""
 
 import dataclasses
 import math
@@ -66,26 +66,6 @@ class BlockSettings:
         return self.activation == other.activation and math.isclose(
             self.layer_norm_epsilon, other.layer_norm_epsilon
         )
-
-
-# What keras-hub's own classes compute. tests/models/test_variants.py compares
-# with them.
-OWN_BLOCKS = {
-    "bert": BlockSettings("gelu_new", 1e-12),
-    "distil_bert": BlockSettings("gelu", 1e-12),
-    "roberta": BlockSettings("gelu", 1e-5),
-    "xlm_roberta": BlockSettings("gelu", 1e-5),
-    "albert": BlockSettings("gelu_new", 1e-12),
-    "electra": BlockSettings("gelu_new", 1e-12),
-    "gpt2": BlockSettings("gelu_new", 1e-5),
-}
-OWN_HEADS = {
-    "bert": BlockSettings("gelu", 1e-5),
-    "distil_bert": BlockSettings("gelu", 1e-5),
-    "roberta": BlockSettings("gelu", 1e-5),
-    "xlm_roberta": BlockSettings("gelu", 1e-5),
-    "albert": BlockSettings("gelu_new", 1e-5),
-}
 
 
 def gelu_new(x):

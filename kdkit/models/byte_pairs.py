@@ -9,6 +9,8 @@ import tokenizers
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import DECODERS
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.trust import loading
@@ -128,37 +130,49 @@ def _of_vocabulary(vocabulary):
     )
 
 
-def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
+def train_byte_pairs(
+    texts: Iterable[str], vocabulary_size: int, family: str = "gpt2"
+):
     """Trains a byte-level byte-pair tokenizer, as GPT-2's is.
 
     Args:
         texts: iterable of strings.
-        vocabulary_size: int. Number of tokens: the 256 bytes, `<|endoftext|>`,
-            and the rest are merges.
+        vocabulary_size: int. Number of tokens: the 256 bytes, the family's
+            special tokens, such as `<|endoftext|>`, and the rest are merges.
+        family: string. A decoder's family, whose tokenizer is trained. Defaults
+            to `"gpt2"`.
 
     Returns:
-        `keras_hub.tokenizers.GPT2Tokenizer`.
+        The family's tokenizer, such as a `keras_hub.tokenizers.GPT2Tokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no room for a merge, or the
-            texts do not have so many.
+        UsageError: (a `ValueError`) if the vocabulary has no place for a merge,
+            the texts do not have so many, or the family has another kind of
+            tokenizer.
 
     References:
      - [Radford et al., 2019](
         https://d4mucfpksywv.cloudfront.net/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
         section 2.2
     """
-    if vocabulary_size <= NUM_BYTES + 1:
+    special = list(ALL_FAMILIES[family].special_tokens)
+    if not special:
         raise UsageError(
-            f"A byte-pair vocabulary has {NUM_BYTES} bytes, {END_OF_TEXT!r} "
-            f"and merges. Expected more than {NUM_BYTES + 1} tokens. Received: "
-            f"vocabulary_size={vocabulary_size}."
+            f"No byte pairs are trained for {ALL_FAMILIES[family].title}. "
+            f"Expected one of the families {sorted(DECODERS)}."
+        )
+    least = NUM_BYTES + len(special)
+    if vocabulary_size <= least:
+        raise UsageError(
+            f"A byte-pair vocabulary has {NUM_BYTES} bytes, "
+            f"{', '.join(map(repr, special))} and merges. Expected more than "
+            f"{least} tokens. Received: vocabulary_size={vocabulary_size}."
         )
     trained = tokenizers.ByteLevelBPETokenizer()
     trained.train_from_iterator(
         texts,
         vocab_size=vocabulary_size,
-        special_tokens=[END_OF_TEXT],
+        special_tokens=special,
         show_progress=False,
     )
     model = json.loads(trained.to_str())["model"]
@@ -172,10 +186,10 @@ def train_byte_pairs(texts: Iterable[str], vocabulary_size: int):
         merge if isinstance(merge, str) else " ".join(merge)
         for merge in model["merges"]
     ]
-    # The last, as in GPT-2's own: keras-hub pads with the first, and its
-    # `generate` would take that for the end of the text.
+    # Behind the others, as in GPT-2's own: keras-hub pads with the first, and
+    # its `generate` would take that for the end of the text.
     tokens = sorted(model["vocab"], key=model["vocab"].get)
-    tokens.remove(END_OF_TEXT)
-    vocabulary = {token: id for id, token in enumerate([*tokens, END_OF_TEXT])}
-    tokenizer = keras_hub.tokenizers.GPT2Tokenizer(vocabulary, merges)
+    tokens = [token for token in tokens if token not in special] + special
+    vocabulary = {token: id for id, token in enumerate(tokens)}
+    tokenizer = ALL_FAMILIES[family].tokenizer(vocabulary, merges)
     return with_rules(tokenizer, TextRules())

@@ -15,8 +15,7 @@ def student_of_blocks(encoder, layers, num_classes=None):
     the same model without kdkit. A head, if wanted, is random.
 
     Args:
-        encoder: a backbone of a family in `kdkit.families.FAMILIES`, or a task
-            model around one.
+        encoder: a backbone of a known family, or a task model around one.
         layers: sequence of ints. The encoder's blocks, counted from 1, in the
             order of the student's.
         num_classes: int or `None`. Width of the logits; `None` for the encoder

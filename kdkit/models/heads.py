@@ -16,9 +16,9 @@ from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import FAMILIES
-from kdkit.families import family_of
-from kdkit.families import find_backbone
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family_of
+from kdkit.models.families import find_backbone
 from kdkit.parameters import TABLE
 from kdkit.policies import with_policy
 from kdkit.trained_weights import layers_at_their_start
@@ -63,8 +63,7 @@ def add_head(backbone, head: Head, tokenizer=None):
     """Puts a head with random weights on an encoder.
 
     Args:
-        backbone: a backbone of a family in `kdkit.families.FAMILIES`. Its
-            dropout is the head's.
+        backbone: an encoder of a known family. Its dropout is the head's.
         head: `Head`.
         tokenizer: a keras-hub tokenizer, needed for a head with `candidates`.
 
@@ -79,7 +78,7 @@ def add_head(backbone, head: Head, tokenizer=None):
         UsageError: (a `ValueError`) if the tokenizer is missing.
     """
     family = family_of(backbone)
-    if family.causal_lm is not None:
+    if family.is_decoder:
         raise UsageError(
             f"{family.title} is a decoder, and tasks need an encoder, whose "
             "first state has seen the whole text. Use one of the families "

@@ -1,12 +1,11 @@
 """Byte-pair tokenizers of Hugging Face checkpoints: RoBERTa's and GPT-2's."""
 
-import keras_hub
-
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.byte_level import byte_characters
 from kdkit.models.byte_pairs import read_merges
 from kdkit.models.byte_pairs import read_vocabulary
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import WHOLE_CLASSES
 from kdkit.models.hugging_face_files import TokenizerFiles
@@ -18,20 +17,6 @@ from kdkit.models.trust import loading
 KIND = "BPE"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 CLASSES = ("", "RobertaTokenizer", "GPT2Tokenizer")
-SPECIAL = {
-    keras_hub.tokenizers.RobertaTokenizer: {
-        "bos": "<s>",
-        "eos": "</s>",
-        "sep": "</s>",
-        "cls": "<s>",
-        "pad": "<pad>",
-        "mask": "<mask>",
-    },
-    keras_hub.tokenizers.GPT2Tokenizer: {
-        "bos": "<|endoftext|>",
-        "eos": "<|endoftext|>",
-    },
-}
 # Settings of a model, with those that byte-level pairs can have.
 MODEL_SETTINGS = {
     "dropout": (None, 0, 0.0),
@@ -54,7 +39,7 @@ def read_byte_pairs(files: TokenizerFiles, cls):
             tokenizer has what neither keras-hub nor kdkit can do.
     """
     files.require_class(*CLASSES, *WHOLE_CLASSES)
-    special = files.require_special(SPECIAL[cls])
+    special = files.require_special(family_of(cls).checkpoints.special_tokens)
     unknown = files.special_token("unk", "<unk>")
     if files.whole:
         model = files.model(KIND)

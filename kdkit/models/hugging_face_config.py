@@ -12,86 +12,13 @@ import functools
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import Family
 from kdkit.models.block_settings import ACTIVATIONS
 from kdkit.models.block_settings import SAME_ACTIVATIONS
 from kdkit.models.block_settings import BlockSettings
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import Family
 from kdkit.models.variants import build_backbone
 
-BERT_SIZES = {
-    "vocabulary_size": (("vocab_size",), 30522),
-    "num_layers": (("num_hidden_layers",), 12),
-    "num_heads": (("num_attention_heads",), 12),
-    "hidden_dim": (("hidden_size",), 768),
-    "intermediate_dim": (("intermediate_size",), 3072),
-    "max_sequence_length": (("max_position_embeddings",), 512),
-}
-# Of each type: keras-hub's sizes, to the field's names and transformers'
-# default.
-SIZES = {
-    "bert": {**BERT_SIZES, "num_segments": (("type_vocab_size",), 2)},
-    "distilbert": {
-        "vocabulary_size": (("vocab_size",), 30522),
-        "num_layers": (("n_layers", "num_hidden_layers"), 6),
-        "num_heads": (("n_heads", "num_attention_heads"), 12),
-        "hidden_dim": (("dim", "hidden_size"), 768),
-        "intermediate_dim": (("hidden_dim",), 3072),
-        "max_sequence_length": (("max_position_embeddings",), 512),
-    },
-    "roberta": {**BERT_SIZES, "vocabulary_size": (("vocab_size",), 50265)},
-    "xlm-roberta": BERT_SIZES,
-    "albert": {
-        **BERT_SIZES,
-        "vocabulary_size": (("vocab_size",), 30000),
-        "embedding_dim": (("embedding_size",), 128),
-        "num_heads": (("num_attention_heads",), 64),
-        "hidden_dim": (("hidden_size",), 4096),
-        "intermediate_dim": (("intermediate_size",), 16384),
-        "num_groups": (("num_hidden_groups",), 1),
-        "num_inner_repetitions": (("inner_group_num",), 1),
-        "num_segments": (("type_vocab_size",), 2),
-    },
-    "gpt2": {
-        "vocabulary_size": (("vocab_size",), 50257),
-        "num_layers": (("n_layer", "num_hidden_layers"), 12),
-        "num_heads": (("n_head", "num_attention_heads"), 12),
-        "hidden_dim": (("n_embd", "hidden_size"), 768),
-        "intermediate_dim": (("n_inner",), None),
-        "max_sequence_length": (
-            ("n_positions", "max_position_embeddings"),
-            1024,
-        ),
-    },
-}
-DROPOUT = {
-    "bert": ("hidden_dropout_prob", 0.1),
-    "distilbert": ("dropout", 0.1),
-    "roberta": ("hidden_dropout_prob", 0.1),
-    "xlm-roberta": ("hidden_dropout_prob", 0.1),
-    "albert": ("hidden_dropout_prob", 0.0),
-    "gpt2": ("resid_pdrop", 0.1),
-}
-ACTIVATION = {
-    "bert": ("hidden_act", "gelu"),
-    "distilbert": ("activation", "gelu"),
-    "roberta": ("hidden_act", "gelu"),
-    "xlm-roberta": ("hidden_act", "gelu"),
-    "albert": ("hidden_act", "gelu_new"),
-    "gpt2": ("activation_function", "gelu_new"),
-}
-EPSILON = {
-    "bert": ("layer_norm_eps", 1e-12),
-    "distilbert": (None, 1e-12),  # fixed in transformers
-    "roberta": ("layer_norm_eps", 1e-12),
-    "xlm-roberta": ("layer_norm_eps", 1e-12),
-    "albert": ("layer_norm_eps", 1e-12),
-    "gpt2": ("layer_norm_epsilon", 1e-5),
-}
-# Their positions begin behind the row of the padding token.
-OFFSET_POSITIONS = ("roberta", "xlm-roberta")
-# Their heads for masked tokens compute GELU, whatever `hidden_act` is.
-GELU_HEADS = ("roberta", "xlm-roberta")
 NEEDS_OTHER_CODE = "Use a checkpoint of a plain encoder"
 # What keras-hub's models are not: the only value that is followed, and why.
 REQUIRED = {
@@ -118,7 +45,7 @@ class CheckpointConfig:
     """A checkpoint's model in keras-hub's terms.
 
     Args:
-        family: `kdkit.families.Family`.
+        family: `kdkit.models.Family`.
         sizes: dict of arguments of the family's backbone.
         blocks: `BlockSettings` of the blocks.
         head: `BlockSettings` of the head for masked tokens, if it has one.
@@ -148,7 +75,26 @@ def is_hugging_face(config: dict) -> bool:
 
 def is_convertible(config: dict) -> bool:
     """Whether a `config.json` is of a checkpoint that kdkit reads."""
-    return is_hugging_face(config) and _type_of(config) in SIZES
+    return family_of_checkpoint(config) is not None
+
+
+def family_of_checkpoint(config: dict) -> Family | None:
+    """Returns the family that a checkpoint's `config.json` is read as.
+
+    Args:
+        config: dict.
+
+    Returns:
+        `kdkit.models.Family`; `None` for a keras-hub preset and for types that
+        kdkit does not read.
+    """
+    if not is_hugging_face(config):
+        return None
+    kind = str(config["model_type"])
+    for family in ALL_FAMILIES.values():
+        if family.checkpoints and family.checkpoints.model_type == kind:
+            return family
+    return None
 
 
 def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
@@ -165,21 +111,19 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
         UsageError: (a `ValueError`) if a field asks for what keras-hub's
             models do not compute, or has an impossible value.
     """
-    kind = _type_of(config)
+    family = family_of_checkpoint(config)
+    form = family.checkpoints
     refuse = functools.partial(_refuse, where)
     for name, (expected, why) in REQUIRED.items():
         value = config.get(name)
-        if name == "is_decoder" and kind == "gpt2":
+        if name == "is_decoder" and family.is_decoder:
             continue
         if value not in (None, {}, expected):
             wanted = "none" if expected is None else repr(expected)
             refuse(name, value, wanted, f"{why}. {NEEDS_OTHER_CODE}")
-    (family,) = (
-        one for one in ALL_FAMILIES.values() if one.hugging_face_type == kind
-    )
     fields = {}
     sizes = {}
-    for size, (names, default) in SIZES[kind].items():
+    for size, (names, default) in form.sizes.items():
         fields[size], value = _field(config, names, default)
         if value is None and size == "intermediate_dim":
             value = 4 * sizes["hidden_dim"]
@@ -197,7 +141,7 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
                 f"a multiple of {fields[divisor]}, {sizes[divisor]}",
             )
     skipped = 0
-    if kind in OFFSET_POSITIONS:
+    if form.positions_follow_padding:
         skipped = _pad_token_id(config, refuse) + 1
         name = fields["max_sequence_length"]
         if sizes["max_sequence_length"] <= skipped:
@@ -206,16 +150,16 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
     if "num_segments" in sizes:
         # Pairs have two; a second row is a copy of the only one.
         sizes["num_segments"] = max(sizes["num_segments"], 2)
-    sizes["dropout"] = _fraction(config, *DROPOUT[kind], refuse)
-    activation = _activation(config, *ACTIVATION[kind], refuse)
-    epsilon = _fraction(config, *EPSILON[kind], refuse)
+    sizes["dropout"] = _fraction(config, *form.dropout, refuse)
+    activation = _activation(config, *form.activation, refuse)
+    epsilon = _fraction(config, *form.epsilon, refuse)
     if not epsilon:
-        refuse(EPSILON[kind][0], epsilon, "a number above 0")
+        refuse(form.epsilon[0], epsilon, "a number above 0")
     return CheckpointConfig(
         family,
         sizes,
         BlockSettings(activation, epsilon),
-        BlockSettings("gelu" if kind in GELU_HEADS else activation, epsilon),
+        BlockSettings(form.masked_lm_activation or activation, epsilon),
         skipped,
     )
 
@@ -228,12 +172,10 @@ def expected_pad_id(config: dict) -> int | None:
     Args:
         config: dict, of which `is_convertible` holds.
     """
-    kind = _type_of(config)
-    return config.get("pad_token_id", 1) if kind in OFFSET_POSITIONS else None
-
-
-def _type_of(config):
-    return str(config["model_type"])
+    form = family_of_checkpoint(config).checkpoints
+    if not form.positions_follow_padding:
+        return None
+    return config.get("pad_token_id", 1)
 
 
 def _field(config, names, default):

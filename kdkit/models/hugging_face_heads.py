@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.places import SUFFIX
 from kdkit.reading import read_json
@@ -40,7 +40,10 @@ def copy_sequence_head(
         UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
             of the head has another width than the encoder.
     """
-    names = family_of(model.backbone).hugging_face_head
+    form = family_of(model.backbone).checkpoints
+    if form is None:
+        return None
+    names = form.classifier
     head = read_sequence_head(path, names, class_names)
     if head is None:
         return None

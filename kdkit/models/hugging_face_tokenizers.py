@@ -11,8 +11,7 @@ import keras_hub
 import tokenizers
 
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
-from kdkit.families import family_of
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
 from kdkit.models.hugging_face_config import OFFSET_POSITIONS
 from kdkit.models.hugging_face_files import WHOLE
@@ -40,7 +39,7 @@ def read_tokenizer(path, family):
 
     Args:
         path: path of the directory.
-        family: `kdkit.families.Family` of its model.
+        family: `kdkit.models.Family` of its model.
 
     Returns:
         A keras-hub tokenizer of the family, with the rules for texts that its
@@ -55,7 +54,7 @@ def read_tokenizer(path, family):
     for base, read in READERS.items():
         if issubclass(cls, base):
             tokenizer = read(files, cls)
-            if files.is_whole and family.name not in DECODERS:
+            if files.is_whole and not family.is_decoder:
                 _require_special_tokens(files, tokenizer)
             return _with_sides(files, tokenizer, family)
     return keras_hub.tokenizers.Tokenizer.from_preset(str(path))
@@ -89,7 +88,7 @@ def _with_sides(files: TokenizerFiles, tokenizer, family):
     if (
         files.side("padding") == "left"
         and family.name not in DECODERS
-        and family.hugging_face_type not in OFFSET_POSITIONS
+        and family.checkpoints.model_type not in OFFSET_POSITIONS
     ):
         warnings.warn(
             f"The tokenizer in {files.path} pads on the left (padding_side), "

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.charsmap import read_charsmap
+from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import WHOLE_CLASSES
 from kdkit.models.hugging_face_files import TokenizerFiles
@@ -24,26 +25,6 @@ from kdkit.models.unigram import sentencepiece_model
 KIND = "Unigram"
 ALBERT = keras_hub.tokenizers.AlbertTokenizer
 XLM_ROBERTA = keras_hub.tokenizers.XLMRobertaTokenizer
-# By class: the file of older versions, the id of unknown pieces, and special
-# tokens.
-VOCABULARIES = {ALBERT: "spiece.model", XLM_ROBERTA: "sentencepiece.bpe.model"}
-UNKNOWN_IDS = {ALBERT: 1, XLM_ROBERTA: 3}
-SPECIAL = {
-    ALBERT: {
-        "cls": "[CLS]",
-        "sep": "[SEP]",
-        "pad": "<pad>",
-        "mask": "[MASK]",
-        "unk": "<unk>",
-    },
-    XLM_ROBERTA: {
-        "bos": "<s>",
-        "pad": "<pad>",
-        "eos": "</s>",
-        "unk": "<unk>",
-        "mask": "<mask>",
-    },
-}
 FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # of XLM-RoBERTa
 NUM_SPECIAL_PIECES = 3  # in the model of XLM-RoBERTa's file
 WHITE_SPACE_SPLIT = {"type": "WhitespaceSplit"}
@@ -61,8 +42,10 @@ def read_unigrams(files: TokenizerFiles, cls):
             tokenizer has what neither keras-hub nor kdkit can do.
     """
     files.require_class("", cls.__name__, *WHOLE_CLASSES)
-    files.require_special(SPECIAL[cls])
-    unknown, more = UNKNOWN_IDS[cls], ()
+    form = family_of(cls).checkpoints
+    special = form.special_tokens
+    files.require_special(special)
+    unknown, more = form.unknown_id, ()
     if files.whole:
         model = files.model(KIND)
         scores, charsmap = _scores(files, model), _charsmap(files)
@@ -75,7 +58,7 @@ def read_unigrams(files: TokenizerFiles, cls):
     pieces = {piece: number for number, (piece, _) in enumerate(scores)}
     if len(pieces) < len(scores) or "" in pieces:
         raise _damaged(files, "a piece that is empty or there twice")
-    vocabulary, added = files.all_tokens(pieces, SPECIAL[cls].values(), more)
+    vocabulary, added = files.all_tokens(pieces, special.values(), more)
     _require_places(files, cls, vocabulary, unknown)
     if files.is_whole:
         path = files.path / WHOLE
@@ -94,7 +77,7 @@ def read_unigrams(files: TokenizerFiles, cls):
             kind, score = Piece.NORMAL, scores[number][1]
         if number == unknown:
             kind = Piece.UNKNOWN
-        elif piece in SPECIAL[cls].values():
+        elif piece in special.values():
             kind = Piece.CONTROL
         proto.pieces.add(piece=piece, score=score, type=kind)
     if cls is XLM_ROBERTA:
@@ -150,7 +133,8 @@ def _require_charsmap(steps):
 
 def _read_model(files, cls):
     """Pieces with scores, the charsmap, and added tokens of an older file."""
-    path = files.path / VOCABULARIES[cls]
+    form = family_of(cls).checkpoints
+    path = files.path / form.vocabulary_file
     if not path.is_file():
         raise UsageError(
             f"No vocabulary in {files.path}. Expected {WHOLE} or {path.name}. "
@@ -186,7 +170,7 @@ def _read_model(files, cls):
         scores = [
             *((piece, 0.0) for piece in FIRST),
             *scores[NUM_SPECIAL_PIECES:],
-            (SPECIAL[cls]["mask"], 0.0),
+            (form.special_tokens["mask"], 0.0),
         ]
     charsmap = model.normalizer_spec.precompiled_charsmap
     return scores, base64.b64encode(charsmap).decode(), more
@@ -194,7 +178,7 @@ def _read_model(files, cls):
 
 def _require_places(files, cls, vocabulary, unknown):
     """Refuses a vocabulary that keras-hub's class has no room for."""
-    special = SPECIAL[cls]
+    special = family_of(cls).checkpoints.special_tokens
     missing = [one for one in special.values() if one not in vocabulary]
     if missing:
         raise _damaged(files, f"no {', '.join(missing)}")

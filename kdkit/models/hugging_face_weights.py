@@ -6,11 +6,9 @@ and `bias`, in one file or in several.
 """
 
 import contextlib
-import dataclasses
 import math
 import pathlib
 import re
-from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -18,6 +16,7 @@ import safetensors
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.families import WeightLayout
 from kdkit.models.trust import loading
 from kdkit.reading import read_json
 
@@ -34,118 +33,8 @@ LEAVES = {
     "bias": "bias",
     "beta": "bias",
 }
-BERT_EMBEDDINGS = {
-    "token_embedding": "embeddings.word_embeddings",
-    "position_embedding": "embeddings.position_embeddings",
-    "segment_embedding": "embeddings.token_type_embeddings",
-    "embeddings_layer_norm": "embeddings.LayerNorm",
-}
-BERT_BLOCK = {
-    "self_attention_layer/query": "attention.self.query",
-    "self_attention_layer/key": "attention.self.key",
-    "self_attention_layer/value": "attention.self.value",
-    "self_attention_layer/attention_output": "attention.output.dense",
-    "self_attention_layer_norm": "attention.output.LayerNorm",
-    "feedforward_intermediate_dense": "intermediate.dense",
-    "feedforward_output_dense": "output.dense",
-    "feedforward_layer_norm": "output.LayerNorm",
-}
-NUMBERED = r"transformer_layer_(\d+)/"
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """What a family's tensors are called, without the base model's prefix.
-
-    Args:
-        parts: dict from a layer of the backbone outside the blocks to its
-            name.
-        block_path: string. Pattern of the paths of a block's variables.
-        block: string. The name of a block, with the pattern's groups.
-        of_block: dict from a layer of a block to its name in the block.
-        ignored: string. Pattern of tensors in blocks that are no weights.
-        is_transposed: bool. Whether kernels are `(outputs, inputs)`. Defaults
-            to `True`.
-    """
-
-    parts: Mapping[str, str]
-    block_path: str
-    block: str
-    of_block: Mapping[str, str]
-    ignored: str = r"$^"
-    is_transposed: bool = True
-
-
-BERT = Layout(
-    {**BERT_EMBEDDINGS, "pooled_dense": "pooler.dense"},
-    NUMBERED,
-    r"encoder.layer.\1.",
-    BERT_BLOCK,
-)
-LAYOUTS = {
-    "bert": BERT,
-    "roberta": BERT,
-    "xlm_roberta": BERT,
-    "distil_bert": Layout(
-        BERT_EMBEDDINGS,
-        NUMBERED,
-        r"transformer.layer.\1.",
-        {
-            "self_attention_layer/query": "attention.q_lin",
-            "self_attention_layer/key": "attention.k_lin",
-            "self_attention_layer/value": "attention.v_lin",
-            "self_attention_layer/attention_output": "attention.out_lin",
-            "self_attention_layer_norm": "sa_layer_norm",
-            "feedforward_intermediate_dense": "ffn.lin1",
-            "feedforward_output_dense": "ffn.lin2",
-            "feedforward_layer_norm": "output_layer_norm",
-        },
-    ),
-    "albert": Layout(
-        {
-            **BERT_EMBEDDINGS,
-            "embedding_projection": "encoder.embedding_hidden_mapping_in",
-            "pooled_dense": "pooler",
-        },
-        r"group_(\d+)_inner_layer_(\d+)/",
-        r"encoder.albert_layer_groups.\1.albert_layers.\2.",
-        {
-            "self_attention_layer/query": "attention.query",
-            "self_attention_layer/key": "attention.key",
-            "self_attention_layer/value": "attention.value",
-            "self_attention_layer/attention_output": "attention.dense",
-            "self_attention_layer_norm": "attention.LayerNorm",
-            "feedforward_intermediate_dense": "ffn",
-            "feedforward_output_dense": "ffn_output",
-            "feedforward_layer_norm": "full_layer_layer_norm",
-        },
-    ),
-    "gpt2": Layout(
-        {
-            "token_embedding": "wte",
-            "position_embedding": "wpe",
-            "layer_norm": "ln_f",
-        },
-        NUMBERED,
-        r"h.\1.",
-        {
-            "self_attention/query": "attn.c_attn",
-            "self_attention/key": "attn.c_attn",
-            "self_attention/value": "attn.c_attn",
-            "self_attention/attention_output": "attn.c_proj",
-            "self_attention_layer_norm": "ln_1",
-            "feedforward_intermediate_dense": "mlp.c_fc",
-            "feedforward_output_dense": "mlp.c_proj",
-            "feedforward_layer_norm": "ln_2",
-        },
-        ignored=r"attn\.(masked_)?bias$",
-        is_transposed=False,
-    ),
-}
-# GPT-2 has queries, keys and values side by side in one tensor.
+# In the order in which a joined tensor has them.
 THIRDS = ("query", "key", "value")
-# RoBERTa's one segment is that of all tokens, in every family without segments.
-FOLDED = ("roberta", "xlm_roberta")
 POOLER = "pooled_dense"
 
 
@@ -218,7 +107,7 @@ class Tensors(contextlib.ExitStack):
                 "checkpoint is of another type."
             )
 
-    def base_prefix(self, layout: Layout) -> str:
+    def base_prefix(self, layout: WeightLayout) -> str:
         """Returns what the names of the base model begin with.
 
         Raises:
@@ -241,12 +130,11 @@ class Tensors(contextlib.ExitStack):
         return found[0]
 
 
-def load_weights(backbone, family_name, config, tensors: Tensors) -> bool:
+def load_weights(backbone, config, tensors: Tensors) -> bool:
     """Assigns a checkpoint's weights to a backbone.
 
     Args:
         backbone: what `config.build()` returned.
-        family_name: string. A key of `LAYOUTS`.
         config: `kdkit.models.hugging_face_config.CheckpointConfig`.
         tensors: `Tensors`.
 
@@ -258,7 +146,7 @@ def load_weights(backbone, family_name, config, tensors: Tensors) -> bool:
         UsageError: (a `ValueError`) if tensors are missing, have another shape,
             or are of another model.
     """
-    layout = LAYOUTS[family_name]
+    layout = config.family.checkpoints.weights
     prefix = tensors.base_prefix(layout)
     names = {
         variable.path: prefix + _name(layout, variable.path)
@@ -278,7 +166,7 @@ def load_weights(backbone, family_name, config, tensors: Tensors) -> bool:
             variable.assign(
                 _value(variable, names[variable.path], layout, config, tensors)
             )
-    if family_name in FOLDED:
+    if config.family.checkpoints.has_one_segment:
         row = tensors.read(f"{prefix}embeddings.token_type_embeddings.weight")
         positions = backbone.embeddings.position_embedding.position_embeddings
         positions.assign(keras.ops.convert_to_numpy(positions) + row[0])
@@ -326,7 +214,8 @@ def _value(variable, name, layout, config, tensors):
     ):
         value = np.repeat(value[:1], shape[0], axis=0)
     layer = path.split("/")[-2]
-    if "c_attn" in name and layer in THIRDS and value.shape[-1] % 3 == 0:
+    is_joined = layout.joined is not None and layout.joined in name
+    if is_joined and layer in THIRDS and value.shape[-1] % 3 == 0:
         value = np.split(value, 3, axis=-1)[THIRDS.index(layer)]
     if path.endswith("/kernel"):
         value = value.T if layout.is_transposed else value

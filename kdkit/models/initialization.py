@@ -4,15 +4,16 @@ import operator
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
-from kdkit.families import blocks_of
-from kdkit.families import family_of
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import blocks_of
+from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 
 SIZES = (
     "hidden_dim",
     "intermediate_dim",
     "num_heads",
+    "num_key_value_heads",
     "vocabulary_size",
     "max_sequence_length",
     "num_segments",
@@ -33,7 +34,7 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
     left out, as DistilBERT's authors do.
 
     Args:
-        student: a backbone of a family in `kdkit.families.FAMILIES`, such as
+        student: a backbone of a known family, such as
             `keras_hub.models.BertBackbone`, or a task model around one.
         teacher: likewise, of the student's width and vocabulary.
         layers: sequence of ints. Teacher blocks, counted from 1, one per

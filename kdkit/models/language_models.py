@@ -11,8 +11,8 @@ import pathlib
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.file_digests import write_digests
 from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
 from kdkit.models.hugging_face_masked_lms import has_masked_lm_head
@@ -51,9 +51,8 @@ def language_model(backbone):
     trained here is trained wherever it is used.
 
     Args:
-        backbone: a `kdkit.models.MassBackbone`, or a backbone of a family in
-            `kdkit.families.ALL_FAMILIES`, but ELECTRA, whose pretraining is
-            another.
+        backbone: a `kdkit.models.MassBackbone`, or a backbone of a known
+            family, but ELECTRA, whose pretraining is another.
 
     Returns:
         The family's keras-hub model without preprocessor. A

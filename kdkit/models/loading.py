@@ -83,7 +83,7 @@ class LoadedModel:
 def load_classifier(source, num_classes) -> LoadedModel:
     """Loads a classifier, or puts a new head on an encoder.
 
-    The encoder is of one of the families in `kdkit.families.FAMILIES`. Hugging
+    The encoder is of a family that kdkit knows. Hugging
     Face checkpoints are read as `kdkit.models.load_encoder` does; the head of
     one that was fine-tuned on as many classes is copied (see
     `kdkit.models.hugging_face_heads`).
@@ -134,7 +134,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             no pooler, so that the encoder's is random. Defaults to `True`.
 
     Returns:
-        A backbone of a family in `kdkit.families.ALL_FAMILIES`, and its
+        A backbone of a family in `kdkit.models.families.ALL_FAMILIES`, and its
         tokenizer.
 
     Raises:

@@ -4,11 +4,13 @@ import itertools
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
 from kdkit.models.backbones import hugging_face_config
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.heads import head_kind_of
 from kdkit.models.hugging_face_config import expected_pad_id
+from kdkit.models.hugging_face_config import is_convertible
+from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.reading import read_json
 
 
@@ -25,14 +27,12 @@ def check_family(backbone, source):
 def check_convertible(path):
     """Refuses Hugging Face checkpoints of types that kdkit does not read."""
     config = read_json(path / "config.json", "the config of a model")
-    if "registered_name" in config or "model_type" not in config:
-        return
-    expected = {
-        family.hugging_face_type: family
-        for family in ALL_FAMILIES.values()
-        if family.hugging_face_type
-    }
-    if str(config["model_type"]) not in expected:
+    if is_hugging_face(config) and not is_convertible(config):
+        expected = [
+            family.checkpoints.model_type
+            for family in ALL_FAMILIES.values()
+            if family.checkpoints
+        ]
         raise UsageError(
             f"{path} holds a Hugging Face checkpoint of type "
             f"{shortened(config['model_type'])}, which kdkit does not read. "

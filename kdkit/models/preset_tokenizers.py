@@ -4,11 +4,11 @@ import pathlib
 
 import keras_hub
 
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
 from kdkit.models.extras import EXTRAS_FILE
 from kdkit.models.extras import load_extras
 from kdkit.models.extras import save_extras
+from kdkit.models.families import family_of
+from kdkit.models.hugging_face_config import family_of_checkpoint
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.ruled_tokenizers import WordPiece
 from kdkit.models.ruled_tokenizers import tokenizer_rules
@@ -55,13 +55,7 @@ def hugging_face_family(directory):
         directory: `pathlib.Path` with a `config.json`.
     """
     config = read_json(directory / "config.json", "the config of a model")
-    if "registered_name" in config:
-        return None
-    kind = config.get("model_type")
-    for family in ALL_FAMILIES.values():
-        if family.hugging_face_type and family.hugging_face_type == kind:
-            return family
-    return None
+    return family_of_checkpoint(config)
 
 
 def with_saved_rules(tokenizer, directory):

@@ -22,16 +22,19 @@ class BertConfig:
         num_heads: int. Attention heads per block (A).
         intermediate_dim: int. Width of the feed-forward layers (d'_i).
         vocabulary_size: int. Number of word pieces. Defaults to `30522`.
-        max_sequence_length: int. Number of position embeddings. Defaults to
-            `512`.
+        max_sequence_length: int. Number of position embeddings; without effect
+            on families that have none. Defaults to `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
-        family: string. A key of `kdkit.families.ALL_FAMILIES`: `"bert"`,
+        family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"`, `"deberta_v3"`, or the decoder `"gpt2"`. Defaults to
-            `"bert"`.
+            `"electra"`, `"deberta_v3"`, `"roformer_v2"`, or one of the decoders
+            `"gpt2"` and `"llama3"`. Defaults to `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings of ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for the other families. Defaults to `None`.
+        num_key_value_heads: int or `None`. Heads of keys and values of Llama 3,
+            each of which several query heads share. `None` for `num_heads`, and
+            for the other families. Defaults to `None`.
     """
 
     num_layers: int
@@ -43,6 +46,7 @@ class BertConfig:
     dropout: float = 0.1
     family: str = "bert"
     embedding_dim: int | None = None
+    num_key_value_heads: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +180,18 @@ PRESETS = {
         BertConfig(4, 768, 12, 3072, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"),
         f"{LIGHTPAFF}, table 3",
         67_000_000,
+    ),
+    "lightpaff_llama3_4_layer_en": Preset(
+        BertConfig(
+            4,
+            768,
+            12,
+            2048,
+            GPT2_VOCABULARY_SIZE,
+            family="llama3",
+            num_key_value_heads=4,
+        ),
+        "kdkit: Llama 3's blocks in the sizes of LightPAFF's GPT-2",
     ),
     "mass_6_layer": Preset(
         MassConfig(6, 6, 1024, 16, 4096),

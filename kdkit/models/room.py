@@ -1,9 +1,8 @@
 """The memory that a model's weights take at least, before it is built."""
 
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import albert_blocks
 from kdkit.machine import lack_of_memory
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.presets import BertConfig
 from kdkit.models.presets import BilstmConfig
 from kdkit.models.presets import MassConfig
@@ -27,20 +26,14 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
         return config.vocabulary_size * width + config.units * (
             8 * (width + config.units) + 2 * config.intermediate_dim
         )
-    attention = 4 * config.hidden_dim**2
-    block = attention + 2 * config.hidden_dim * config.intermediate_dim
     if isinstance(config, MassConfig):
+        attention = 4 * config.hidden_dim**2
+        block = attention + 2 * config.hidden_dim * config.intermediate_dim
         rows = config.vocabulary_size + 2 * config.max_sequence_length
         depth = config.encoder_num_layers + config.decoder_num_layers
         cross = config.decoder_num_layers * attention
         return rows * config.hidden_dim + depth * block + cross
-    family = ALL_FAMILIES[config.family]
-    rows = config.vocabulary_size
-    if "position_embedding" in family.parts:
-        rows += config.max_sequence_length
-    # ALBERT's calls share one block.
-    depth = 1 if family.blocks is albert_blocks else config.num_layers
-    return rows * (config.embedding_dim or config.hidden_dim) + depth * block
+    return ALL_FAMILIES[config.family].least_parameters(config)
 
 
 def check_room(config: BertConfig | BilstmConfig | MassConfig) -> None:

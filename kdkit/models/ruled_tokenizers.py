@@ -5,6 +5,7 @@ They are keras-hub's classes in all else: vocabulary, special tokens, family.
 that they load without kdkit.
 """
 
+import functools
 import re
 
 import keras
@@ -14,11 +15,12 @@ from kdkit.backends import tf
 from kdkit.backends import tf_text
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import ALL_FAMILIES
 from kdkit.models.byte_level import ByteLevelPairs
 from kdkit.models.character_maps import character_map
 from kdkit.models.extras import replace_entries
 from kdkit.models.extras import save_extras
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.normalizing import is_by_character
 from kdkit.models.normalizing import joined
 from kdkit.models.normalizing import normalization
@@ -52,10 +54,12 @@ def with_rules(tokenizer, rules: TextRules | None):
     tokenizer = plain_tokenizer(tokenizer)
     if rules is None:
         return tokenizer
-    if type(tokenizer) not in RULED:
+    cls = _ruled(type(tokenizer)) if family_of(tokenizer) else None
+    if cls is None:
+        known = {family.tokenizer.__name__ for family in ALL_FAMILIES.values()}
         raise UsageError(
             f"A {type(tokenizer).__name__} takes no rules for texts. Expected "
-            f"one of {[cls.__name__ for cls in RULED]}. Remove the rules."
+            f"one of {sorted(known)}. Remove the rules."
         )
     size = tokenizer.vocabulary_size()
     for token in rules.added_tokens:
@@ -65,9 +69,7 @@ def with_rules(tokenizer, rules: TextRules | None):
                 f"id {token.id} in the vocabulary of {size} pieces. "
                 "Restore the tokenizer's files from a copy."
             )
-    return _of_class(
-        RULED[type(tokenizer)], tokenizer, text_rules=rules.to_json()
-    )
+    return _of_class(cls, tokenizer, text_rules=rules.to_json())
 
 
 def tokenizer_rules(tokenizer) -> TextRules | None:
@@ -376,22 +378,26 @@ def _between(tokens, inner):
     return of_texts
 
 
-def _ruled(cls, mixin):
-    """A tokenizer class of keras-hub's with rules, which Keras can save."""
-    # Without a backbone: keras-hub looks among all classes for that of one.
-    members = {"plain": cls, "backbone_cls": None}
-    made = type(cls.__name__, (mixin, cls), members)  # the name in errors
-    return keras.saving.register_keras_serializable(package="kdkit")(made)
-
-
 MIXINS = {
     WordPiece: WordPieceRules,
     BytePair: BytePairRules,
     SentencePiece: SentencePieceRules,
 }
-RULED = {
-    family.tokenizer: _ruled(family.tokenizer, mixin)
-    for family in ALL_FAMILIES.values()
-    for base, mixin in MIXINS.items()
-    if issubclass(family.tokenizer, base)
-}
+
+
+@functools.cache
+def _ruled(cls):
+    """A tokenizer class with rules that Keras can save, `None` for others."""
+    for base, mixin in MIXINS.items():
+        if issubclass(cls, base):
+            # Without a backbone: keras-hub looks among all classes for that of
+            # one. The name is the one in errors.
+            members = {"plain": cls, "backbone_cls": None}
+            made = type(cls.__name__, (mixin, cls), members)
+            return keras.saving.register_keras_serializable("kdkit")(made)
+    return None
+
+
+# Files name these classes, so they are registered before one is read.
+for _family in ALL_FAMILIES.values():
+    _ruled(_family.tokenizer)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
 from kdkit.models.bilstm import build_bilstm
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.presets import PRESETS
@@ -18,6 +18,7 @@ from kdkit.models.trust import MAX_LAYERS
 
 NOT_COUNTED = ("dropout", "tied_output")
 MAY_BE_NONE = ("decoder_vocabulary_size",)
+OF_SOME_FAMILIES = ("embedding_dim", "num_key_value_heads")
 
 
 def student(preset_or_config, num_classes=None, **settings):
@@ -129,17 +130,8 @@ def _kind_and_fields(preset_or_config):
 
 def _constructor_sizes(config):
     """The sizes as the constructor of the family's backbone names them."""
-    family = ALL_FAMILIES[config.family]
     sizes = dataclasses.asdict(config)
-    del sizes["family"]
-    if not family.has_embedding_dim:
-        del sizes["embedding_dim"]
-    elif config.embedding_dim is None:
-        sizes["embedding_dim"] = config.hidden_dim
-    return {
-        family.renamed_sizes.get(name, name): size
-        for name, size in sizes.items()
-    }
+    return ALL_FAMILIES[sizes.pop("family")].constructor_sizes(sizes)
 
 
 def _impossible_sizes(config):
@@ -161,13 +153,13 @@ def _impossible_sizes(config):
             f"{config.family!r}"
         ]
     family = ALL_FAMILIES[config.family]
-    if config.embedding_dim is not None and not family.has_embedding_dim:
-        return [
-            f"embedding_dim is not of family {config.family!r}, whose "
-            f"embeddings are as wide as its states, received "
-            f"{config.embedding_dim!r}"
-        ]
-    problems = _not_above_zero(_constructor_sizes(config))
+    foreign = [
+        f"{name} is not of family {config.family!r}, received "
+        f"{getattr(config, name)!r}"
+        for name in OF_SOME_FAMILIES
+        if getattr(config, name) is not None and not family.takes(name)
+    ]
+    problems = foreign or _not_above_zero(_constructor_sizes(config))
     return problems or _unbuildable(config)
 
 
@@ -182,6 +174,12 @@ def _unbuildable(config):
         problems.append(
             f"num_heads must divide hidden_dim, received hidden_dim="
             f"{config.hidden_dim}, num_heads={config.num_heads}"
+        )
+    groups = getattr(config, "num_key_value_heads", None)
+    if groups and config.num_heads % groups:
+        problems.append(
+            f"num_key_value_heads must divide num_heads, received "
+            f"num_key_value_heads={groups}, num_heads={config.num_heads}"
         )
     return problems
 

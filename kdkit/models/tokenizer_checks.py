@@ -5,8 +5,8 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.sentence_pieces import MassTokenizer
 from kdkit.models.tokenizer_pair import tokenizers_of_sides
 

@@ -7,8 +7,8 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
-from kdkit.families import family_of
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.file_digests import write_digests
 from kdkit.models.preset_tokenizers import save_rules
 from kdkit.models.preset_tokenizers import with_saved_rules
@@ -27,8 +27,6 @@ from kdkit.reading import read_json
 
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
-# Families that read MASS's pieces too, which have all their special tokens.
-READ_SENTENCE_PIECES = ("bert", "gpt2")
 SIDES = ("encoder", "decoder")  # fields of a pair, and directories
 
 
@@ -59,7 +57,7 @@ def tokenizer_of_family(family, tokenizer):
     """As `family_tokenizer`, for a model that is not built yet.
 
     Args:
-        family: `kdkit.families.Family`, or `None` for a model of no known one.
+        family: `kdkit.models.Family`, or `None` for a model of no known one.
         tokenizer: as in `family_tokenizer`.
 
     Returns:
@@ -70,10 +68,7 @@ def tokenizer_of_family(family, tokenizer):
     """
     if family is None or isinstance(tokenizer, family.tokenizer):
         return tokenizer
-    if (
-        isinstance(tokenizer, MassTokenizer)
-        and family.name in READ_SENTENCE_PIECES
-    ):
+    if isinstance(tokenizer, MassTokenizer) and family.reads_sentence_pieces:
         return tokenizer
     if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
         raise UsageError(

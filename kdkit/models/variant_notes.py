@@ -4,9 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from kdkit.families import family_of
-from kdkit.models.block_settings import OWN_BLOCKS
-from kdkit.models.block_settings import OWN_HEADS
+from kdkit.models.families import family_of
 from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import extra_settings
 
@@ -30,15 +28,16 @@ def settings_note(model) -> str:
     settings = extra_settings(model)
     if not settings:
         return ""
-    name = family_of(getattr(model, "backbone", model)).name
+    family = family_of(getattr(model, "backbone", model))
     parts = []
     for key, value in settings.items():
-        own = OWN_HEADS if key.startswith("head_") else OWN_BLOCKS
+        own, of_head = family.block_settings, ""
+        if key.startswith("head_"):
+            own, of_head = family.head_settings, " of the head"
         field = key.removeprefix("head_")
-        of_head = " of the head" if own is OWN_HEADS else ""
         parts.append(
             f"the {field.replace('_', ' ')}{of_head} is {value} and not "
-            f"{getattr(own[name], field)}"
+            f"{getattr(own, field)}"
         )
     difference, largest = _difference(model, as_keras_hub(model))
     return (
@@ -69,9 +68,10 @@ def _difference(model, other):
 def _generated(model):
     backbone = getattr(model, "backbone", model)
     generator = np.random.default_rng(0)
-    length = min(LENGTH, backbone.max_sequence_length)
+    family = family_of(backbone)
+    length = min(LENGTH, family.num_positions(backbone) or LENGTH)
     shape = (NUM_ROWS, length)
-    size = family_of(backbone).size(backbone, "vocabulary_size")
+    size = family.size(backbone, "vocabulary_size")
     inputs = {
         "token_ids": generator.integers(0, size, shape),
         "padding_mask": np.ones(shape),

@@ -11,23 +11,22 @@ A preset is saved as keras-hub's own class, with the settings in `kdkit.json`.
 """
 
 import dataclasses
+import functools
 import math
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
-from kdkit.models.block_settings import OWN_BLOCKS
-from kdkit.models.block_settings import OWN_HEADS
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.block_settings import activation_function
 from kdkit.models.extras import load_extras
 from kdkit.models.extras import replace_entries
 from kdkit.models.extras import save_extras
-from kdkit.taps import set_blocks
-from kdkit.taps import set_masked_lm_head
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
+from kdkit.taps import private
 
 NAMES = (  # in `kdkit.json`
     "activation",
@@ -35,6 +34,7 @@ NAMES = (  # in `kdkit.json`
     "head_activation",
     "head_layer_norm_epsilon",
 )
+NORMS = ("embeddings_layer_norm", "layer_norm")  # outside the blocks
 
 
 class _Backbone:
@@ -45,9 +45,13 @@ class _Backbone:
         self.block_settings = BlockSettings(
             hidden_activation, layer_norm_epsilon
         )
-        set_blocks(
-            self, activation_function(hidden_activation), layer_norm_epsilon
-        )
+        activation = activation_function(hidden_activation)
+        for block in adapters_of(self)[""]:
+            block.set_functions(activation, layer_norm_epsilon)
+        for name in NORMS:
+            norm = getattr(self, name, None)
+            if norm is not None:
+                norm.epsilon = layer_norm_epsilon
 
     def get_config(self):
         return {
@@ -79,11 +83,11 @@ class _MaskedLM:
     def __init__(self, backbone, head_activation, head_epsilon, **kwargs):
         super().__init__(backbone, **kwargs)
         self.head_settings = BlockSettings(head_activation, head_epsilon)
-        set_masked_lm_head(
-            self.masked_lm_head,
-            activation_function(head_activation),
-            head_epsilon,
-        )
+        head = self.masked_lm_head
+        dense, layer_norm = private.masked_lm_layers(head)
+        activation = activation_function(head_activation)
+        head.intermediate_activation = dense.activation = activation
+        head.layer_norm_epsilon = layer_norm.epsilon = head_epsilon
 
     def get_config(self):
         return {
@@ -117,33 +121,44 @@ def _subclass(mixin, cls, **attributes):
     return keras.saving.register_keras_serializable("kdkit")(made)
 
 
-_BACKBONES = {
-    name: _subclass(_Backbone, ALL_FAMILIES[name].backbone)
-    for name in OWN_BLOCKS
-}
-# Without `backbone_cls`, or keras-hub might take them for its own classes.
-_MASKED_LMS = {
-    name: _subclass(
-        _MaskedLM, ALL_FAMILIES[name].masked_lm, backbone_cls=_BACKBONES[name]
+@functools.cache
+def _backbone_class(name):
+    return _subclass(_Backbone, ALL_FAMILIES[name].backbone)
+
+
+@functools.cache
+def _masked_lm_class(name):
+    # With another `backbone_cls` keras-hub might take it for its own class.
+    return _subclass(
+        _MaskedLM,
+        ALL_FAMILIES[name].masked_lm,
+        backbone_cls=_backbone_class(name),
     )
-    for name in OWN_HEADS
-}
+
+
+# Files name these classes, so they are registered before one is read.
+for _family in ALL_FAMILIES.values():
+    if _family.block_settings is not None:
+        _backbone_class(_family.name)
+    if _family.head_settings is not None:
+        _masked_lm_class(_family.name)
 
 
 def build_backbone(name, settings: BlockSettings, **sizes):
     """Builds a backbone of a family with the settings of its blocks.
 
     Args:
-        name: string. A key of `OWN_BLOCKS`.
+        name: string. A family with `block_settings`.
         settings: `BlockSettings`.
         **sizes: arguments of the family's backbone.
 
     Returns:
         keras-hub's own class where the settings are its own, else a subclass.
     """
-    if settings.is_same(OWN_BLOCKS[name]):
-        return ALL_FAMILIES[name].backbone(**sizes)
-    return _BACKBONES[name](
+    family = ALL_FAMILIES[name]
+    if settings.is_same(family.block_settings):
+        return family.backbone(**sizes)
+    return _backbone_class(name)(
         hidden_activation=settings.activation,
         layer_norm_epsilon=settings.layer_norm_epsilon,
         **sizes,
@@ -154,16 +169,16 @@ def build_masked_lm(backbone, settings: BlockSettings):
     """Puts a masked-language-model head on a backbone.
 
     Args:
-        backbone: a backbone of a family in `OWN_HEADS`.
+        backbone: a backbone of a family with `head_settings`.
         settings: `BlockSettings` of the head.
 
     Returns:
         keras-hub's own class where the settings are its own, else a subclass.
     """
-    name = family_of(backbone).name
-    if settings.is_same(OWN_HEADS[name]):
-        return ALL_FAMILIES[name].masked_lm(backbone)
-    return _MASKED_LMS[name](
+    family = family_of(backbone)
+    if settings.is_same(family.head_settings):
+        return family.masked_lm(backbone)
+    return _masked_lm_class(family.name)(
         backbone,
         head_activation=settings.activation,
         head_epsilon=settings.layer_norm_epsilon,
@@ -182,18 +197,19 @@ def extra_settings(model) -> dict:
         keras-hub's; empty for models of its own classes.
     """
     found = {}
-    for part, prefix, attribute, own in (
-        (getattr(model, "backbone", model), "", "block_settings", OWN_BLOCKS),
-        (model, "head_", "head_settings", OWN_HEADS),
+    backbone = getattr(model, "backbone", model)
+    for part, prefix, attribute in (
+        (backbone, "", "block_settings"),
+        (model, "head_", "head_settings"),
     ):
         settings = getattr(part, attribute, None)
         if settings is None:
             continue
-        name = family_of(getattr(model, "backbone", model)).name
-        if settings.activation != own[name].activation:
+        own = getattr(family_of(backbone), attribute)
+        if settings.activation != own.activation:
             found[f"{prefix}activation"] = settings.activation
         epsilon = settings.layer_norm_epsilon
-        if not math.isclose(epsilon, own[name].layer_norm_epsilon):
+        if not math.isclose(epsilon, own.layer_norm_epsilon):
             found[f"{prefix}layer_norm_epsilon"] = epsilon
     return found
 
@@ -236,7 +252,7 @@ def keras_hub_backbone(backbone, **sizes):
         backbone: a keras-hub backbone, whose sizes it has.
         **sizes: sizes that differ.
     """
-    config = _without_settings(backbone.get_config()) | sizes
+    config = _without_settings(_config_of(backbone)) | sizes
     for name in ("name", "trainable"):
         config.pop(name, None)
     return own_class(backbone).from_config(config)
@@ -281,9 +297,9 @@ def _copy(model, settings):
 
 def _copied_backbone(backbone, settings):
     """A new backbone of the same sizes, its weights random."""
-    sizes = _without_settings(backbone.get_config())
+    sizes = _without_settings(_config_of(backbone))
     family = family_of(backbone)
-    own = OWN_BLOCKS.get(family.name) if family else None
+    own = family.block_settings if family else None
     given = {
         name: settings[name]
         for name in ("activation", "layer_norm_epsilon")
@@ -295,7 +311,7 @@ def _copied_backbone(backbone, settings):
     chosen = dataclasses.replace(own, **given)
     if chosen.is_same(own):
         return own_class(backbone).from_config(sizes)
-    return _BACKBONES[family.name].from_config(
+    return _backbone_class(family.name).from_config(
         {
             **sizes,
             "hidden_activation": chosen.activation,
@@ -314,9 +330,9 @@ def _of_head(model, settings):
     if not given:
         return {}
     is_masked = isinstance(model, keras_hub.models.MaskedLM)
-    name = family_of(model.backbone).name
-    _require(is_masked and name in OWN_HEADS, given, model)
-    chosen = dataclasses.replace(OWN_HEADS[name], **given)
+    own = family_of(model.backbone).head_settings
+    _require(is_masked and own is not None, given, model)
+    chosen = dataclasses.replace(own, **given)
     return {
         "head_activation": chosen.activation,
         "head_epsilon": chosen.layer_norm_epsilon,
@@ -325,8 +341,13 @@ def _of_head(model, settings):
 
 def _task_class(model, settings):
     if _of_head(model, settings):
-        return _MASKED_LMS[family_of(model.backbone).name]
+        return _masked_lm_class(family_of(model.backbone).name)
     return own_class(model)
+
+
+def _config_of(backbone):
+    family = family_of(backbone)
+    return backbone.get_config() if family is None else family.config(backbone)
 
 
 def _without_settings(config):

@@ -94,6 +94,8 @@ of 112, from a teacher of 35.4: 31.9, and 29.8 without KD
 What the paper leaves open: docs/fidelity.md.
 """
 
+import dataclasses
+
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.soft_labels import logit_kl_divergence
 from kdkit.training.stages import Stage
@@ -145,6 +147,8 @@ GPT2 = _on_text(
         "chunk_size": CHUNK_SIZE,
     },
 )
+# The paper has no Llama; what it does with GPT-2 holds for every decoder.
+LLAMA3 = dataclasses.replace(GPT2, student="lightpaff_llama3_4_layer_en")
 MASS = _on_text(
     "soft labels of a hidden span's tokens, then of a translation's",
     "lightpaff_mass_6_4_layer",
@@ -175,5 +179,5 @@ RECIPE = Recipe(
         ),
     ),
     student="lightpaff_bert_3_layer_en_uncased",
-    for_families={"gpt2": GPT2, "mass": MASS},
+    for_families={"gpt2": GPT2, "llama3": LLAMA3, "mass": MASS},
 )

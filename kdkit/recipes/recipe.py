@@ -53,9 +53,9 @@ class Recipe:
             from, for all tasks.
         general_parities: dict from the name of a variant to these stages,
             where they differ.
-        for_families: dict from `"gpt2"` and `"mass"` to the recipe as it is for
-            decoders and encoder-decoders. Its stages are all on text, each on
-            its own: `kdkit pretrain --recipe` runs one of them.
+        for_families: dict from the name of a decoder's family, or `"mass"`, to
+            the recipe as it is for these models. Its stages are all on text,
+            each on its own: `kdkit pretrain --recipe` runs one of them.
         mask_share_of: string. What the share of masked tokens is of on running
             text, as in `kdkit.data.Masking`.
     """

@@ -184,8 +184,9 @@ def steps_on_text(
         # A byte pair is a few letters: as many rows as the encoders have.
         general = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
         task = general
-        teacher = _model(2, 32, family="gpt2")
-        student = _model(1, 16, family="gpt2")
+        family = model_settings(recipe.student).family
+        teacher = _model(2, 32, family=family)
+        student = _model(1, 16, family=family)
         batch_tokens = Stage.batch_tokens
 
     def step(corpus, model, stage, **more):

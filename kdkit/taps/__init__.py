@@ -1,11 +1,7 @@
 """Taps: named tensors read from a model in one forward pass.
 
-This is the only package that touches private names of Keras and keras-hub:
-`attention.py`, `block_settings.py`, `cached_block.py`, `decoder_block.py`,
-`endings.py`, `naming.py`, `saving.py` and `shape.py` list them.
-tests/test_taps.py, tests/test_taps_endings.py, tests/test_naming.py,
-tests/models/, tests/decoding/ and tests/runs/test_checkpoints.py pin what is
-assumed of them.
+`private.py` alone touches private attributes of Keras and keras-hub;
+`naming.py` and `saving.py` import modules from `keras.src`.
 """
 
 from kdkit.late_names import late_names
@@ -26,12 +22,11 @@ _DEFINED_IN = {
     "FactoredLogits": "vocabulary",
     "ModelShape": "shape",
     "TappedModel": "rewiring",
-    "block_step": "cached_block",
     "causal_mask": "masks",
     "check_taps": "shape",
     "describe": "shape",
     "ending": "endings",
-    "find_backbone": "kdkit.families",
+    "find_backbone": "kdkit.models.families",
     "kept_names": "naming",
     "key_mask": "masks",
     "number_later": "naming",
@@ -41,10 +36,7 @@ _DEFINED_IN = {
     "reads_source": "names",
     "remember_optimizers": "saving",
     "select_inputs": "inputs",
-    "set_blocks": "block_settings",
-    "set_masked_lm_head": "block_settings",
     "sizes": "entries",
-    "source_keys_values": "cached_block",
     "split_tap": "names",
     "tapped": "rewiring",
     "taps_beside": "names",

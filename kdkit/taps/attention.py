@@ -1,18 +1,11 @@
 """Queries, keys, values and attention, from the blocks' own projections.
 
-XLA merges these projections with those of the forward pass. They are private
-names of keras-hub: `_self_attention_layer` and `_self_attention_layer_norm` of
-`TransformerEncoder` and of `TransformerDecoder`, and `_cross_attention_layer`
-of the latter.
+XLA merges these projections with those of the forward pass. The block adapters
+of `kdkit.models.families` have them for each family.
 """
 
 import keras
-import keras_hub
-from keras import ops
 
-from kdkit.taps.masks import both
-from kdkit.taps.masks import causal_mask
-from kdkit.taps.masks import key_mask
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.names import name_tap
@@ -24,8 +17,8 @@ class AttentionReader:
 
     Args:
         part: string, as `kdkit.taps.split_tap` returns it.
-        blocks: sequence of `keras_hub.layers.TransformerEncoder`s or of
-            `keras_hub.layers.TransformerDecoder`s, in the order of their calls.
+        blocks: sequence of `kdkit.models.BlockAdapter`s, in the order of the
+            blocks' calls.
         taps: the names that are wanted. Those of other parts are left out.
         dtype: dtype or policy of the softmax.
     """
@@ -53,9 +46,8 @@ class AttentionReader:
         """
         if not self._kinds:
             return {}
-        mask = key_mask(padding_mask)
         per_block = [
-            self._read(block, state, source, mask)
+            self._read(block, state, source, padding_mask)
             for block, state, source in zip(
                 self._blocks,
                 inputs,
@@ -68,33 +60,21 @@ class AttentionReader:
             for kind in self._kinds
         }
 
-    def _read(self, block, state, source, mask):
-        is_cross = source is not None
-        if is_cross:
-            attention = block._cross_attention_layer
-        else:
-            attention = block._self_attention_layer
-            if block.normalize_first:
-                state = block._self_attention_layer_norm(state)
-            source = state
+    def _read(self, block, state, source, padding_mask):
+        attention = block if source is None else block.cross_attention
+        state = attention.attention_input(state)
+        source = state if source is None else source
         read = {
-            "queries": attention.query_dense(state),
-            "keys": attention.key_dense(source),
+            "queries": attention.queries(state),
+            "keys": attention.repeat_groups(attention.keys(source)),
         }
         if "values" in self._kinds:
-            read["values"] = attention.value_dense(source)
+            values = attention.values(source)
+            read["values"] = attention.repeat_groups(values)
         if self._kinds & set(ATTENTION_TAPS):
-            queries = read["queries"]
-            scale = ops.cast(attention.key_dim**-0.5, queries.dtype)
-            logits = ops.einsum(
-                "bqhd,bkhd->bhqk", queries * scale, read["keys"]
-            )
+            logits = attention.scores(read["queries"], read["keys"])
             read["attention_logits"] = logits
             if "attention_probs" in self._kinds:
-                is_decoder = isinstance(
-                    block, keras_hub.layers.TransformerDecoder
-                )
-                if is_decoder and not is_cross:
-                    mask = both(mask, causal_mask(state[..., 0]))
+                mask = attention.attention_mask(state, padding_mask)
                 read["attention_probs"] = self._softmax(logits, mask=mask)
         return read

@@ -1,8 +1,8 @@
 """What the last operation of a model makes of its output.
 
-Touches two private names of Keras, `KerasTensor._keras_history` and
-`Operation._inbound_nodes`: the public `Layer.output` is ambiguous where a layer
-is called twice, and an operation of `keras.ops` is no layer.
+The operation that made a tensor is private in Keras: the public `Layer.output`
+is ambiguous where a layer is called twice, and an operation of `keras.ops` is
+no layer.
 """
 
 import math
@@ -12,6 +12,8 @@ import keras
 import keras_hub
 import numpy as np
 from keras import ops
+
+from kdkit.taps import private
 
 # Layers that apply their `activation` to their output.
 _ACTIVATED = (
@@ -86,8 +88,8 @@ def ending(model) -> Ending:
 
 
 def _follow(tensor):
-    operation, node, number = tensor._keras_history
-    (source, *_) = operation._inbound_nodes[node].input_tensors or (tensor,)
+    operation, number, inputs = private.made_by(tensor)
+    (source, *_) = inputs or (tensor,)
     return _of_operation(operation, number, source)
 
 

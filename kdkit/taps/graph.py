@@ -8,7 +8,8 @@ from typing import NamedTuple
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.taps.decoder_block import OpenBlock
+from kdkit.models.families import DecoderBlock
+from kdkit.taps.masks import key_mask
 from kdkit.taps.names import name_tap
 from kdkit.taps.shape import named_outputs
 
@@ -29,7 +30,7 @@ def with_states(model, backbone, stacks, reads_cross):
     Args:
         model: `keras.Model` around the backbone, or the backbone itself.
         backbone: `keras_hub.models.Backbone`.
-        stacks: dict, as `kdkit.families.stacks_of` returns it.
+        stacks: dict, as `kdkit.models.families.stacks_of` returns it.
         reads_cross: bool. Whether blocks of a decoder are taken apart, to see
             what their cross-attention takes.
 
@@ -127,3 +128,57 @@ def _rewired(model, call_function):
         clone_function=lambda layer: layer,
         call_function=call_function,
     )
+
+
+class OpenBlock(keras.layers.Layer):
+    """A decoder's block that also returns what cross-attention queries with.
+
+    This tensor is between the block's parts, behind dropout, so it is neither
+    an input nor an output of the block.
+
+    Args:
+        block: `keras_hub.layers.TransformerDecoder` with cross-attention, whose
+            layers run.
+
+    Call arguments:
+        decoder_sequence, encoder_sequence: as the block takes them.
+        decoder_padding_mask, encoder_padding_mask: `None` or mask. Default to
+            `None`.
+
+    Returns of a call:
+        Tuple of the block's output and the tensor, both of the shape of
+        `decoder_sequence`.
+    """
+
+    def __init__(self, block):
+        super().__init__(dtype=block.dtype_policy, name=f"open_{block.name}")
+        self.block = block
+        self.built = True
+
+    def call(
+        self,
+        decoder_sequence,
+        encoder_sequence,
+        decoder_padding_mask=None,
+        encoder_padding_mask=None,
+    ):
+        adapter = DecoderBlock(self.block)
+        read = []
+        decoder_mask = adapter.attention_mask(
+            decoder_sequence, decoder_padding_mask
+        )
+        encoder_mask = key_mask(encoder_padding_mask)
+
+        def attend(state):
+            return adapter.attention(
+                query=state, value=state, attention_mask=decoder_mask
+            )
+
+        def attend_to_source(state):
+            read.append(state)
+            return adapter.cross_attention.attention(
+                query=state, value=encoder_sequence, attention_mask=encoder_mask
+            )
+
+        output = adapter.run(decoder_sequence, attend, attend_to_source)
+        return output, *read

@@ -4,8 +4,10 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.families import find_backbone
-from kdkit.families import stacks_of
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import adapters_of
+from kdkit.models.families import find_backbone
+from kdkit.models.families import stacks_of
 from kdkit.taps.attention import AttentionReader
 from kdkit.taps.graph import with_states
 from kdkit.taps.inputs import padding_masks
@@ -85,12 +87,14 @@ class TappedModel:
         self._model = model
         self._stacks = {}
         self._readers = {}
+        family = ALL_FAMILIES.get(self.shape.family)
+        self._padding_token = family and family.padding_token
         self._embeddings = output_embeddings(model) if factor_logits else None
         if factor_logits or set(self.taps) != {"logits"}:
             backbone = find_backbone(model)
             _check_mask_input(model, backbone)
             self._stacks = stacks_of(backbone)
-            parts = dict(self._stacks)
+            parts = adapters_of(backbone)
             reads_cross = any(split_tap(tap)[0] == "cross" for tap in self.taps)
             if reads_cross:
                 parts["cross"] = parts["decoder"]
@@ -133,6 +137,8 @@ class TappedModel:
             ]
         for part, read_attention in self._readers.items():
             _, mask = padding_masks(x, part)
+            if self._padding_token is not None:
+                mask = ops.not_equal(x["token_ids"], self._padding_token)
             read |= read_attention(
                 outputs[name_tap(part, "attention_inputs")],
                 outputs["cross_sources"] if part == "cross" else None,

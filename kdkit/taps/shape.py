@@ -1,18 +1,15 @@
-"""What can be tapped: the sizes of a model, and what it cannot give.
-
-Touches one private name of Keras, `KerasTensor._keras_history`, to see what
-makes the logits.
-"""
+"""What can be tapped: the sizes of a model, and what it cannot give."""
 
 import dataclasses
 
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import family_of
-from kdkit.families import find_backbone
-from kdkit.families import stacks_of
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
+from kdkit.models.families import find_backbone
+from kdkit.taps import private
 from kdkit.taps.endings import ending
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import SEQ2SEQ_TAPS
@@ -35,9 +32,9 @@ class ModelShape:
         hidden_dim: int or `None`. Width of the hidden states.
         num_heads: int or `None`. Attention heads per block.
         has_pooled_output: bool. Whether `"pooled_output"` can be tapped.
-        family: string or `None`. The backbone's family in
-            `kdkit.families.ALL_FAMILIES`, if it is one of them. Models of equal
-            sizes and different families compare equal.
+        family: string or `None`. The name of the backbone's
+            `kdkit.models.Family`, if kdkit knows it. Models of equal sizes and
+            different families compare equal.
         encoder_num_layers: int or `None`. Number of transformer blocks of the
             encoder of an encoder-decoder; `None` for other models.
         decoder_num_layers: int or `None`. Likewise of its decoder.
@@ -97,7 +94,7 @@ def describe(model) -> ModelShape:
         )
     backbone = find_backbone(model)
     num_classes = None if model is backbone else _num_classes(model)
-    stacks = {} if backbone is None else stacks_of(backbone)
+    stacks = {} if backbone is None else adapters_of(backbone)
     if not stacks:
         return ModelShape(num_classes=num_classes)
     family = family_of(backbone)
@@ -222,7 +219,8 @@ def _num_classes(model):
             "(classifier_activation=None in keras.applications), or without "
             "that layer, and compile losses with from_logits=True."
         )
-    activation = getattr(output._keras_history.operation, "activation", None)
+    operation, *_ = private.made_by(output)
+    activation = getattr(operation, "activation", None)
     if activation not in (None, keras.activations.linear):
         raise UsageError(
             f"The last layer of model {model.name!r} applies "

@@ -4,7 +4,8 @@ from typing import Any
 from typing import NamedTuple
 
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
+from kdkit.models.families import DECODERS
+from kdkit.models.families import family_of
 
 
 class FactoredLogits(NamedTuple):
@@ -29,10 +30,10 @@ def output_embeddings(model):
 
     Args:
         model: `keras_hub.models.CausalLM` of a family in
-            `kdkit.families.DECODERS`, whose embeddings are tied.
+            `kdkit.models.families.DECODERS`.
 
     Returns:
-        Variable of shape `(vocabulary_size, hidden_dim)`.
+        Tensor or variable of shape `(vocabulary_size, hidden_dim)`.
 
     Raises:
         UsageError: (a `ValueError`) for other models.
@@ -44,4 +45,4 @@ def output_embeddings(model):
             f"Expected one of {[cls.__name__ for cls in known]}. Received: "
             f"{type(model).__name__}. Leave chunk_size out."
         )
-    return model.backbone.token_embedding.embeddings
+    return family_of(model.backbone).output_embeddings(model.backbone)

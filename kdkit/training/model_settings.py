@@ -6,8 +6,15 @@ from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
 from kdkit.models import MassConfig
+from kdkit.models.families import ALL_FAMILIES
 
-FURTHER_SIZES = ("max_sequence_length", "dropout", "family", "embedding_dim")
+FURTHER_SIZES = (
+    "max_sequence_length",
+    "dropout",
+    "family",
+    "embedding_dim",
+    "num_key_value_heads",
+)
 SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
@@ -64,9 +71,9 @@ class ModelSettings:
         copy_layers: tuple of ints. The blocks that are copied, counted from 1,
             one per block of the model.
         num_layers, hidden_dim, num_heads, intermediate_dim,
-            max_sequence_length, dropout, family, embedding_dim: sizes and kind
-            of a model with random weights, as in `kdkit.models.BertConfig`.
-            The vocabulary is the tokenizer's.
+            max_sequence_length, dropout, family, embedding_dim,
+            num_key_value_heads: sizes and kind of a model with random weights,
+            as in `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
         bilstm: `BilstmSettings` or `None`. A BiLSTM with random weights.
         mass: `MassSettings` or `None`. An encoder-decoder with random weights.
 
@@ -85,6 +92,7 @@ class ModelSettings:
     dropout: float = 0.1
     family: str = "bert"
     embedding_dim: int | None = None
+    num_key_value_heads: int | None = None
     bilstm: BilstmSettings | None = None
     mass: MassSettings | None = None
 
@@ -140,10 +148,15 @@ class ModelSettings:
 
     @property
     def num_positions(self) -> int | None:
-        """Those of a model with random weights, `None` for others."""
+        """Those of a model with random weights, `None` for any and others."""
         if not self.has_random_weights:
             return None
-        return (self.mass or self).max_sequence_length
+        if self.mass is not None:
+            return self.mass.max_sequence_length
+        family = ALL_FAMILIES.get(self.family)
+        if family is not None and not family.takes("max_sequence_length"):
+            return None
+        return self.max_sequence_length
 
     def config(self):
         """The sizes, as `kdkit.models.student` takes them."""

@@ -3,8 +3,8 @@
 from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
 from kdkit.files import staged
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.training import seq2seq_material
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings
@@ -117,4 +117,4 @@ def _train(settings):
         return models.train_sentence_pieces(
             texts, size, corpus.different_languages
         )
-    return models.train_byte_pairs(texts, size)
+    return models.train_byte_pairs(texts, size, settings.model.family)

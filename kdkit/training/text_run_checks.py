@@ -2,7 +2,7 @@
 
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
+from kdkit.models.families import DECODERS
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from kdkit import models
-from kdkit.families import ALL_FAMILIES
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.objectives import entry_of_teacher
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
@@ -79,11 +79,15 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
 def _stack(sizes, vocabulary_size):
     """A stack of blocks of one kind: an encoder or a decoder."""
     width = sizes.hidden_dim
-    parameters = (vocabulary_size + sizes.max_sequence_length + 2) * width
-    parameters += sizes.num_layers * _block(width, sizes.intermediate_dim)
-    family = ALL_FAMILIES[sizes.family].title
+    family = ALL_FAMILIES[sizes.family]
+    config = models.BertConfig(
+        **sizes.config(), vocabulary_size=vocabulary_size
+    )
+    # Biases and normalizations besides.
+    parameters = family.least_parameters(config) + 2 * width
+    parameters += sizes.num_layers * (9 * width + sizes.intermediate_dim)
     return TextModel(
-        f"{family} {sizes.num_layers}×{width}",
+        f"{family.title} {sizes.num_layers}×{width}",
         parameters,
         ModelShape(
             num_classes=vocabulary_size,

@@ -80,6 +80,18 @@ def test_greedy_text_is_that_of_keras(model, reports):
         np.testing.assert_array_equal(text, expected)
 
 
+def test_the_file_of_a_llama_is_the_model(tmp_path):
+    """Rotary positions, and a cache of two heads for four of queries."""
+    llama = decoder(2, family="llama3", vocabulary_size=VOCABULARY)
+    report = decoding.to_litert(
+        llama, tmp_path / "llama.tflite", sequence_length=ROOM
+    )
+    assert report.max_abs_difference < 1e-4
+    file = export.LiteRTDecoder(report.file)
+    text = decoding.generate(file, PROMPT, ROOM - len(PROMPT))
+    np.testing.assert_array_equal(text, greedy_text(llama, PROMPT, ROOM))
+
+
 def test_a_stop_token_ends_the_text(model, reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     text = list(greedy_text(model, PROMPT, ROOM))

@@ -10,7 +10,9 @@ from helpers import to_numpy
 from kdkit import decoding
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
+from kdkit.models.families import DECODERS
+from kdkit.models.families import DecoderBlock
+from kdkit.models.families import adapters_of
 
 BATCH, LENGTH, LAYERS, ROOM = 3, 7, 2, 9
 
@@ -59,8 +61,12 @@ def test_new_keys_and_values_are_those_of_the_taps(model):
     )
     for tap, new in (("keys", "new_keys"), ("values", "new_values")):
         got = np.stack([output[new] for output in outputs], axis=2)
-        expected = to_numpy(tapped[tap])  # (batch, length, heads, head_dim)
-        np.testing.assert_allclose(got, np.stack(expected), atol=1e-5)
+        # The taps repeat a group's keys and values for each query head.
+        repeats = adapters_of(model.backbone)[""][0].num_heads // got.shape[3]
+        got = np.repeat(got, repeats, axis=3)
+        np.testing.assert_allclose(
+            got, np.stack(to_numpy(tapped[tap])), atol=1e-5
+        )
 
 
 def test_what_stands_behind_a_position_does_not_count(model):
@@ -85,12 +91,12 @@ def test_a_block_is_the_one_of_keras_hub(normalize_first):
     expected = to_numpy(block(states))
     keys, values = np.zeros((2, BATCH, 2, ROOM, 8), "float32")
     for position in range(LENGTH):
-        output, key, value = taps.block_step(
-            block,
+        output, key, value = DecoderBlock(block).step(
             states[:, position : position + 1],
             keys,
             values,
             np.arange(ROOM) < position,
+            position,
         )
         keys[:, :, position], values[:, :, position] = (
             key[:, :, 0],
@@ -107,6 +113,15 @@ def test_what_is_no_decoder_is_refused(encoder_model):
 
 
 @pytest.mark.parametrize("length", [0, 13])
-def test_a_length_without_positions_is_refused(model, length):
+def test_a_length_without_positions_is_refused(length):
     with pytest.raises(UsageError, match=f"1 to 12.*sequence_length={length}"):
-        decoding.DecoderStep(model, length)
+        decoding.DecoderStep(decoder(1), length)
+
+
+def test_a_decoder_without_positions_needs_a_length(tmp_path):
+    model = decoder(1, family="llama3")
+    assert decoding.DecoderStep(model, 5000).sequence_length == 5000
+    with pytest.raises(UsageError, match="of 1 or more"):
+        decoding.DecoderStep(model, 0)
+    with pytest.raises(UsageError, match="Expected sequence_length=N"):
+        decoding.to_litert(model, tmp_path / "model.tflite")

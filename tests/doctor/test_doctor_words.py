@@ -28,7 +28,7 @@ from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.errors import RunError
-from kdkit.families import FAMILIES
+from kdkit.models.families import FAMILIES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
 from kdkit.settings import override

@@ -10,16 +10,18 @@ from helpers import large_except
 
 from kdkit import export
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
+from kdkit.models.families import FAMILIES
 
-WITH_SEGMENTS = ("bert", "albert", "electra")
+WITH_SEGMENTS = ("bert", "albert", "electra", "roformer_v2")
 
 
-@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "deberta_v3"))
+@pytest.mark.parametrize(
+    "family", large_except(FAMILIES, "bert", "deberta_v3", "roformer_v2")
+)
 def test_litert_file_has_the_families_inputs_and_logits(family, tmp_path):
     model = encoder(family)
     path = tmp_path / "model.tflite"
-    fixed = LENGTH if family == "deberta_v3" else None
+    fixed = LENGTH if FAMILIES[family].needs_fixed_length else None
     report = export.to_litert(model, path, sequence_length=fixed)
     assert report.max_abs_difference < 1e-4
     file = export.LiteRTModel(path)
@@ -39,6 +41,12 @@ def test_saved_model_has_the_families_inputs_and_logits(family, tmp_path):
     x = {name: batch()[name] for name in model.input}
     loaded = tf.saved_model.load(str(path))
     np.testing.assert_allclose(loaded.serve(x), model(x), atol=1e-4)
+
+
+def test_roformer_is_refused_an_open_length(tmp_path):
+    model = encoder("roformer_v2")
+    with pytest.raises(UsageError, match="RoFormerV2 cannot be .* any length"):
+        export.to_litert(model, tmp_path / "model.tflite")
 
 
 def test_deberta_is_refused_an_open_length(tmp_path):

@@ -10,10 +10,10 @@ from encoders import encoder
 from helpers import decoder
 from helpers import large_except
 
-from kdkit.families import FAMILIES
 from kdkit.models import student
 from kdkit.models.counting import number_of_weights
 from kdkit.models.counting import number_of_weights_of
+from kdkit.models.families import FAMILIES
 
 
 def recurrent():

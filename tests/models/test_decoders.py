@@ -6,6 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from helpers import DECODER_SIZES
 from helpers import decoder
 from helpers import softmax
 from helpers import to_numpy
@@ -14,11 +15,12 @@ import kdkit
 from kdkit import models
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.families import DECODERS
-from kdkit.families import blocks_of
 from kdkit.models.byte_pairs import read_byte_pairs
+from kdkit.models.families import DECODERS
+from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
 
-BATCH, LENGTH, LAYERS, WIDTH, HEADS = 3, 7, 2, 16, 2
+BATCH, LENGTH, LAYERS, WIDTH = 3, 7, 2, 16
 VOCABULARY = 40
 TEXT = ["the cast is good and the plot is superb", "a dull plot", "the end"]
 
@@ -44,7 +46,8 @@ def outputs(model):
 
 def test_describe_is_right(model):
     shape = taps.describe(model)
-    assert shape == taps.ModelShape(VOCABULARY, LAYERS, WIDTH, HEADS)
+    heads = DECODER_SIZES.get(shape.family, {}).get("num_heads", 2)
+    assert shape == taps.ModelShape(VOCABULARY, LAYERS, WIDTH, heads)
     assert set(taps.TAPS) - set(shape.taps) == {"cls_states", "pooled_output"}
     with pytest.raises(UsageError, match="reads from left to right"):
         taps.tapped(model, ["cls_states"])
@@ -62,32 +65,82 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
     positions = np.arange(LENGTH)
     allowed = positions[:, None] >= positions[None, :]
     allowed = allowed & (inputs()["padding_mask"][:, None, None, :] == 1)
-    for index, block in enumerate(blocks_of(model.backbone)):
+    for index, block in enumerate(adapters_of(model.backbone)[""]):
         logits = outputs["attention_logits"][index]
         queries, keys = outputs["queries"][index], outputs["keys"][index]
-        scale = (WIDTH // HEADS) ** 0.5
+        assert keys.shape == queries.shape  # one key for each query head
         np.testing.assert_allclose(
-            logits, np.einsum("bqhd,bkhd->bhqk", queries, keys) / scale,
+            logits,
+            np.einsum("bqhd,bkhd->bhqk", queries, keys) / block.head_dim**0.5,
             atol=1e-5,
-        )  # fmt: skip
+        )
         expected = softmax(np.where(allowed, logits, -1e9))
         probs = outputs["attention_probs"][index]
         np.testing.assert_allclose(probs, expected, atol=1e-6)
-        state = outputs["hidden_states"][index]
         read = np.einsum("bhqk,bkhd->bqhd", probs, outputs["values"][index])
-        attention = block._self_attention_layer
-        state = state + to_numpy(attention.output_dense(read))
-        inner = block._feedforward_intermediate_dense(
-            block._feedforward_layer_norm(state)
+        state = block.run(
+            outputs["hidden_states"][index],
+            lambda _, block=block, read=read: block.attention_output(read),
         )
-        state = state + to_numpy(block._feedforward_output_dense(inner))
         np.testing.assert_allclose(
             outputs["hidden_states"][index + 1], state, atol=1e-5
         )
 
 
-def test_decoders_distil_states_attention_and_logits():
-    teacher, student = decoder(4), decoder(2, seed=1)
+def rotated(vectors):
+    """Rotary positions in NumPy: halves of (batch, length, heads, dim)."""
+    _, length, _, dim = vectors.shape
+    angles = np.outer(
+        np.arange(length), 10_000.0 ** (-np.arange(0, dim, 2) / dim)
+    )[:, None]
+    first, second = np.split(vectors, 2, axis=-1)
+    return np.concatenate(
+        [
+            first * np.cos(angles) - second * np.sin(angles),
+            second * np.cos(angles) + first * np.sin(angles),
+        ],
+        axis=-1,
+    )
+
+
+def test_llama_has_rotated_queries_and_keys_of_groups():
+    model = decoder(1, family="llama3")
+    read = to_numpy(
+        taps.tapped(model, ["hidden_states", *taps.VECTOR_TAPS])(inputs())
+    )
+    state = read["hidden_states"][0]
+    state = state / np.sqrt(np.mean(state**2, axis=-1, keepdims=True) + 1e-6)
+    weights = {
+        weight.path.split("transformer_layer_0/")[-1]: to_numpy(weight.value)
+        for weight in model.weights
+    }
+    state = state * weights["self_attention_layernorm/scale"]
+    queries, keys, values = (
+        np.einsum(
+            "blm,mhd->blhd", state, weights[f"self_attention/{name}/kernel"]
+        )
+        for name in ("query", "key", "value")
+    )
+    assert keys.shape[2] == 2
+    for tap, expected in (
+        ("queries", rotated(queries)),
+        ("keys", np.repeat(rotated(keys), 2, axis=2)),
+        ("values", np.repeat(values, 2, axis=2)),
+    ):
+        np.testing.assert_allclose(read[tap][0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 5])
+@pytest.mark.parametrize("family", DECODERS)
+def test_decoders_distil_states_attention_and_logits(family, chunk_size):
+    teacher = decoder(4, family=family)
+    student = models.student_of_blocks(teacher, [1, 4])
+    student = models.language_model(student)
+    copied, source = (
+        adapters_of(model.backbone)[""][-1].block.get_weights()
+        for model in (student, teacher)
+    )
+    keras.tree.map_structure(np.testing.assert_array_equal, copied, source)
     x = inputs()
     y = np.roll(x["token_ids"], -1, axis=1)
     objectives = [
@@ -96,7 +149,11 @@ def test_decoders_distil_states_attention_and_logits():
         kdkit.Objective(kdkit.losses.LogitKLDivergence(), weight=0.4),
     ]
     distiller = kdkit.Distiller(
-        teacher, student, objectives, hard_label_weight=0.6
+        teacher,
+        student,
+        objectives,
+        hard_label_weight=0.6,
+        chunk_size=chunk_size,
     )
     distiller.compile(
         optimizer=keras.optimizers.Adam(1e-2),
@@ -111,21 +168,28 @@ def test_decoders_distil_states_attention_and_logits():
 
 
 def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):
-    tokenizer = models.train_byte_pairs(TEXT * 9, 258)
-    small = decoder(LAYERS, vocabulary_size=tokenizer.vocabulary_size())
-    models.save_language_model(small, tokenizer, tmp_path / "gpt2", 12)
-    loaded = models.load_language_model(tmp_path / "gpt2")
+    family = family_of(model.backbone)
+    tokenizer = models.train_byte_pairs(TEXT * 9, 262, family.name)
+    assert isinstance(tokenizer, family.tokenizer)
+    assert tokenizer.end_token_id == 261
+    small = decoder(
+        LAYERS,
+        family=family.name,
+        vocabulary_size=tokenizer.vocabulary_size(),
+    )
+    models.save_language_model(small, tokenizer, tmp_path / "saved", 12)
+    loaded = models.load_language_model(tmp_path / "saved")
     assert loaded.has_trained_head
     assert models.is_causal(loaded.model)
     np.testing.assert_array_equal(loaded.model(inputs()), small(inputs()))
-    own = keras_hub.models.CausalLM.from_preset(str(tmp_path / "gpt2"))
+    own = keras_hub.models.CausalLM.from_preset(str(tmp_path / "saved"))
     ids = own.preprocessor.tokenizer(TEXT[0])
     np.testing.assert_array_equal(ids, tokenizer(TEXT[0]))
     text = own.generate("the", max_length=8)
     assert text.startswith("the")
     assert len(text) > len("the")
     with pytest.raises(UsageError, match="Expected an encoder"):
-        models.load_masked_lm(tmp_path / "gpt2")
+        models.load_masked_lm(tmp_path / "saved")
 
 
 def test_tasks_need_an_encoder():

@@ -15,12 +15,12 @@ from test_foreign_models import old_name
 from test_foreign_models import retensor
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
 from kdkit.models import has_language_model
 from kdkit.models import load_language_model
 from kdkit.models import load_masked_lm
 from kdkit.models import save_language_model
 from kdkit.models.backbones import load_backbone
+from kdkit.models.families import FAMILIES
 from kdkit.models.hugging_face_masked_lms import checkpoint_language_model
 
 POSITIONS = np.array([[1, 4, 8], [0, 2, 5]], "int32")

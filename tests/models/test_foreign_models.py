@@ -15,10 +15,10 @@ from foreign import save_foreign
 from hugging_face import change_config
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
 from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models.backbones import load_backbone
+from kdkit.models.families import FAMILIES
 from kdkit.taps import tapped
 
 TOLERANCE = 1e-5

@@ -14,9 +14,9 @@ from hugging_face import change_config
 from hugging_face import write_checkpoint
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
 from kdkit.models import Head
 from kdkit.models import load_classifier
+from kdkit.models.families import FAMILIES
 
 
 @pytest.mark.parametrize("family", LAYOUTS)
@@ -41,7 +41,7 @@ def test_head_of_a_checkpoint_is_the_classifiers(family, tmp_path):
     head = add_head(tmp_path, family)
     loaded = load_classifier(tmp_path, num_classes=3)
     assert loaded.has_trained_head
-    for layer, name in FAMILIES[family].hugging_face_head.items():
+    for layer, name in FAMILIES[family].checkpoints.classifier.items():
         kernel, bias = loaded.model.get_layer(layer).get_weights()
         np.testing.assert_array_equal(kernel, head[f"{name}.weight"].T)
         np.testing.assert_array_equal(bias, head[f"{name}.bias"])
@@ -51,7 +51,7 @@ def test_head_of_a_checkpoint_is_the_classifiers(family, tmp_path):
         for layer in loaded.model.layers
         if isinstance(layer, keras.layers.Dense)
     ]
-    assert set(dense) == set(FAMILIES[family].hugging_face_head)
+    assert set(dense) == set(FAMILIES[family].checkpoints.classifier)
 
 
 def test_classes_of_the_same_names_are_put_into_the_tasks_order(tmp_path):
@@ -118,7 +118,7 @@ def test_a_head_is_read_where_config_names_no_class_with_one(
     loaded = load_classifier(tmp_path, num_classes=3)
     assert loaded.has_trained_head
     kernel, bias = loaded.model.get_layer("logits").get_weights()
-    name = FAMILIES[family].hugging_face_head["logits"]
+    name = FAMILIES[family].checkpoints.classifier["logits"]
     np.testing.assert_array_equal(kernel, head[f"{name}.weight"].T)
     np.testing.assert_array_equal(bias, head[f"{name}.bias"])
 
@@ -165,7 +165,7 @@ def test_a_head_of_another_width_is_told(tmp_path):
 
 def test_every_family_that_can_be_converted_is_tested():
     assert set(LAYOUTS) == {
-        name for name, family in FAMILIES.items() if family.hugging_face_type
+        name for name, family in FAMILIES.items() if family.checkpoints
     }
 
 

@@ -10,7 +10,7 @@ from helpers import bert
 from kdkit import data
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
+from kdkit.models.families import FAMILIES
 from kdkit.taps import select_inputs
 
 

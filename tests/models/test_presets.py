@@ -25,6 +25,7 @@ PARAMETERS = {
     "lightpaff_bert_3_layer_narrow_zh": 7_975_936,
     "gpt2_medium_en": 354_823_168,
     "lightpaff_gpt2_4_layer_en": 67_736_832,
+    "lightpaff_llama3_4_layer_en": 102_367_488,
     "mass_6_layer": 210_178_048,
     "lightpaff_mass_6_4_layer": 42_144_768,
     "distilled_bilstm_en_uncased": 9_818_200,
@@ -51,6 +52,11 @@ def count_by_hand(config):
             + config.encoder_num_layers * encoder_block
             + config.decoder_num_layers * (encoder_block + attention + norm)
         )
+    if config.family == "llama3":
+        groups = width * config.num_key_value_heads // config.num_heads
+        block = 2 * width * (width + groups) + 3 * width * inner + norm
+        rows = 2 * config.vocabulary_size  # in and out
+        return rows * width + width + config.num_layers * block
     rows = config.vocabulary_size + config.max_sequence_length
     attention = 4 * (width * width + width)
     feed_forward = width * inner + inner + inner * width + width
@@ -86,7 +92,11 @@ def test_preset_is_within_three_percent_of_the_paper(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["tinybert_4_layer_en_uncased", "lightpaff_gpt2_4_layer_en"],
+    [
+        "tinybert_4_layer_en_uncased",
+        "lightpaff_gpt2_4_layer_en",
+        "lightpaff_llama3_4_layer_en",
+    ],
 )
 def test_built_student_has_as_many_parameters_as_counted(name):
     backbone = student(name)

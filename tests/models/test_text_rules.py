@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
-from kdkit.families import family_of
 from kdkit.models import check_same_ids
 from kdkit.models import load_classifier
 from kdkit.models import load_encoder
@@ -21,6 +19,8 @@ from kdkit.models import student
 from kdkit.models import tokenizer_of_family
 from kdkit.models import tokenizer_rules
 from kdkit.models import word_piece_tokenizer
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family_of
 from kdkit.models.preset_readme import SAMPLES
 from kdkit.models.ruled_tokenizers import RULED
 from kdkit.models.ruled_tokenizers import plain_tokenizer

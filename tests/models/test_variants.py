@@ -18,9 +18,6 @@ from helpers import large_except
 import kdkit
 from kdkit import export
 from kdkit.errors import UsageError
-from kdkit.families import ALL_FAMILIES
-from kdkit.families import FAMILIES
-from kdkit.families import blocks_of
 from kdkit.models import Head
 from kdkit.models import add_head
 from kdkit.models import in_policy
@@ -33,10 +30,11 @@ from kdkit.models import save_language_model
 from kdkit.models import save_preset
 from kdkit.models import student
 from kdkit.models import student_of_blocks
-from kdkit.models.block_settings import OWN_BLOCKS
-from kdkit.models.block_settings import OWN_HEADS
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.block_settings import activation_function
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import blocks_of
 from kdkit.models.variant_notes import settings_note
 from kdkit.models.variants import build_masked_lm
 from kdkit.models.variants import extra_settings
@@ -44,6 +42,12 @@ from kdkit.models.variants import with_settings
 from kdkit.policies import with_policy
 from kdkit.taps import tapped
 
+WITH_BLOCK_SETTINGS = [
+    name for name, family in ALL_FAMILIES.items() if family.block_settings
+]
+WITH_HEAD_SETTINGS = [
+    name for name, family in ALL_FAMILIES.items() if family.head_settings
+]
 EXACT = {"activation": "gelu"}
 RELU = {"activation": "relu", "layer_norm_epsilon": 1e-3}
 VALUES = np.linspace(-4, 4, 41).astype("float32")
@@ -89,11 +93,11 @@ def difference(one, other):
     return np.abs(results[0] - results[1]).max()
 
 
-@pytest.mark.parametrize("family", OWN_BLOCKS)
+@pytest.mark.parametrize("family", WITH_BLOCK_SETTINGS)
 def test_settings_of_keras_hubs_blocks_are_as_noted(family):
-    """Pins `OWN_BLOCKS`, and that `set_blocks` reaches what blocks compute."""
+    """Pins `block_settings`, and that a copy with others computes others."""
     backbone = backbone_of(tiny(family))
-    own = OWN_BLOCKS[family]
+    own = ALL_FAMILIES[family].block_settings
     expected = np.asarray(activation_function(own.activation)(VALUES))
     for block in blocks_of(backbone):
         np.testing.assert_allclose(
@@ -114,11 +118,11 @@ def test_settings_of_keras_hubs_blocks_are_as_noted(family):
     assert extra_settings(backbone) == {}
 
 
-@pytest.mark.parametrize("family", OWN_HEADS)
+@pytest.mark.parametrize("family", WITH_HEAD_SETTINGS)
 def test_settings_of_keras_hubs_heads_are_as_noted(family):
     backbone = encoder(family, num_classes=None)
     plain = language_model(backbone)
-    own = OWN_HEADS[family]
+    own = ALL_FAMILIES[family].head_settings
     head = plain.masked_lm_head
     np.testing.assert_allclose(
         head.intermediate_activation(VALUES),

@@ -6,8 +6,8 @@ from encoders import encoder
 from helpers import batch
 
 from kdkit.errors import UsageError
-from kdkit.families import FAMILIES
 from kdkit.models import load_classifier
+from kdkit.models.families import FAMILIES
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training.evaluation import make_forward

@@ -95,7 +95,8 @@ def test_the_exported_file_does_what_the_student_does(recipe_run):
 
 @pytest.mark.large
 @pytest.mark.parametrize(
-    ("family", "arm"), [("gpt2", "decoder"), ("mass", "encoder_decoder")]
+    ("family", "arm"),
+    [("gpt2", "decoder"), ("llama3", "decoder"), ("mass", "encoder_decoder")],
 )
 def test_the_four_steps_on_text_need_nothing_else(family, arm, tmp_path):
     run = tmp_path / "run"

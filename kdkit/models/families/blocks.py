@@ -1,0 +1,350 @@
+"""Block adapters: one interface to the transformer blocks of all families."""
+
+from keras import ops
+
+from kdkit.taps import private
+from kdkit.taps.masks import both
+from kdkit.taps.masks import causal_mask
+from kdkit.taps.masks import key_mask
+
+MASKED = -1e9  # the attention logit of a position that does not count
+
+
+class BlockAdapter:
+    """Reads and runs one transformer block.
+
+    A family's adapter defines where the block has its projections and how it
+    puts its parts together. The methods of this class compute the rest: scores,
+    grouped keys, and a decoder's cached step.
+
+    Args:
+        block: layer. One entry of what `Family.blocks` returns.
+
+    Attributes:
+        block: the layer.
+        is_causal: bool. Whether a token attends to no later one.
+    """
+
+    is_causal = False
+
+    def __init__(self, block):
+        self.block = block
+
+    @property
+    def num_heads(self) -> int:
+        """The number of query heads."""
+        return self.block.num_heads
+
+    @property
+    def num_key_value_heads(self) -> int:
+        """The number of heads of keys and values, a divisor of `num_heads`."""
+        return self.num_heads
+
+    @property
+    def head_dim(self) -> int:
+        """The width of one head."""
+        raise NotImplementedError
+
+    def attention_input(self, state):
+        """Returns the tensor that the projections read.
+
+        Args:
+            state: tensor of shape `(batch_size, length, hidden_dim)`, the
+                block's input.
+        """
+        return state
+
+    def queries(self, state, position=0):
+        """Returns the queries that attention multiplies.
+
+        They are rotated already where positions are rotary.
+
+        Args:
+            state: tensor of shape `(batch_size, length, hidden_dim)`, as
+                `attention_input` returns it.
+            position: int or int tensor of shape `()`. The position of the
+                first token. Defaults to `0`.
+
+        Returns:
+            Tensor of shape `(batch_size, length, num_heads, head_dim)`.
+        """
+        raise NotImplementedError
+
+    def keys(self, state, position=0):
+        """Returns the keys, see `queries`.
+
+        Returns:
+            Tensor of shape `(batch_size, length, num_key_value_heads,
+            head_dim)`.
+        """
+        raise NotImplementedError
+
+    def values(self, state):
+        """Returns the values, of the shape of the keys, see `queries`."""
+        raise NotImplementedError
+
+    def attention_output(self, attended):
+        """Projects what attention read back to the hidden width.
+
+        Args:
+            attended: tensor of shape `(batch_size, length, num_heads,
+                head_dim)`.
+        """
+        raise NotImplementedError
+
+    def attention_mask(self, state, padding_mask):
+        """Returns the mask that the block's softmax applies.
+
+        Args:
+            state: tensor of shape `(batch_size, length, ...)`.
+            padding_mask: `None` or tensor of shape `(batch_size, key_length)`.
+
+        Returns:
+            `None`, or a bool tensor that broadcasts to `(batch_size, num_heads,
+            length, key_length)`.
+        """
+        mask = key_mask(padding_mask)
+        if self.is_causal:
+            return both(mask, causal_mask(state[..., 0]))
+        return mask
+
+    def run(self, state, attend, attend_to_source=None):
+        """Runs the block with the caller's attention.
+
+        Args:
+            state: tensor of shape `(batch_size, length, hidden_dim)`.
+            attend: callable from the tensor that self-attention reads, see
+                `attention_input`, to self-attention's output, both of the shape
+                of `state`.
+            attend_to_source: callable, the same for cross-attention. Defaults
+                to `None`, for blocks without it.
+
+        Returns:
+            The block's output, of the shape of `state`.
+        """
+        raise NotImplementedError
+
+    def set_functions(self, activation, layer_norm_epsilon: float) -> None:
+        """Sets the activation and the epsilon of normalization.
+
+        Only blocks of families with `block_settings` have other ones.
+        """
+        raise NotImplementedError
+
+    def repeat_groups(self, projected):
+        """Repeats keys or values of groups, one for each query head.
+
+        Args:
+            projected: tensor of shape `(batch_size, length,
+                num_key_value_heads, head_dim)`.
+
+        Returns:
+            Tensor of shape `(batch_size, length, num_heads, head_dim)`.
+        """
+        repeats = self.num_heads // self.num_key_value_heads
+        return projected if repeats == 1 else ops.repeat(projected, repeats, 2)
+
+    def scores(self, queries, keys):
+        """Returns QKᵀ/√d, before mask and softmax.
+
+        Args:
+            queries: tensor of shape `(batch_size, query_length, num_heads,
+                head_dim)`.
+            keys: tensor of shape `(batch_size, key_length, num_heads,
+                head_dim)`.
+
+        Returns:
+            Tensor of shape `(batch_size, num_heads, query_length,
+            key_length)`.
+        """
+        return ops.einsum("bqhd,bkhd->bhqk", self._scaled(queries), keys)
+
+    def step(self, state, keys, values, is_past, position, source=None):
+        """Runs a decoder's block on one new position.
+
+        keras-hub's blocks return the whole cache with every token, which copies
+        it several times. Here only the new key and value are returned.
+
+        Args:
+            state: tensor of shape `(batch_size, 1, hidden_dim)`, the block's
+                input at the new position.
+            keys: tensor of shape `(batch_size, num_key_value_heads,
+                sequence_length, head_dim)`, the keys of earlier positions.
+                Those that are not past do not count, if they are finite.
+            values: tensor of the same shape.
+            is_past: bool tensor of shape `(sequence_length,)`, which positions
+                are earlier ones.
+            position: int tensor of shape `()`, the new position.
+            source: for a block with cross-attention a tuple of the keys and
+                values of `source_keys_values`, and a bool tensor of shape
+                `(batch_size, source_length)`, false for padding. Defaults to
+                `None`.
+
+        Returns:
+            Tuple of the block's output, of the shape of `state`, and the new
+            key and value, of shape `(batch_size, num_key_value_heads, 1,
+            head_dim)`.
+        """
+        new = []
+
+        def attend(state):
+            key, value = (
+                self._by_group(projected, 1)
+                for projected in (
+                    self.keys(state, position),
+                    self.values(state),
+                )
+            )
+            new.extend((key, value))
+            query = self._grouped_query(state, position)
+            past = ops.einsum("bgqd,bgkd->bgqk", query, keys)
+            past = ops.where(is_past, past, MASKED)
+            own = ops.sum(query * key, axis=-1, keepdims=True)
+            probs = ops.softmax(ops.concatenate([past, own], axis=-1))
+            length = keys.shape[2]
+            attended = ops.matmul(probs[..., :length], values)
+            attended = attended + probs[..., length:] * value
+            return self.attention_output(self._of_one_token(attended))
+
+        def attend_to_source(state):
+            return self.cross_attention.attend_to(state, *source)
+
+        output = self.run(
+            state, attend, None if source is None else attend_to_source
+        )
+        return output, *new
+
+    @property
+    def cross_attention(self):
+        """The adapter of the block's attention to an encoder's states."""
+        raise NotImplementedError
+
+    def source_keys_values(self, encoded) -> tuple:
+        """Returns the keys and values that cross-attention reads of a source.
+
+        Args:
+            encoded: tensor of shape `(batch_size, source_length, hidden_dim)`.
+
+        Returns:
+            Tuple of two tensors of shape `(batch_size, num_heads,
+            source_length, head_dim)`.
+        """
+        cross = self.cross_attention
+        return tuple(
+            ops.transpose(project(encoded), (0, 2, 1, 3))
+            for project in (cross.keys, cross.values)
+        )
+
+    def attend_to(self, state, keys, values, is_real):
+        """Attends from one token to given keys and values.
+
+        Args:
+            state: tensor of shape `(batch_size, 1, hidden_dim)`.
+            keys, values: tensors of shape `(batch_size, num_key_value_heads,
+                key_length, head_dim)`.
+            is_real: bool tensor of shape `(batch_size, key_length)`.
+        """
+        query = self._grouped_query(state, 0)
+        logits = ops.einsum("bgqd,bgkd->bgqk", query, keys)
+        logits = ops.where(is_real[:, None, None], logits, MASKED)
+        attended = ops.matmul(ops.softmax(logits), values)
+        return self.attention_output(self._of_one_token(attended))
+
+    def _scaled(self, queries):
+        return queries * ops.cast(self.head_dim**-0.5, queries.dtype)
+
+    def _grouped_query(self, state, position):
+        """One token's queries: `(batch_size, groups, per group, head_dim)`."""
+        repeats = self.num_heads // self.num_key_value_heads
+        queries = self.queries(state, position)
+        return self._scaled(self._by_group(queries, repeats))
+
+    def _by_group(self, projected, size):
+        batch_size = ops.shape(projected)[0]
+        shape = (batch_size, self.num_key_value_heads, size, self.head_dim)
+        return ops.reshape(projected, shape)
+
+    def _of_one_token(self, attended):
+        batch_size = ops.shape(attended)[0]
+        shape = (batch_size, 1, self.num_heads, self.head_dim)
+        return ops.reshape(attended, shape)
+
+
+class EncoderBlock(BlockAdapter):
+    """Adapter of `keras_hub.layers.TransformerEncoder`."""
+
+    @property
+    def attention(self):
+        """The block's `keras.layers.MultiHeadAttention`."""
+        return private.self_attention(self.block)
+
+    @property
+    def head_dim(self):
+        return self.attention.key_dim
+
+    def attention_input(self, state):
+        if self.block.normalize_first:
+            return private.layer_norm(self.block, "self_attention")(state)
+        return state
+
+    def queries(self, state, position=0):
+        return self.attention.query_dense(state)
+
+    def keys(self, state, position=0):
+        return self.attention.key_dense(state)
+
+    def values(self, state):
+        return self.attention.value_dense(state)
+
+    def attention_output(self, attended):
+        return self.attention.output_dense(attended)
+
+    def set_functions(self, activation, layer_norm_epsilon):
+        block = self.block
+        block.activation = activation
+        private.feed_forward(block).intermediate.activation = activation
+        block.layer_norm_epsilon = layer_norm_epsilon
+        for part in ("self_attention", "feedforward"):
+            private.layer_norm(block, part).epsilon = layer_norm_epsilon
+
+
+class DecoderBlock(EncoderBlock):
+    """Adapter of `keras_hub.layers.TransformerDecoder`."""
+
+    is_causal = True
+
+    @property
+    def cross_attention(self):
+        return _CrossAttention(self.block)
+
+    def run(self, state, attend, attend_to_source=None):
+        state = self._add("self_attention", state, attend)
+        if attend_to_source is not None:
+            state = self._add("cross_attention", state, attend_to_source)
+        return self._add("feedforward", state, self._feed_forward)
+
+    def _feed_forward(self, state):
+        layers = private.feed_forward(self.block)
+        return layers.output(layers.intermediate(state))
+
+    def _add(self, part, state, function):
+        """Adds a part's output to a state, and normalizes."""
+        layer_norm = private.layer_norm(self.block, part)
+        dropout = private.dropout(self.block, part)
+        first = self.block.normalize_first
+        state = state + dropout(function(layer_norm(state) if first else state))
+        return state if first else layer_norm(state)
+
+
+class _CrossAttention(EncoderBlock):
+    """The cross-attention of a `TransformerDecoder`.
+
+    The block normalizes its input before.
+    """
+
+    @property
+    def attention(self):
+        return private.cross_attention(self.block)
+
+    def attention_input(self, state):
+        return state

@@ -1,0 +1,124 @@
+"""How Hugging Face checkpoints of a family are read, as data.
+
+`kdkit.models.hugging_face_config` reads the fields of `config.json`,
+`kdkit.models.hugging_face_weights` the tensors, and
+`kdkit.models.hugging_face_masked_lms` and `hugging_face_heads` the heads.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+NUMBERED = r"transformer_layer_(\d+)/"
+# keras-hub's sizes of most encoders, to the names of the field and to
+# transformers' default.
+BERT_SIZES = {
+    "vocabulary_size": (("vocab_size",), 30522),
+    "num_layers": (("num_hidden_layers",), 12),
+    "num_heads": (("num_attention_heads",), 12),
+    "hidden_dim": (("hidden_size",), 768),
+    "intermediate_dim": (("intermediate_size",), 3072),
+    "max_sequence_length": (("max_position_embeddings",), 512),
+}
+BERT_EMBEDDINGS = {
+    "token_embedding": "embeddings.word_embeddings",
+    "position_embedding": "embeddings.position_embeddings",
+    "segment_embedding": "embeddings.token_type_embeddings",
+    "embeddings_layer_norm": "embeddings.LayerNorm",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightLayout:
+    """The names of a family's tensors, without the base model's prefix.
+
+    Args:
+        parts: dict from a layer of the backbone outside the blocks to its
+            name.
+        block: string. The name of a block, with the groups of `block_path`.
+        of_block: dict from a layer of a block to its name in the block.
+        block_path: string. Pattern of the paths of a block's variables.
+            Defaults to `transformer_layer_N/`.
+        ignored: string. Pattern of tensors in blocks that are no weights.
+            Defaults to none.
+        joined: string or `None`. The name of a tensor that has queries, keys
+            and values side by side. Defaults to `None`.
+        is_transposed: bool. Whether kernels are `(outputs, inputs)`. Defaults
+            to `True`.
+    """
+
+    parts: Mapping[str, str]
+    block: str
+    of_block: Mapping[str, str]
+    block_path: str = NUMBERED
+    ignored: str = r"$^"
+    joined: str | None = None
+    is_transposed: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedLMLayout:
+    """The names of the tensors of a head for masked tokens.
+
+    Args:
+        dense: string. The dense layer before the vocabulary.
+        layer_norm: string. The normalization after it.
+        biases: tuple of strings. The names of the vocabulary's bias; the first
+            that a checkpoint has is read.
+        decoder: string. The name of the embeddings' copy in the head.
+    """
+
+    dense: str
+    layer_norm: str
+    biases: tuple[str, ...]
+    decoder: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointFormat:
+    """The Hugging Face checkpoints that kdkit reads as a family.
+
+    Args:
+        model_type: string. `model_type` in `config.json`.
+        sizes: dict from a size of the backbone to a tuple of the names of the
+            field, and transformers' default.
+        dropout: tuple of the field of the dropout rate and its default.
+        activation: tuple of the field of the activation and its default.
+        epsilon: tuple of the field of the normalization's epsilon, `None` where
+            it is fixed, and its default.
+        weights: `WeightLayout`.
+        masked_lm: `MaskedLMLayout` or `None`. Defaults to `None`.
+        masked_lm_activation: string or `None`. The activation of the head for
+            masked tokens where it is not that of the blocks. Defaults to
+            `None`.
+        tied_logits: string or `None`. The copy of a decoder's token embeddings
+            that computes its logits. Defaults to `None`.
+        special_tokens: dict from the name of a special token in the tokenizer's
+            files to the token that is required, where the tokenizer is of byte
+            pairs or a Unigram model.
+        vocabulary_file: string or `None`. The Unigram model of older versions,
+            next to `tokenizer.json`. Defaults to `None`.
+        unknown_id: int or `None`. The id of unknown pieces in that model.
+            Defaults to `None`.
+        classifier: dict from the dense layers of a classifier's head to their
+            names, the layer of the logits last.
+        positions_follow_padding: bool. Whether positions begin behind the row
+            of the padding token, as RoBERTa's do. Defaults to `False`.
+        has_one_segment: bool. Whether one segment embedding is added to every
+            token. Defaults to `False`.
+    """
+
+    model_type: str
+    sizes: Mapping[str, tuple[tuple[str, ...], int | None]]
+    dropout: tuple[str, float]
+    activation: tuple[str, str]
+    epsilon: tuple[str | None, float]
+    weights: WeightLayout
+    masked_lm: MaskedLMLayout | None = None
+    masked_lm_activation: str | None = None
+    tied_logits: str | None = None
+    special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    vocabulary_file: str | None = None
+    unknown_id: int | None = None
+    classifier: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    positions_follow_padding: bool = False
+    has_one_segment: bool = False

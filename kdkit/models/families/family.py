@@ -1,0 +1,400 @@
+"""Families of backbones, and the registry of those that kdkit knows."""
+
+import collections
+import functools
+import inspect
+import operator
+import types
+from collections.abc import Mapping
+
+import keras_hub
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.models.block_settings import BlockSettings
+from kdkit.models.families.blocks import BlockAdapter
+from kdkit.models.families.blocks import DecoderBlock
+from kdkit.models.families.blocks import EncoderBlock
+from kdkit.models.families.checkpoints import CheckpointFormat
+
+POSITIONS = "position_embedding"
+# Sizes that are another one where they are `None`.
+SAME_AS = {"embedding_dim": "hidden_dim", "num_key_value_heads": "num_heads"}
+
+
+class KerasHubClass:
+    """An attribute whose value is a class of keras-hub, imported when read.
+
+    keras-hub takes seconds to import, and most of a family is read without.
+
+    Args:
+        path: string. Such as `"models.BertBackbone"`.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def __get__(self, family, owner):
+        return operator.attrgetter(self._path)(keras_hub)
+
+
+class Family:
+    """All that differs between the backbones that kdkit distills.
+
+    A family is a subclass with the attributes below, registered by
+    `register_family`. It overrides a method where its backbone differs from
+    keras-hub's BERT (an encoder) or GPT-2 (a decoder). Classes of keras-hub are
+    given themselves, or as `KerasHubClass("models.BertBackbone")` to be
+    imported when they are needed.
+
+    Attributes:
+        name: string. Its name in settings, such as `"distil_bert"`.
+        title: string. Its name in texts, such as `"DistilBERT"`.
+        backbone: subclass of `keras_hub.models.Backbone`.
+        tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
+        classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
+            decoder. Defaults to `None`.
+        masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` where
+            keras-hub has none. Defaults to `None`.
+        causal_lm: subclass of `keras_hub.models.CausalLM`, `None` for an
+            encoder. Defaults to `None`.
+        block: subclass of `BlockAdapter` for the transformer blocks. Defaults
+            to `EncoderBlock`.
+        parts: dict. The backbone's layers outside the blocks: a name that
+            families share, to a path of attributes. It may have layers that
+            only backbones of some sizes have.
+        size_names: dict. From a size of `kdkit.models.BertConfig` to its name
+            in the backbone, `None` for a size that the backbone lacks. Other
+            sizes have the same name. Defaults to sizes without
+            `"embedding_dim"` and `"num_key_value_heads"`.
+        block_settings: `kdkit.models.block_settings.BlockSettings` or `None`.
+            What keras-hub's blocks compute besides their weights; `None` where
+            a copy of the backbone with others is not supported.
+        head_settings: `BlockSettings` or `None`. The same of `masked_lm`.
+        checkpoints: `CheckpointFormat` or `None`. How Hugging Face checkpoints
+            are read, if they are.
+        padding_token: int or `None`. The token that the backbone takes for
+            padding, where it has no input for the padding mask. Defaults to
+            `None`.
+        num_separators: int. How many end tokens are between two sentences.
+            Defaults to `1`.
+        reads_sentence_pieces: bool. Whether it is also trained on a
+            `kdkit.models.MassTokenizer`. Defaults to `False`.
+        special_tokens: tuple of strings. The special tokens of a byte-pair
+            vocabulary that is trained for it, the end of a text last. Empty
+            where none is trained.
+        needs_fixed_length: string. Why LiteRT cannot run it at any length;
+            empty where it can.
+        withheld_taps: tuple of strings. Taps per layer that it does not have.
+        withheld_because: string. The reason.
+    """
+
+    name: str
+    title: str
+    backbone: type
+    tokenizer: type
+    classifier: type | None = None
+    masked_lm: type | None = None
+    causal_lm: type | None = None
+    block: type[BlockAdapter] = EncoderBlock
+    parts: Mapping[str, str] = types.MappingProxyType({})
+    size_names: Mapping[str, str | None] = types.MappingProxyType(
+        {"embedding_dim": None, "num_key_value_heads": None}
+    )
+    block_settings: BlockSettings | None = None
+    head_settings: BlockSettings | None = None
+    checkpoints: CheckpointFormat | None = None
+    padding_token: int | None = None
+    num_separators: int = 1
+    reads_sentence_pieces: bool = False
+    special_tokens: tuple[str, ...] = ()
+    needs_fixed_length: str = ""
+    withheld_taps: tuple[str, ...] = ()
+    withheld_because: str = ""
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether it reads from left to right and writes text."""
+        return _is_given(type(self), "causal_lm")
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether a table of positions limits the length of its inputs."""
+        return POSITIONS in self.parts
+
+    def takes(self, size: str) -> bool:
+        """Whether a size of `BertConfig` is one of the backbone's."""
+        return self.size_names.get(size, size) is not None
+
+    def size(self, backbone, name: str):
+        """Returns a size of a backbone, such as `"vocabulary_size"`, or `None`.
+
+        Args:
+            backbone: a backbone of the family.
+            name: string. A field of `kdkit.models.BertConfig`, or another
+                argument of the backbone.
+        """
+        own = self.size_names.get(name, name)
+        return None if own is None else getattr(backbone, own, None)
+
+    def constructor_sizes(self, sizes: Mapping) -> dict:
+        """Returns the arguments of the backbone for some sizes.
+
+        Args:
+            sizes: dict of the fields of a `kdkit.models.BertConfig`, without
+                `family`.
+        """
+        return {
+            self.size_names.get(name, name): (
+                sizes[SAME_AS[name]] if size is None else size
+            )
+            for name, size in sizes.items()
+            if self.takes(name)
+        }
+
+    def config(self, backbone) -> dict:
+        """Returns the config that a copy of a backbone is made from."""
+        return backbone.get_config()
+
+    def blocks(self, backbone) -> tuple:
+        """Returns the transformer blocks in the order of their calls."""
+        return tuple(backbone.transformer_layers)
+
+    def num_stored_blocks(self, sizes) -> int:
+        """Returns how many blocks of a `BertConfig` have weights of their own.
+
+        Args:
+            sizes: `kdkit.models.BertConfig`.
+        """
+        return sizes.num_layers
+
+    def least_parameters(self, sizes) -> int:
+        """Returns how many parameters the tables and matrices have.
+
+        Args:
+            sizes: `kdkit.models.BertConfig`.
+        """
+        width, inner = sizes.hidden_dim, sizes.intermediate_dim
+        rows = sizes.vocabulary_size
+        if self.has_positions:
+            rows += sizes.max_sequence_length
+        block = 4 * width**2 + 2 * width * inner
+        table = rows * (sizes.embedding_dim or width)
+        return table + self.num_stored_blocks(sizes) * block
+
+    def num_positions(self, backbone) -> int | None:
+        """Returns the longest input that a backbone reads, `None` for any."""
+        return backbone.max_sequence_length if self.has_positions else None
+
+    def token_embedding(self, backbone):
+        """Returns the layer of the token embeddings."""
+        return getattr(backbone, self.parts["token_embedding"])
+
+    def embed(self, backbone, token_ids, position):
+        """Returns the input of a decoder's first block at one position.
+
+        Args:
+            backbone: a backbone of the family.
+            token_ids: int tensor of shape `(batch_size,)`.
+            position: int tensor of shape `()`.
+
+        Returns:
+            Tensor of shape `(batch_size, 1, hidden_dim)`.
+        """
+        state = self.token_embedding(backbone)(token_ids)[:, None]
+        if not self.has_positions:
+            return state
+        table = getattr(backbone, self.parts[POSITIONS]).position_embeddings
+        return state + ops.take(table, position, axis=0)
+
+    def logits(self, backbone, state):
+        """Returns a decoder's logits over its vocabulary.
+
+        Args:
+            backbone: a backbone of the family.
+            state: tensor of shape `(batch_size, hidden_dim)`, the output of the
+                last block.
+        """
+        norm = getattr(backbone, self.parts["final_layer_norm"])
+        return self.token_embedding(backbone)(norm(state), reverse=True)
+
+    def output_embeddings(self, backbone):
+        """Returns the weights that turn a decoder's states into logits.
+
+        Returns:
+            Tensor or variable of shape `(vocabulary_size, hidden_dim)`.
+        """
+        return self.token_embedding(backbone).embeddings
+
+
+_ENCODERS = {}
+_DECODERS = {}
+FAMILIES = types.MappingProxyType(_ENCODERS)
+DECODERS = types.MappingProxyType(_DECODERS)
+# A `ChainMap` lists its last mapping first.
+ALL_FAMILIES = types.MappingProxyType(
+    collections.ChainMap(_DECODERS, _ENCODERS)
+)
+
+
+def register_family(cls: type[Family]) -> type[Family]:
+    """Adds a family to those that kdkit distills.
+
+    Args:
+        cls: subclass of `Family`.
+
+    Returns:
+        The class, so that this is a decorator.
+
+    Raises:
+        UsageError: (a `ValueError`) if attributes are missing, or another
+            family has the name.
+
+    Example:
+
+    ```python
+    @kdkit.models.register_family
+    class MyBert(kdkit.models.Family):
+        name = "my_bert"
+        title = "My BERT"
+        backbone = MyBertBackbone
+        tokenizer = keras_hub.tokenizers.BertTokenizer
+        classifier = keras_hub.models.BertTextClassifier
+        parts = {"token_embedding": "token_embedding"}
+    ```
+    """
+    required = ("name", "title", "backbone", "tokenizer", "parts")
+    missing = [name for name in required if not _is_given(cls, name)]
+    if not (_is_given(cls, "classifier") or _is_given(cls, "causal_lm")):
+        missing.append("classifier (for an encoder) or causal_lm")
+    if missing:
+        raise UsageError(
+            f"Family {cls.__name__} cannot be registered. Missing attributes: "
+            f"{', '.join(missing)}."
+        )
+    if cls.name in ALL_FAMILIES:
+        raise UsageError(
+            f"A family {cls.name!r} is registered already. Expected a new "
+            f"name, not one of {sorted(ALL_FAMILIES)}."
+        )
+    family = cls()
+    (_DECODERS if family.is_decoder else _ENCODERS)[cls.name] = family
+    _by_class.cache_clear()
+    return cls
+
+
+def _is_given(cls, name):
+    """Whether a family has an attribute, which is not read."""
+    value = inspect.getattr_static(cls, name, None)
+    return value is not None and value != types.MappingProxyType({})
+
+
+@functools.cache
+def _by_class():
+    """The family of each backbone and of each tokenizer."""
+    found = {}
+    for family in ALL_FAMILIES.values():
+        for cls in (family.backbone, family.tokenizer):
+            found.setdefault(cls, family)  # families may share a tokenizer
+    return found
+
+
+@functools.cache
+def _halves():
+    """The blocks of an encoder-decoder."""
+    return {
+        "encoder": keras_hub.layers.TransformerEncoder,
+        "decoder": keras_hub.layers.TransformerDecoder,
+    }
+
+
+def family_of(backbone_or_tokenizer) -> Family | None:
+    """Returns the family of a backbone or a tokenizer, `None` for others.
+
+    Args:
+        backbone_or_tokenizer: object or class. Subclasses of a family's class
+            are of the family.
+    """
+    cls = backbone_or_tokenizer
+    cls = cls if isinstance(cls, type) else type(cls)
+    for base in cls.__mro__:
+        if base in _by_class():
+            return _by_class()[base]
+    return None
+
+
+def find_backbone(model):
+    """Returns the keras-hub backbone in a model, or `None`."""
+    if isinstance(model, keras_hub.models.Backbone):
+        return model
+    if isinstance(model, keras_hub.models.Task):
+        return model.backbone
+    found = [
+        layer
+        for layer in getattr(model, "layers", ())
+        if isinstance(layer, keras_hub.models.Backbone)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def blocks_of(backbone) -> tuple:
+    """Returns the transformer blocks of an encoder or decoder.
+
+    A backbone of a user's own lists them in `transformer_layers`, one
+    `keras_hub.layers.TransformerEncoder` each.
+
+    Returns:
+        A tuple of layers in the order of calls, in which a layer that is called
+        several times is as often. Empty where the blocks are not known.
+    """
+    family = family_of(backbone)
+    if family is not None:
+        return family.blocks(backbone)
+    blocks = getattr(backbone, "transformer_layers", None) or ()
+    if all(
+        isinstance(block, keras_hub.layers.TransformerEncoder)
+        for block in blocks
+    ):
+        return tuple(blocks)
+    return ()
+
+
+def stacks_of(backbone) -> dict[str, tuple]:
+    """Returns the transformer blocks of each stack of a backbone, by its name.
+
+    An encoder-decoder lists them in `encoder_transformer_layers` and in
+    `decoder_transformer_layers`, as keras-hub's BART does.
+
+    Returns:
+        A dict with the keys `"encoder"` and `"decoder"`, or the key `""` for a
+        model of one stack. Empty where the blocks are not known.
+    """
+    halves = {
+        half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
+        for half in _halves()
+    }
+    if all(
+        blocks and all(isinstance(block, _halves()[half]) for block in blocks)
+        for half, blocks in halves.items()
+    ):
+        return halves
+    blocks = blocks_of(backbone)
+    return {"": blocks} if blocks else {}
+
+
+def adapters_of(backbone) -> dict[str, tuple[BlockAdapter, ...]]:
+    """Returns the adapters of the blocks that `stacks_of` returns.
+
+    Args:
+        backbone: a keras-hub backbone.
+    """
+    family = family_of(backbone)
+    adapters = {
+        "": EncoderBlock if family is None else family.block,
+        "encoder": EncoderBlock,
+        "decoder": DecoderBlock,
+    }
+    return {
+        part: tuple(map(adapters[part], blocks))
+        for part, blocks in stacks_of(backbone).items()
+    }

@@ -1,0 +1,103 @@
+"""Private attributes of Keras and keras-hub, each behind a function.
+
+No other module of kdkit touches an attribute of theirs that begins with an
+underscore (`naming.py` and `saving.py` import modules from `keras.src`).
+tests/test_private.py reads each of these attributes, so that a version of
+Keras or keras-hub that renames one fails there.
+
+This module imports nothing: families use it before TensorFlow is imported.
+"""
+
+from typing import Any
+from typing import NamedTuple
+
+
+class FeedForward(NamedTuple):
+    """The dense layers of a block behind its attention.
+
+    Attributes:
+        intermediate: layer from the hidden width to the intermediate one.
+        output: layer from the intermediate width to the hidden one.
+        gate: layer like `intermediate`, or `None` for a block without gate.
+    """
+
+    intermediate: Any
+    output: Any
+    gate: Any = None
+
+
+class Projections(NamedTuple):
+    """The dense layers of an attention layer."""
+
+    query: Any
+    key: Any
+    value: Any
+    output: Any
+
+
+def self_attention(block):
+    """Returns the self-attention layer of a keras-hub transformer block."""
+    return block._self_attention_layer
+
+
+def cross_attention(block):
+    """Returns the cross-attention layer of a `TransformerDecoder`."""
+    return block._cross_attention_layer
+
+
+def layer_norm(block, part: str):
+    """Returns the normalization of a part of a transformer block.
+
+    Args:
+        block: `keras_hub.layers.TransformerEncoder` or `TransformerDecoder`,
+            or a Llama block.
+        part: string. `"self_attention"`, `"cross_attention"` or
+            `"feedforward"`.
+    """
+    for name in (f"_{part}_layer_norm", f"_{part}_layernorm"):
+        if hasattr(block, name):
+            return getattr(block, name)
+    raise AttributeError(f"{type(block).__name__} has no norm of its {part}")
+
+
+def dropout(block, part: str):
+    """Returns the dropout of a part of a block, see `layer_norm`."""
+    return getattr(block, f"_{part}_dropout")
+
+
+def feed_forward(block) -> FeedForward:
+    """Returns the feed-forward layers of a keras-hub transformer block."""
+    return FeedForward(
+        block._feedforward_intermediate_dense,
+        block._feedforward_output_dense,
+        getattr(block, "_feedforward_gate_dense", None),
+    )
+
+
+def llama_projections(attention) -> Projections:
+    """Returns the projections of a Llama attention layer."""
+    return Projections(
+        attention._query_dense,
+        attention._key_dense,
+        attention._value_dense,
+        attention._output_dense,
+    )
+
+
+def masked_lm_layers(head) -> tuple:
+    """Returns the dense layer and the norm of a `MaskedLMHead`."""
+    return head._intermediate_dense, head._intermediate_layer_norm
+
+
+def made_by(tensor) -> tuple:
+    """Returns the operation of a symbolic tensor and which output it is.
+
+    Args:
+        tensor: `keras.KerasTensor`.
+
+    Returns:
+        Tuple of the operation, the number of the output and the tensors that
+        the operation took, none for an input.
+    """
+    operation, node, number = tensor._keras_history
+    return operation, number, operation._inbound_nodes[node].input_tensors

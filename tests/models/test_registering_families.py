@@ -1,0 +1,114 @@
+"""Families of a user's own."""
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import LENGTH
+from helpers import VOCABULARY_SIZE
+from helpers import batch
+
+import kdkit
+from kdkit import models
+from kdkit import taps
+from kdkit.errors import UsageError
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+
+
+class OwnBackbone(keras_hub.models.BertBackbone):
+    """A backbone of a user's own."""
+
+
+class OwnTokenizer(keras_hub.tokenizers.BertTokenizer):
+    """The tokenizer that goes with it."""
+
+    backbone_cls = OwnBackbone
+
+
+@pytest.fixture(autouse=True)
+def unregistered(monkeypatch):
+    """Families that a test registers are gone after it."""
+    before = dict(family._ENCODERS)
+    yield
+    family._ENCODERS.clear()
+    family._ENCODERS.update(before)
+    family._by_class.cache_clear()
+
+
+def registered(**attributes):
+    """A class with the attributes, registered."""
+    given = {
+        "name": "own",
+        "title": "Own",
+        "backbone": OwnBackbone,
+        "tokenizer": OwnTokenizer,
+        "classifier": keras_hub.models.BertTextClassifier,
+        "parts": {"token_embedding": "token_embedding"},
+        **attributes,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    return models.register_family(type("Own", (models.Family,), given))
+
+
+def test_a_registered_family_is_built_tapped_distilled_and_copied():
+    cls = registered()
+    assert isinstance(FAMILIES["own"], cls)
+    teacher, student = (
+        models.student(
+            {
+                "family": "own",
+                "num_layers": depth,
+                "hidden_dim": 8,
+                "num_heads": 2,
+                "intermediate_dim": 16,
+                "vocabulary_size": VOCABULARY_SIZE,
+                "max_sequence_length": LENGTH,
+            },
+            num_classes=3,
+        )
+        for depth in (2, 1)
+    )
+    assert type(teacher.backbone) is OwnBackbone
+    assert taps.describe(teacher).family == "own"
+    models.initialize_from_teacher(student, teacher, layers=[2])
+    objectives = [
+        kdkit.Objective(kdkit.losses.AttentionMSE(), tap="attention_probs"),
+        kdkit.Objective(kdkit.losses.LogitMSE()),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    distiller.compile("adam")
+    logs = distiller.train_on_batch(batch(), return_dict=True)
+    assert 0 < logs["loss"] < np.inf
+
+
+def test_its_tokenizer_takes_rules_for_texts():
+    registered()
+    tokenizer = models.tokenizer_of_family(
+        FAMILIES["own"], keras_hub.tokenizers.BertTokenizer(WORDS)
+    )
+    assert isinstance(tokenizer, OwnTokenizer)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"title": None}, "Missing attributes: title"),
+        ({"parts": None}, "Missing attributes: parts"),
+        ({"classifier": None}, "classifier .for an encoder. or causal_lm"),
+        ({"name": "bert"}, "'bert' is registered already"),
+    ],
+    ids=["title", "parts", "classifier", "name"],
+)
+def test_what_is_missing_or_taken_is_refused(attributes, message):
+    before = list(ALL_FAMILIES)
+    with pytest.raises(UsageError, match=message):
+        registered(**attributes)
+    assert list(ALL_FAMILIES) == before
+
+
+def test_nobody_changes_the_list_of_families():
+    with pytest.raises(TypeError):
+        ALL_FAMILIES["own"] = None
