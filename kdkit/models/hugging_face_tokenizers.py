@@ -11,6 +11,7 @@ import keras_hub
 import tokenizers
 
 from kdkit.errors import UsageError
+from kdkit.models.families import DECODERS
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
 from kdkit.models.hugging_face_config import OFFSET_POSITIONS
