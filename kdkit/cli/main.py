@@ -43,8 +43,8 @@ VERBS = {
     "difficulty": ("difficulty", "BERT, MASS and GPT-2 on the same text"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
     "perturb": ("perturb", "a model's metrics under noise on its weights"),
-    "export": ("export", "write verified LiteRT or SavedModel files"),
-    "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
+    "export": ("export", "write verified LiteRT, ONNX or SavedModel files"),
+    "benchmark": ("benchmark", "latency of exported files on this machine"),
     "generate": ("generate", "text from a decoder, or one of another"),
     "report": ("report", "one page and one table about a run"),
 }

@@ -52,7 +52,8 @@ def is_path(model: str) -> bool:
         model: string. Handles such as `hf://USER/NAME` are no paths.
     """
     path = pathlib.Path(model)
-    is_file = path.suffix in (".keras", ".tflite")
+    # Names of presets may have dots too, as qwen2.5_0.5b_en.
+    is_file = path.suffix[1:].isalpha()
     return is_file or ("/" in str(model) and "://" not in str(model))
 
 

@@ -21,7 +21,6 @@ from kdkit.reporting.selection import model_description
 
 KERAS = "Keras"
 ANY_FILE = "LiteRT file"
-_FORMATS = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,10 +260,7 @@ def _teacher_latency(records, setting):
 
 def _file_labels(files: list[ExportedFile]):
     """Names files by what they are, as briefly as tells them apart."""
-    short = [
-        f"{_FORMATS.get(file.format, file.format)} {file.precision}"
-        for file in files
-    ]
+    short = [f"{file.title} {file.precision}" for file in files]
     longer = [
         f"{label}, length {file.sequence_length or 'any'}"
         for file, label in zip(files, short, strict=True)
