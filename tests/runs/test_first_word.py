@@ -92,8 +92,8 @@ MISTAKES = {
     ],
     "evaluate": [["nothing"], ["MISSING/model"], ["MISSING.keras"]],
     "perturb": [["MISSING/model"], ["MISSING.tflite"]],
-    "export": [["nothing"], ["MISSING/model"]],
-    "benchmark": [["MISSING.tflite"]],
+    "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
+    "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
     "generate": [["nothing", "--prompt", "a"]],
     "report": [["MISSING"]],
 }
