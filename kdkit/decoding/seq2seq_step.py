@@ -5,9 +5,8 @@ import dataclasses
 from keras import ops
 
 from kdkit import models
+from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.taps import block_step
-from kdkit.taps import source_keys_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Seq2SeqStep:
         for block, names in zip(
             backbone.decoder_transformer_layers, self.source_names, strict=True
         ):
-            made = source_keys_values(block, encoded)
+            made = taps.source_keys_values(block, encoded)
             read |= dict(zip(names, made, strict=True))
         return read
 
@@ -122,7 +121,7 @@ class Seq2SeqStep:
         ):
             keys, values = (cache[name] for name in own)
             source = (*(cache[name] for name in of_source), is_real)
-            state, key, value = block_step(
+            state, key, value = taps.block_step(
                 block, state, keys, values, is_past, source
             )
             new_keys.append(key[:, :, 0])

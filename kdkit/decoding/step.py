@@ -4,11 +4,11 @@ import dataclasses
 
 from keras import ops
 
+from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.families import DECODERS
 from kdkit.families import blocks_of
 from kdkit.families import family_of
-from kdkit.taps import block_step
 
 
 def num_positions(model) -> int:
@@ -94,7 +94,9 @@ class DecoderStep:
             blocks_of(backbone), self.cache_names, strict=True
         ):
             keys, values = (cache[name] for name in names)
-            state, key, value = block_step(block, state, keys, values, is_past)
+            state, key, value = taps.block_step(
+                block, state, keys, values, is_past
+            )
             new_keys.append(key[:, :, 0])
             new_values.append(value[:, :, 0])
         state = backbone.layer_norm(state)[:, 0]

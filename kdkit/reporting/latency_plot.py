@@ -52,7 +52,7 @@ def plot_latency(records: RunRecords) -> str:
 
     points = [
         Point(
-            label=f"{file.arm} {file.precision}",
+            label=_label(file),
             cost=file.latencies[setting].median_ms,
             value=scale * file.metrics[metric],
             color=COLORS[file.arm],
@@ -62,3 +62,9 @@ def plot_latency(records: RunRecords) -> str:
     ]
     title = f"{shown.heading()} against latency"
     return plot_points(points, "latency", title, "median latency, ms")
+
+
+def _label(file):
+    """The arm and the precision, and the format if it is not LiteRT."""
+    format = "" if file.format == "litert" else f"{file.title} "
+    return f"{file.arm} {format}{file.precision}"

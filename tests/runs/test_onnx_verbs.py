@@ -36,7 +36,10 @@ def test_export_notes_the_file_and_its_metrics(run, capsys):
     assert last_json(capsys.readouterr().out)["metrics"] == event["metrics"]
 
 
-def test_files_of_both_formats_are_timed_alike_and_reported(run, capsys):
+def test_files_of_both_formats_are_timed_alike_and_reported(
+    run, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["benchmark", str(run), "--runs", "1", "--warmup", "0"]) == 0
     results = last_json(capsys.readouterr().out)["results"]
     suffixes = [result["file"].rpartition(".")[2] for result in results]
