@@ -21,7 +21,8 @@ CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
     tests/test_epoch_means.py tests/test_padded_logits.py \
     tests/models/test_families.py
-# The kept runs that the README's table is of; docs/results.md has all.
+# What `kdkit report RUN... --keep` wrote; the runs in the README's table.
+RECORDS := docs/measured/runs.jsonl
 IN_README := $(foreach recipe,fine_tuning vanilla_kd pkd distilbert bilstm, \
     $(foreach task,cola mrpc sst2,$(task)_$(recipe))) \
     sst2_lightpaff_labels_labels sst2_lightpaff_kd_kd
@@ -78,15 +79,13 @@ style: $(READY)  ## mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: $(READY)  ## writes docs/performance.md
+benchmarks: $(READY)  ## writes docs/measured/performance.md
 	$(BIN)/python benchmarks/run_all.py
 
-results: $(READY)  ## docs/results.md and the README's table from docs/runs
-	$(BIN)/kdkit report docs/runs/* --markdown docs/results.md
-	$(BIN)/kdkit report $(wildcard $(IN_README:%=docs/runs/%_seed?)) \
-	    docs/runs/sst2_tinybert_whole docs/runs/sst2_task_only \
-	    --overview README.md
-	rm -f docs/runs/*/report.html
+results: $(READY)  ## docs/measured/results.md and the README's table
+	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
+	$(BIN)/kdkit report $(RECORDS) --overview README.md \
+	    --only $(IN_README:%='%_seed?') sst2_tinybert_whole sst2_task_only
 
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -33,6 +33,7 @@ INSTALL_REQUIRES = [
     "h5py>=3.10",  # what checkpoints hold beside weights; Keras has it too
     "keras-tuner>=1.4.8",  # grid and random search of sweeps
     "rich>=13.7",  # tables in the terminal
+    "jinja2>=3.1",  # the page of the report, with every text escaped
     "psutil>=5.9",  # how much memory there is
 ]
 TESTS_REQUIRE = [
@@ -70,6 +71,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["kdkit", "kdkit.*"]),
+    package_data={"kdkit.reporting": ["*.jinja", "*.mplstyle"]},
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "tests": TESTS_REQUIRE,

@@ -1,13 +1,13 @@
-"""Runs what takes hours and writes what came of it into docs/reliability.md.
+"""Runs the hours-long checks and writes docs/measured/reliability.md.
 
     python benchmarks/endurance.py
     python benchmarks/endurance.py "fuzz/run.py --readers table conll"
 
 The commands, with arguments of theirs or without: benchmarks/kill.py,
-benchmarks/soak.py and fuzz/run.py. Their JSON objects are kept in
-docs/reliability.json, readers that were fuzzed one by one, so that not all have
-to be run on one day; the page's tables are made of that file. The exit status
-is 1 where one of them failed.
+benchmarks/soak.py and fuzz/run.py. docs/measured/reliability.json has their
+JSON objects, one for each fuzzed reader, so that not all have to be run on one
+day; the page's tables are made of that file. The exit status is 1 where one of
+them failed.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from pages import commit
 from pages import write
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reliability.md"
-KEPT = ROOT / "docs" / "reliability.json"
+PAGE = ROOT / "docs" / "measured" / "reliability.md"
+KEPT = ROOT / "docs" / "measured" / "reliability.json"
 FINDS = ROOT / "tests" / "fuzz_finds"
 START, END = "<!-- measured -->\n", "<!-- end of measured -->\n"
 KILL, SOAK, FUZZ = "benchmarks/kill.py", "benchmarks/soak.py", "fuzz/run.py"

@@ -1,4 +1,4 @@
-"""Runs benchmarks and writes what they print into docs/performance.md.
+"""Runs benchmarks and writes what they print into docs/measured/performance.md.
 
     python benchmarks/run_all.py
     python benchmarks/run_all.py decoding.py latency.py
@@ -24,7 +24,7 @@ from pages import machine
 from pages import write
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGE = HERE.parent / "docs" / "measured" / "performance.md"
 SCRIPTS = (
     "first_word.py",
     "distill_step.py",

@@ -70,13 +70,15 @@ from kdkit.models.text_rules import bert_rules
 from kdkit.models.word_pieces import read_word_pieces
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.reporting import comparison_table
 from kdkit.reporting import group_by_seed
+from kdkit.reporting import keep_records
 from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
 from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import plot_trade_off
-from kdkit.reporting import terminal_table
-from kdkit.reporting.html import render_report
+from kdkit.reporting import read_records
+from kdkit.reporting import render_report
 from kdkit.reporting.records import read_run
 from kdkit.settings import from_dict
 from kdkit.settings import override
@@ -246,11 +248,20 @@ def events(content, folder):
     write(folder, "metrics.jsonl", b"\n".join(map(to_json, log)))
     records = read_run(folder)
     markdown_results([records])
-    terminal_table(records)
+    comparison_table([records]).terminal()
     if zlib.crc32(content) % 32 == 0:
         render_report(records)
         plot_learning_curves([records])
         plot_trade_off([[records]])
+
+
+def records(content, folder):
+    """A file of records; what can be read can be kept again."""
+    file = write(folder, "runs.jsonl", content)
+    runs = read_records(file)
+    if runs:
+        markdown_results(runs)
+        keep_records(runs, file)
 
 
 def cache_index(content, folder):
@@ -369,6 +380,10 @@ SEEDS = {
         to_json(to_dict(SMOKE)),
     ],
     run: [to_json(RUN) + PART + events_of_a_run()],
+    records: [
+        to_json({"name": "run", "config": RUN, "events": []}) + b"\n",
+        to_json({"name": "x/teacher_run", "config": {}, "events": [{}]}),
+    ],
     events: [b"", b"\x00\x08\x01\x00\x09\x02"],
     cache_index: [to_json(index_of_a_cache())],
     cache_file: [arrow_file()],

@@ -22,9 +22,10 @@ def keep_freed_memory() -> bool:
     gradients of word embeddings, activations. glibc gives each of them back to
     the system at once, and takes it anew page by page, each of which the system
     fills with zeros first. A process that keeps them trains faster, on virtual
-    machines by far: see `benchmarks/allocation.py` in docs/performance.md. What
-    it keeps is for the rest of its life, 2 GB of freed memory at most at the
-    end of its heap, and more where something that is used lies behind it.
+    machines by far: see `benchmarks/allocation.py` in
+    docs/measured/performance.md. What it keeps is for the rest of its life,
+    2 GB of freed memory at most at the end of its heap, and more where
+    something that is used lies behind it.
 
     Kdkit's command line does this in verbs that compute. In a script, call it
     before the first step.

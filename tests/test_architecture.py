@@ -216,6 +216,20 @@ def test_module_is_short(path):
     )
 
 
+def test_wheels_contain_the_files_that_are_not_modules():
+    setup = (PACKAGE.parent / "setup.py").read_text(encoding="utf-8")
+    others = [
+        path
+        for path in PACKAGE.rglob("*.*")
+        if path.suffix not in (".py", ".pyc") and path.is_file()
+    ]
+    assert others
+    missing = [
+        where(path) for path in others if f'"*{path.suffix}"' not in setup
+    ]
+    assert not missing, f"package_data in setup.py lacks {missing}."
+
+
 @pytest.mark.parametrize("path", FILES, ids=where)
 def test_module_says_what_it_is_for(path):
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says was measured is what was noted of it."""
+"""The tables of docs/measured/reliability.md are of its JSON file."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Figures in the text of docs/results.md and README.md come from somewhere."""
+"""Each figure in the text of docs/measured/results.md has a source."""
 
 import pathlib
 import re
@@ -71,7 +71,7 @@ def parts(page):
     return text, tables
 
 
-@pytest.mark.parametrize("page", ["docs/results.md"])
+@pytest.mark.parametrize("page", ["docs/measured/results.md"])
 def test_figures_are_of_the_runs_of_papers_or_of_a_command(page):
     text, tables = parts(page)
     known = figures(tables)
@@ -84,6 +84,6 @@ def test_figures_are_of_the_runs_of_papers_or_of_a_command(page):
 
 
 def test_figures_that_are_listed_are_used():
-    text, _ = parts("docs/results.md")
+    text, _ = parts("docs/measured/results.md")
     listed = " ".join((*PAPERS.values(), *COMMANDS)).split()
     assert set(listed) <= figures(text)

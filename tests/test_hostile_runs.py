@@ -14,10 +14,10 @@ from kdkit.reading import json_lines
 from kdkit.reading import numbered_lines
 from kdkit.reading import read_json
 from kdkit.reporting import markdown_results
+from kdkit.reporting import plot_trade_off
+from kdkit.reporting import print_report
 from kdkit.reporting import read_run
-from kdkit.reporting.html import render_report
-from kdkit.reporting.terminal import print_report
-from kdkit.reporting.trade_off import plot_trade_off
+from kdkit.reporting import render_report
 from kdkit.teacher_cache.index import Index
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_directory import open_run

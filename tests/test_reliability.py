@@ -1,4 +1,4 @@
-"""docs/reliability.md and docs/doctor.md say what tests and code say."""
+"""The pages on reliability and on the doctor fit the tests and the code."""
 
 import ast
 import functools
@@ -44,7 +44,7 @@ def documented_checks():
 
 
 def test_tests_that_are_named_are_there():
-    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/measured/reliability.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+)`", text))
     assert len(named) > 80
     assert named <= set(all_tests())
@@ -52,7 +52,7 @@ def test_tests_that_are_named_are_there():
 
 def test_what_the_doctor_caught_is_what_its_tests_compare():
     tests = all_tests()
-    rows = list(rows_of("docs/reliability.md", "| check |"))
+    rows = list(rows_of("docs/measured/reliability.md", "| check |"))
     for _, _, said, name in rows:
         nodes = list(ast.walk(tests[name.strip("`")]))
         texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
@@ -113,7 +113,7 @@ def test_oldest_versions_are_those_that_are_tested():
     """And those that setup.py allows."""
     lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if "==" in line)
-    rows = rows_of("docs/reliability.md", "| package |")
+    rows = rows_of("docs/measured/reliability.md", "| package |")
     noted = {row[0].split(",")[0]: row[1] for row in rows}
     assert noted == pinned
     setup = (ROOT / "setup.py").read_text()

@@ -17,7 +17,7 @@ from kdkit.cli.step_checks import given_models
 from kdkit.cli.text_steps import made
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
-from kdkit.reporting.language_models import TEXT_METRICS
+from kdkit.reporting.results import TEXT_METRICS
 from kdkit.training import text_examination
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.run_settings import PretrainSettings

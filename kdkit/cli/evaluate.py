@@ -36,7 +36,7 @@ def run(options):
     import json
 
     from kdkit.cli.evaluating import measure_and_note
-    from kdkit.reporting.measurements import what_is_hidden
+    from kdkit.reporting.notes import what_is_hidden
 
     result = measure_and_note(options)
     hidden = what_is_hidden(result)

@@ -64,8 +64,8 @@ def few_updates(
     thumb: where that way is shorter than 2.5 times that, 0.05, a student hardly
     leaves where it began and answers with the commonest class. It takes 2,000
     updates with a rate that falls from 5e-5 to 0, or 100 from 1e-3. Of the runs
-    of docs/results.md from random weights, the one of the shortest way, 0.105,
-    has learned.
+    from random weights in docs/measured/results.md, the one of the shortest
+    way, 0.105, has learned.
 
     Args:
         updates: iterable of pairs of a number of updates and their mean rate,

@@ -11,7 +11,7 @@ teaches nothing.
 Expected: 87.6 on SST-2's test set with 4 blocks of 312 pretrained on all of
 English Wikipedia (TinyBERT's slides, table 2).
 Measured: 79.8 on SST-2's dev set after one pass over 67,000 phrases and 2,700
-reviews and 2 epochs, where the teacher has 88.3 (docs/results.md).
+reviews and 2 epochs, where the teacher has 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill bert_small --smoke --run-dir RUN`, under a minute.
 """
 

@@ -12,7 +12,7 @@ then the task, from labels and from the fine-tuned teacher.
 Expected: 91.3 on SST-2's dev set with 6 of 12 blocks, from a teacher of 92.7
 (table 1).
 Measured, without its pretraining: 88.2 with 3 of 6 blocks on SST-2's dev set
-after 2 epochs, from a teacher of 88.3 (docs/results.md).
+after 2 epochs, from a teacher of 88.3 (docs/measured/results.md).
 The start from every other block alone: `--stages fine_tuning`.
 Pretraining masks exactly 15 % of each batch, and updates with the authors'
 betas and clipping.

@@ -11,7 +11,7 @@ that the teacher labels.
 Expected: 90.7 on SST-2's test set, from BERT-large (LightPAFF's table 1), with
 10.1 M parameters, 7.6 times as fast as BERT-base (TinyBERT's table 3).
 Measured, without word vectors: 83.6 on SST-2's dev set after 3 epochs, 81.8
-without a teacher, whose own is 88.3 (docs/results.md).
+without a teacher, whose own is 88.3 (docs/measured/results.md).
 More text: `--unlabeled FILE`.
 Smoke run: `kdkit distill distilled_bilstm --smoke --run-dir RUN`, under a
 minute.

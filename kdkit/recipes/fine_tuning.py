@@ -17,7 +17,7 @@ student is from it, and teaches nothing.
 Expected: 90.7 with 6 of 12 blocks and 86.4 with 3 on SST-2's test set (Sun et
 al., 2019, https://arxiv.org/abs/1908.09355, table 1: 4 epochs).
 Measured: 88.1 with 3 of 6 blocks on SST-2's dev set after 2 epochs, where the
-teacher has 88.3 (docs/results.md).
+teacher has 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill fine_tuning --smoke --run-dir RUN`, under a minute.
 """
 

@@ -31,7 +31,7 @@ that with `--student ENCODER --stages fine_tuning`.
 Expected: 92.9 on SST-2's test set with 3 blocks of 512, from a teacher of 93.5
 and with a million unlabelled rows; 91.3 without these (tables 1 and 11).
 Measured, with 3 blocks of 256 and a million word pieces of text, from a teacher
-of 88.8 on dev: 80.6, and 81.8 with 10,000 reviews (docs/results.md).
+of 88.8 on dev: 80.6, and 81.8 with 10,000 reviews (docs/measured/results.md).
 Smoke run: `kdkit distill lightpaff --smoke --run-dir RUN`, under a minute.
 
 For GPT-2, equations 3 and 6, where both stages are on running text: the first
@@ -57,7 +57,7 @@ Smoke run: `kdkit distill lightpaff --model gpt2 --smoke --run-dir RUN`.
 Expected: perplexity over words of 22.8 on Penn Treebank and 18.8 on WikiText-2
 with 4 blocks of 768, from a teacher of 17.0 and 15.5 (table 3). Measured on
 Penn Treebank, with 3 blocks of 96 and a million tokens of general text, from a
-teacher of 168.0: 302.8, and 370.9 without KD (docs/results.md).
+teacher of 168.0: 302.8, and 370.9 without KD (docs/measured/results.md).
 
 For MASS, equations 4 and 7, where the first stage is on sentences of one or
 several languages and the second on pairs, with λ 0.7 in pretraining.
@@ -88,7 +88,8 @@ Smoke run: `kdkit distill lightpaff --model mass --smoke --run-dir RUN`.
 
 Expected: BLEU of 32.2 on WMT16's English to German with a hundred thousand
 pairs, from a teacher of 33.1 (table 5). Measured on Multi30k, with 3+2 blocks
-of 112, from a teacher of 35.4: 31.9, and 29.8 without KD (docs/results.md).
+of 112, from a teacher of 35.4: 31.9, and 29.8 without KD
+(docs/measured/results.md).
 
 What the paper leaves open: docs/fidelity.md.
 """

@@ -11,7 +11,7 @@ encoder.
 Expected: 92.0 with 6 of 12 blocks and 87.5 with 3 on SST-2's test set, from a
 teacher of 94.3 (table 1).
 Measured: 87.7 with 3 of 6 blocks on SST-2's dev set after 2 epochs, from a
-teacher of 88.3 (docs/results.md).
+teacher of 88.3 (docs/measured/results.md).
 PKD-last: `--set stages.fine_tuning.objectives.patience_mse.layer_map=last`.
 Smoke run: `kdkit distill pkd --smoke --run-dir RUN`, under a minute.
 

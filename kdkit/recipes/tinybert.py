@@ -16,7 +16,7 @@ there are no copies: task distillation alone.
 
 Expected: 92.6 on SST-2's test set from a teacher of 93.4 (the slides' table
 2). Measured on two cores: 86.7 on its dev set from a teacher of 88.8, and 82.0
-on the labels alone (docs/results.md).
+on the labels alone (docs/measured/results.md).
 Smoke run: `kdkit distill tinybert --smoke --run-dir RUN`, under a minute.
 
 `--parity tinybert` is the authors' code: losses that count padding, on batches

@@ -10,7 +10,7 @@ Sun et al., 2019, https://arxiv.org/abs/1908.09355, compare with it: equations
 Expected: 91.5 with 6 of 12 blocks and 86.9 with 3 on SST-2's test set, from a
 teacher of 94.3 (PKD's table 1).
 Measured: 87.5 with 3 of 6 blocks on SST-2's dev set after 2 epochs, from a
-teacher of 88.3 (docs/results.md).
+teacher of 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill vanilla_kd --smoke --run-dir RUN`, under a minute.
 
 Departures from the papers and from their code: docs/fidelity.md.

@@ -1,4 +1,4 @@
-"""What a run came to: tables, pictures and one HTML report from its records.
+"""Tables, pictures and one HTML report from the records of runs.
 
 Nothing here needs Keras or TensorFlow.
 """
@@ -7,26 +7,26 @@ from kdkit.late_names import late_names
 
 _DEFINED_IN = {
     "RunRecords": "records",
+    "comparison_table": "comparison",
     "group_by_seed": "results",
     "keep_records": "keeping",
-    "markdown_overview": "comparison",
+    "markdown_overview": "results",
     "markdown_results": "results",
-    "markdown_table": "results",
-    "plot_latency": "latency_plot",
-    "plot_learning_curves": "comparison",
-    "plot_losses": "curve_plots",
-    "plot_metric": "curve_plots",
-    "plot_noise": "value_plot",
+    "plot_latency": "trade_off",
+    "plot_learning_curves": "plots",
+    "plot_losses": "plots",
+    "plot_metric": "plots",
+    "plot_noise": "plots",
     "plot_trade_off": "trade_off",
-    "plot_values": "value_plot",
-    "print_report": "terminal",
+    "plot_values": "plots",
+    "print_report": "page",
+    "read_records": "records",
     "read_run": "records",
-    "render_report": "html",
+    "render_report": "page",
     "replace_results": "results",
-    "terminal_table": "terminal",
     "verdict": "summary",
-    "without_arms": "comparison",
-    "write_report": "html",
+    "without_arms": "results",
+    "write_report": "page",
 }
 __all__ = list(_DEFINED_IN)
 

@@ -1,275 +1,542 @@
-"""Several runs beside each other: a table of methods, learning curves."""
+"""Teacher, control and student compared: one table, and uncertainty."""
 
+import dataclasses
+import itertools
+import json
 import statistics
+from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Sequence
 
-from kdkit.errors import UsageError
-from kdkit.reporting.canvas import COLORS
-from kdkit.reporting.canvas import RUN_COLORS
-from kdkit.reporting.canvas import draw
-from kdkit.reporting.canvas import epoch_axis
-from kdkit.reporting.canvas import label_ends
-from kdkit.reporting.canvas import plain_axis
-from kdkit.reporting.canvas import plot_line
-from kdkit.reporting.canvas import room_for
-from kdkit.reporting.curves import metric_curve
-from kdkit.reporting.curves import training_curve
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import significant
 from kdkit.reporting.formatting import times
-from kdkit.reporting.markdown import table_row
-from kdkit.reporting.records import SEED
-from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import ExportedFile
+from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
-from kdkit.reporting.summary import task_name
-from kdkit.reporting.tables import metric_names
-from kdkit.reporting.uncertainty import WITHIN_NOISE
-from kdkit.reporting.uncertainty import arms_are_alike
-from kdkit.reporting.uncertainty import metric_values
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 
-_AXES_WIDTH, _HEIGHT = 320, 310
-# What stands behind a number of the overview, and what it means below it.
-WITHIN, COLLAPSED = " ≈", " (collapsed)"
-LEGEND = {
-    WITHIN: f"≈: {WITHIN_NOISE} of the student.",
-    COLLAPSED: "collapsed: no better than the commonest answer to all.",
+NOISE = 2.0  # standard errors
+WITHIN_NOISE = "within two standard errors"
+SHARES = ("accuracy", "subset_accuracy")
+CORRELATIONS = ("matthews_correlation", "pearson", "spearman")
+_KERAS = "Keras"
+_ANY_FILE = "LiteRT file"
+# Titles of metrics and agreement in a terminal.
+_SHORT = {
+    "matthews_correlation": "Matthews",
+    "same_top_class": "agrees",
+    "mean_squared_difference": "MSD",
 }
+_LATENCY = ("median_ms", "p95_ms", "speed_up")
+# These do not depend on the seed: only their mean is shown.
+_MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
+# How often a run was saved: `kdkit.training.saving.FREE`.
+SAVING = ("checkpoint_minutes", "keep_checkpoints")
 
 
-def run_name(records: RunRecords) -> str:
-    """Returns what a run's directory is called, without its seed.
-
-    Runs of several seeds stand in `NAME_seed0`, `NAME_seed1` or in
-    `NAME/seed_0`, `NAME/seed_1`; those of the arms of an ablation in
-    `DIR/ARM/seed_0`, whose name is `DIR_ARM`, and what a command made before
-    its own run in `NAME/teacher_run`, whose name is `NAME_teacher`.
-    """
-    path = records.run_dir.resolve()
-    name = SEED.sub("", path.name)
-    if not name:
-        name = path.parent.name
-        if _command(records).startswith("kdkit ablate "):
-            name = f"{path.parent.parent.name}_{name}"
-    step = STEP.fullmatch(name)
-    return f"{path.parent.name}_{step.group(1)}" if step else name
-
-
-def run_label(records: RunRecords) -> str:
-    """Returns the name of a run, in which its seed stands.
-
-    That of `NAME/seed_0` is `NAME_seed0`.
-    """
-    name = records.run_dir.resolve().name
-    if SEED.fullmatch(name):
-        return f"{run_name(records)}_seed{SEED.search(name).group(1)}"
-    return run_name(records) if STEP.fullmatch(name) else name
-
-
-def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
-    """Returns a table with a line for each group of distillations.
+@dataclasses.dataclass(frozen=True)
+class _Measure:
+    """One kind of number, in one column.
 
     Args:
-        groups: sequence of groups of runs that differ only in their seed, as
-            `kdkit.reporting.results.group_by_seed` makes them. Other runs are
-            left out, and what was not evaluated yet.
-
-    Returns:
-        A GitHub Markdown table by task, in the order of the groups: the
-        metric on dev of student, teacher and control, how much of the
-        teacher's the student keeps, parameters and, where files were timed,
-        the int8 file. Marks, explained below it, show what is within two
-        standard errors of the student, and what has collapsed. Empty for fewer
-        than two distillations.
+        key: string. The key in `_Line.values`.
+        number: function of a value that returns its text without the unit.
+        column: `Column`.
     """
-    groups = [
-        group
-        for group in groups
-        if group[0].config.get("verb") == "distill" and metric_names(group[0])
-    ]
-    if len(groups) < 2:
-        return ""
-    lines = [
-        "| task | run | student, dev | of teacher | teacher | same student "
-        "without teacher | parameters | int8 file | runs |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for group in sorted(groups, key=lambda group: _task_order(group, groups)):
-        cells = [
-            task_name(group[0]),
-            run_name(group[0]),
-            _metric(group, "student") + _fallen(group, "student"),
-            _kept(group),
-            _metric(group, "teacher") + _alike(group, "teacher"),
-            _metric(group, "control")
-            + _alike(group, "control")
-            + _fallen(group, "control"),
-            _parameters(group[0]),
-            _smallest_file(group),
-            str(len(group)),
-        ]
-        lines.append(table_row(cells))
-    table = "\n".join(lines)
-    legend = [text for mark, text in LEGEND.items() if f"{mark} |" in table]
-    return "\n\n".join([table, *filter(None, [" ".join(legend)])])
+
+    key: str
+    number: Callable[[float], str]
+    column: Column
 
 
-def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
-    """Returns the groups but those with runs of `kdkit ablate`.
+@dataclasses.dataclass(frozen=True)
+class _Line:
+    """One model, or one file of it in one latency setting, of one run.
 
     Args:
-        groups: as for `markdown_overview`.
+        arm: string.
+        label: string. `"Keras"`, or the kind of file, such as `"LiteRT int8"`;
+            unique within the arm.
+        setting: optional `Setting` of the latency.
+        values: dict of key to number, to `None` where it was not run and to
+            `DOES_NOT_APPLY` where there is nothing to run.
     """
-    return [
-        group
-        for group in groups
-        if not any(_command(run).startswith("kdkit ablate ") for run in group)
-    ]
+
+    arm: str
+    label: str
+    setting: Setting | None
+    values: dict
 
 
-def _command(records):
-    return str((records.config.get("provenance") or {}).get("command", ""))
+def metric_names(records: RunRecords) -> list[str]:
+    """Returns the names of the task's metrics, the main one first."""
+    names = {}
+    for arm in ("student", "teacher", "control"):
+        evaluation = best_evaluation(records, arm)
+        if evaluation is not None:
+            names.update(dict.fromkeys(evaluation.metrics))
+    for arm in ARMS:
+        for file in exported_files(records, arm):
+            names.update(dict.fromkeys(file.metrics))
+    return list(names)
 
 
-def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
-    """Draws the students' main metric over the epochs, a colour for each run.
-
-    Solid lines with full points are training, dashed lines with hollow points
-    dev. On training data it is the mean over an epoch, with dropout.
+def metric_values(
+    group: Sequence[RunRecords], arm: str, metric: str | None = None
+) -> list[float]:
+    """Returns a metric of an arm from each run that has it.
 
     Args:
-        runs: sequence of `RunRecords` on one task.
-
-    Returns:
-        SVG text.
-
-    Raises:
-        UsageError: (a `ValueError`) if tasks differ or no epoch was evaluated.
+        group: sequence of `RunRecords` that differ only in their seed.
+        arm: string. A teacher that several runs share counts once.
+        metric: optional string. Defaults to `None`, the main metric.
     """
-    tasks = sorted({task_name(run) for run in runs})
-    metric = next((name for run in runs for name in metric_names(run)), None)
-    curves = [
-        (name, metric_curve(run, "student", metric), run)
-        for name, run in zip(_names(runs), runs, strict=True)
-    ]
-    curves = [entry for entry in curves if entry[1] is not None]
-    if len(tasks) > 1 or not curves:
-        raise UsageError(
-            "Learning curves are of runs of kdkit distill on one task, with an "
-            f"epoch behind them. Received: tasks {tasks}, {len(curves)} of "
-            f"{len(runs)} runs with an epoch."
-        )
-    shown = metric_format(metric)
-    scale = 100 if shown.unit == "%" else 1
-
-    def paint(axes):
-        ends = {}
-        for number, (name, dev, run) in enumerate(curves):
-            color = RUN_COLORS[number % len(RUN_COLORS)]
-            sides = (
-                (training_curve(run, "student", metric), "-", color),
-                (dev.points, (0, (4, 2)), COLORS["page"]),
-            )
-            for points, style, inside in sides:
-                plot_line(
-                    axes,
-                    [epoch for epoch, _ in points],
-                    [scale * value for _, value in points],
-                    color=color,
-                    linestyle=style,
-                    markerfacecolor=inside,
-                )
-            ends[name] = (scale * dev.points[-1][1], color)
-        axes.margins(y=0.12)
-        plain_axis(axes.yaxis, *axes.get_ylim(), logarithmic=False)
-        epoch_axis(axes)
-        label_ends(axes, ends)
-
-    room = room_for(name for name, _, _ in curves)
-    return draw(
-        (_AXES_WIDTH + room, _HEIGHT),
-        "learning curves",
-        shown.heading(", training solid, dev dashed"),
-        paint,
-        top=44,
-        right=room,
-    )
-
-
-def _names(runs):
-    """What the runs are called; with their seeds where names clash."""
-    names = [run_name(run) for run in runs]
-    return [
-        f"{name}, seed {run.config.get('seed')}"
-        if names.count(name) > 1
-        else name
-        for name, run in zip(names, runs, strict=True)
-    ]
-
-
-def _task_order(group, groups):
-    tasks = [task_name(other[0]) for other in groups]
-    return tasks.index(task_name(group[0]))
-
-
-def _metric(group, arm):
-    metric = metric_names(group[0])[0]
-    shown = metric_format(metric)
-    values = metric_values(group, arm)
-    if not values:
-        return DOES_NOT_APPLY
-    what = shown.unit if metric == "accuracy" else shown.title
-    return f"{shown.mean(values)} {what}"
-
-
-def _alike(group, arm):
-    """The mark of an arm within two standard errors of the student."""
-    return WITHIN if arms_are_alike(group, "student", arm) else ""
-
-
-def _fallen(group, arm):
-    """The mark of an arm of which a run has collapsed."""
+    metric = metric or metric_names(group[0])[0]
+    if arm == "teacher":
+        group = {_teacher_place(run): run for run in group}.values()
     evaluations = [best_evaluation(run, arm) for run in group]
-    return (
-        COLLAPSED if any(one and one.collapsed for one in evaluations) else ""
+    return [
+        evaluation.metrics[metric]
+        for evaluation in evaluations
+        if evaluation is not None and metric in evaluation.metrics
+    ]
+
+
+def comparison_table(runs: Sequence[RunRecords]) -> Table:
+    """Returns the table of one run, or of one over several seeds.
+
+    Each arm has a row for its Keras model and one for each exported file and
+    latency setting. An arm that was not run has a row too, and so
+    have the files of a teacher or student that was not exported.
+
+    Args:
+        runs: sequence of `RunRecords` that differ only in their seed. With
+            several, cells that depend on the seed are mean ± sample standard
+            deviation; a teacher that the runs share counts once; "(2 runs)"
+            marks cells that only some of the runs have.
+    """
+    measures = max((_measures(run) for run in runs), key=len)
+    lines = [(run, _lines(run)) for run in runs]
+    settings = {}
+    for _, of_run in lines:
+        for line in of_run:
+            found = settings.setdefault((line.arm, line.label), set())
+            if line.setting is not None:
+                found.add(line.setting)
+    all_settings = set().union(*settings.values())
+    arms = list(dict.fromkeys(arm for arm, _ in settings))
+    has_files = {
+        arm for arm, label in settings if label not in (_KERAS, _ANY_FILE)
+    }
+    rows = []
+    for arm, label in sorted(settings, key=lambda key: arms.index(key[0])):
+        if label == _ANY_FILE and arm in has_files:
+            continue
+        contributors = _distinct_runs(lines, arm)
+        for setting in sorted(settings[arm, label]) or [None]:
+            values = [
+                _values(of_run, arm, label, setting)
+                for _, of_run in contributors
+            ]
+            present = [one for one in values if one]
+            is_head = label == _KERAS
+            called = runs[0].called(arm)
+            rows.append(
+                Row(
+                    called
+                    if is_head
+                    else _with_setting(label, setting, all_settings),
+                    tuple(
+                        _cell(
+                            measure, [one.get(measure.key) for one in present]
+                        )
+                        for measure in measures
+                    ),
+                    parent="" if is_head else called,
+                    kind=arm,
+                    note=""
+                    if len(present) == len(values)
+                    else f" ({count_of_runs(present)})",
+                )
+            )
+    columns = tuple(measure.column for measure in measures)
+    return Table("model", columns, tuple(rows))
+
+
+def latency_settings(records: RunRecords) -> list[Setting]:
+    """Returns the latency settings of a run's files, sorted."""
+    return sorted(
+        {
+            setting
+            for arm in records.arms
+            for file in exported_files(records, arm)
+            for setting in file.latencies
+        }
     )
 
 
-def _kept(group):
-    teacher = metric_values(group, "teacher")
-    student = metric_values(group, "student")
-    if not teacher or not student or not statistics.fmean(teacher) > 0:
-        return DOES_NOT_APPLY
-    share = statistics.fmean(student) / statistics.fmean(teacher)
-    return f"{100 * share:.1f} %"
+def common_setting(settings: Collection[Setting]) -> str:
+    """Returns in words what all latency settings share."""
+    alike = [set(parts) for parts in _parts(settings)]
+    return ", ".join(parts.pop() for parts in alike if len(parts) == 1)
 
 
-def _parameters(run):
-    count = model_description(run, "student").get("parameters")
-    return DOES_NOT_APPLY if count is None else f"{millions(count)} M"
+def count_of_runs(runs: Sequence) -> str:
+    """Returns the number of runs, such as `"2 runs"`."""
+    return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
 
 
-def _smallest_file(group):
-    """Size of the student's int8 file, and its gain over the teacher's."""
-    student = _first_file(group[0], "student", "int8")
-    teacher = _first_file(group[0], "teacher", "fp32")
-    if student is None:
-        return DOES_NOT_APPLY
-    text = f"{millions(student.size_bytes)} MB"
-    if teacher is None:
-        return text
-    for setting, latency in student.latencies.items():
-        if setting in teacher.latencies:
-            ratio = teacher.latencies[setting].median_ms / latency.median_ms
-            return f"{text}, {times(ratio)} as fast"
+def settings_text(config: dict, leave_out: Collection[str]) -> str:
+    """Returns a configuration as text, equal for runs that are comparable.
+
+    Settings that are not set, how often checkpoints are saved, and a cache of
+    exact teacher outputs make no difference.
+
+    Args:
+        config: dict.
+        leave_out: collection of strings. Further keys that make none.
+    """
+    kept = {
+        key: _set(value)
+        for key, value in config.items()
+        if key not in leave_out
+        and key not in SAVING
+        and _is_set(value)
+        and not (key == "cache" and value.get("precision") == "fp32")
+        and (key, value) != ("dtype_policy", "float32")
+    }
+    return json.dumps(kept, sort_keys=True)
+
+
+def standard_error(
+    metric: str, values: Sequence[float], examples: int | None
+) -> float | None:
+    """Returns the standard error of a metric, or of its mean over seeds.
+
+    - Of k values with sample standard deviation s, one for each seed: s / √k.
+    - Of one share p of n examples: √(p (1 − p) / n).
+    - Of one correlation r over n examples: (1 − r²) / √n.
+
+    Args:
+        metric: string.
+        values: sequence of floats, at least one.
+        examples: int or `None`. How many examples they were measured on.
+
+    Returns:
+        Float, or `None` for one value of another metric, such as F1 or a
+        perplexity, which no such formula is known for.
+
+    >>> standard_error("accuracy", [0.8], 400)
+    0.02
+    >>> round(standard_error("f1", [0.80, 0.82, 0.84], None), 4)
+    0.0115
+    """
+    if len(values) > 1:
+        return statistics.stdev(values) / len(values) ** 0.5
+    (value,) = values
+    if not examples or not -1 <= value <= 1:
+        return None
+    if metric in SHARES and value >= 0:
+        return (value * (1 - value) / examples) ** 0.5
+    if metric in CORRELATIONS:
+        return (1 - value**2) / examples**0.5
+    return None
+
+
+def difference_error(
+    metric: str,
+    first: Sequence[float],
+    second: Sequence[float],
+    examples: int | None,
+    disagreement: float | None = None,
+) -> float | None:
+    """Returns the standard error of the difference of two models.
+
+    √(e₁² + e₂²), with the `standard_error` of each. Of two shares a and b of
+    the same n examples, where the models' answers differ in a share d of them:
+    √((d − (a − b)²) / n), which counts that most examples are right or wrong
+    for both; d is at least |a − b|.
+
+    Args:
+        metric: string.
+        first: sequence of floats, one for each seed.
+        second: sequence of floats, one for each seed.
+        examples: int or `None`. As in `standard_error`.
+        disagreement: float or `None`. The share d, if it is known. Defaults to
+            `None`.
+
+    >>> difference_error("accuracy", [0.80], [0.78], 400, disagreement=0.04)
+    0.00994...
+    """
+    is_paired = metric in SHARES and len(first) == len(second) == 1
+    if is_paired and disagreement is not None and examples:
+        distance = first[0] - second[0]
+        differ = max(disagreement, abs(distance))
+        return ((differ - distance**2) / examples) ** 0.5
+    errors = [
+        standard_error(metric, values, examples) for values in (first, second)
+    ]
+    if None in errors:
+        return None
+    return sum(error**2 for error in errors) ** 0.5
+
+
+def is_noise(
+    metric: str,
+    first: Sequence[float],
+    second: Sequence[float],
+    examples: int | None,
+    disagreement: float | None = None,
+) -> bool:
+    """Whether two models differ by no more than two standard errors.
+
+    Args:
+        metric, first, second, examples, disagreement: as in
+            `difference_error`.
+
+    Returns:
+        Boolean; `False` where the error is unknown.
+    """
+    error = difference_error(metric, first, second, examples, disagreement)
+    if error is None:
+        return False
+    distance = statistics.fmean(first) - statistics.fmean(second)
+    return abs(distance) <= NOISE * error
+
+
+def arms_are_alike(
+    group: Sequence[RunRecords], first: str, second: str
+) -> bool:
+    """Whether two arms differ by no more than noise in the main metric.
+
+    Args:
+        group: sequence of `RunRecords` that differ only in their seed.
+        first: string. An arm, not `"teacher"`.
+        second: string. Another arm.
+    """
+    metric = metric_names(group[0])[0]
+    values = [metric_values(group, arm) for arm in (first, second)]
+    if not all(values):
+        return False
+    evaluation = best_evaluation(group[0], first)
+    disagreement = None
+    if second == "teacher" and "same_top_class" in evaluation.agreement:
+        disagreement = 1 - evaluation.agreement["same_top_class"]
+    return is_noise(metric, *values, evaluation.examples, disagreement)
+
+
+def _measures(records):
+    """The columns of the table, left to right."""
+    usual = "perplexity" if records.is_on_text else "accuracy"
+    metrics = metric_names(records) or [usual]
+    found = []
+
+    def add(key, title, unit, number, **more):
+        found.append(_Measure(key, number, Column(title, unit, **more)))
+
+    for name in metrics:
+        shown = metric_format(name)
+        short = _SHORT.get(name, "")
+        add(name, shown.title, shown.unit, shown.number, short=short)
+    if metric_format(metrics[0]).higher_is_better:
+        percent = metric_format("accuracy").number
+        add("share", "of teacher", "%", percent, short="kept")
+    for number, name in enumerate(_agreement_names(records)):
+        shown = metric_format(name)
+        add(
+            f"agreement_{name}",
+            "agreement" if name == "same_top_class" else shown.title,
+            shown.unit,
+            shown.number,
+            short=_SHORT.get(name, ""),
+            is_detail=number > 0,
+        )
+    add("parameters", "parameters", "M", millions, short="params")
+    add("size_bytes", "size", "MB", millions)
+    add("median_ms", "median", "ms", significant)
+    is_wide = len(metrics) > 1  # without it, 80 columns are enough
+    add("p95_ms", "p95", "ms", significant, is_detail=is_wide)
+    add("speed_up", "speed-up", "", times)
+    return found
+
+
+def _agreement_names(records):
+    """The measures of agreement with the teacher."""
+    if records.trains_a_teacher or records.is_on_text:
+        return ()
+    names = {}
+    for arm in ("student", "control"):
+        evaluation = best_evaluation(records, arm)
+        if evaluation is not None:
+            names.update(dict.fromkeys(evaluation.agreement))
+    return tuple(names) or ("same_top_class",)
+
+
+def _lines(records):
+    """The rows of one run: teacher, control, student, and their files."""
+    keys = [measure.key for measure in _measures(records)]
+    teacher = best_evaluation(records, "teacher")
+    level = None if teacher is None else teacher.metrics.get(keys[0])
+    no_agreement = {
+        key: DOES_NOT_APPLY for key in keys if key.startswith("agreement_")
+    }
+    of_no_file = dict.fromkeys(("size_bytes", *_LATENCY), DOES_NOT_APPLY)
+    lines = []
+
+    def add(arm, label, setting, metrics, values):
+        row = dict.fromkeys(keys)
+        row["parameters"] = model_description(records, arm).get("parameters")
+        row.update(metrics)
+        row.update((key, values[key]) for key in values if key in row)
+        if "share" in row and keys[0] in metrics and level is not None:
+            # A share of zero, or of less, has no meaning.
+            row["share"] = (
+                metrics[keys[0]] / level if level > 0 else DOES_NOT_APPLY
+            )
+        lines.append(_Line(arm, label, setting, row))
+
+    for arm in records.arms:
+        evaluation = best_evaluation(records, arm)
+        agreement = no_agreement if arm == "teacher" else {}
+        if arm != "teacher" and evaluation is not None:
+            agreement = {
+                f"agreement_{name}": value
+                for name, value in evaluation.agreement.items()
+            }
+        metrics = {} if evaluation is None else evaluation.metrics
+        add(arm, _KERAS, None, metrics, {**of_no_file, **agreement})
+        files = exported_files(records, arm)
+        if not files and arm != "control":
+            add(arm, _ANY_FILE, None, {}, no_agreement)
+        for file, label in zip(files, _file_labels(files), strict=True):
+            values = {**no_agreement, "size_bytes": file.size_bytes}
+            for setting in sorted(file.latencies) or [None]:
+                timed = _timed(records, file, setting)
+                add(arm, label, setting, file.metrics, {**values, **timed})
+    return lines
+
+
+def _timed(records, file, setting):
+    """The latency of a file, and its gain over the teacher's fp32 file."""
+    if setting is None:
+        return {}
+    latency = file.latencies[setting]
+    values = {"median_ms": latency.median_ms, "p95_ms": latency.p95_ms}
+    for other in exported_files(records, "teacher"):
+        is_reference = (other.format, other.precision) == ("litert", "fp32")
+        if is_reference and setting in other.latencies:
+            reference = other.latencies[setting].median_ms
+            return {**values, "speed_up": reference / latency.median_ms}
+    return values
+
+
+def _file_labels(files: list[ExportedFile]):
+    """Names files by what they are, as briefly as tells them apart."""
+    short = [f"{file.title} {file.precision}" for file in files]
+    longer = [
+        f"{label}, length {file.sequence_length or 'any'}"
+        for file, label in zip(files, short, strict=True)
+    ]
+    longest = [
+        f"{label}, {file.file}"
+        for file, label in zip(files, longer, strict=True)
+    ]
+    return [
+        next(
+            (
+                names[index]
+                for names in (short, longer)
+                if names.count(names[index]) == 1
+            ),
+            longest[index],
+        )
+        for index in range(len(files))
+    ]
+
+
+def _with_setting(label, setting, settings):
+    """A row's label with the parts of its setting that differ in the table."""
+    if setting is None:
+        return label
+    apart = [len(set(parts)) > 1 for parts in _parts(settings)]
+    return ", ".join([label, *itertools.compress(setting.parts, apart)])
+
+
+def _parts(settings):
+    return zip(*(setting.parts for setting in settings), strict=True)
+
+
+def _distinct_runs(lines, arm):
+    """Runs with their lines; for teachers only one of those that share one."""
+    if arm != "teacher":
+        return lines
+    distinct = {}
+    for run, of_run in lines:
+        teacher = run.config
+        if run.teacher_run is not None:
+            teacher = run.teacher_run.config
+        elif not run.trains_a_teacher:
+            teacher = {"teacher": run.config.get("teacher")}
+        # The same settings and seed give the same teacher again.
+        key = settings_text(teacher, leave_out=("provenance",))
+        distinct.setdefault(key, (run, of_run))
+    return list(distinct.values())
+
+
+def _values(lines, arm, label, setting):
+    same_file = [
+        line for line in lines if (line.arm, line.label) == (arm, label)
+    ]
+    for line in same_file:
+        if line.setting == setting:
+            return line.values
+    if not same_file:
+        return {}
+    return {**same_file[0].values, **dict.fromkeys(_LATENCY)}
+
+
+def _cell(measure, values):
+    """A number, its mean over runs, "not run" or a dash."""
+    numbers = [value for value in values if value not in (None, DOES_NOT_APPLY)]
+    if not numbers:
+        return DOES_NOT_APPLY if DOES_NOT_APPLY in values else NOT_RUN
+    text = measure.number(statistics.fmean(numbers))
+    if len(numbers) > 1 and measure.key not in _MEAN_ALONE:
+        text += f" ± {measure.number(statistics.stdev(numbers))}"
+    if len(numbers) < len(values):
+        text += f" ({count_of_runs(numbers)})"
     return text
 
 
-def _first_file(run, arm, precision):
-    files = [
-        file for file in exported_files(run, arm) if file.precision == precision
-    ]
-    return files[0] if files else None
+def _teacher_place(run):
+    if run.teacher_run is not None:
+        return str(run.teacher_run.run_dir.resolve())
+    return str(run.config.get("teacher"))
+
+
+def _is_set(value):
+    """Whether a setting is set; earlier versions did not have all of them."""
+    return value is not None and value is not False
+
+
+def _set(value):
+    """The settings that are set in a value, at any depth."""
+    if isinstance(value, dict):
+        return {
+            key: _set(one)
+            for key, one in value.items()
+            if _is_set(one) and key not in SAVING
+        }
+    if isinstance(value, list):
+        return [_set(one) for one in value]
+    return value

@@ -1,6 +1,8 @@
-"""Numbers as a reader wants them: units, few digits, no surprises."""
+"""Numbers and texts for readers: units, few digits, no private paths."""
 
 import dataclasses
+import pathlib
+import shlex
 import statistics
 from collections.abc import Sequence
 
@@ -31,7 +33,7 @@ _LOWER_IS_BETTER = (
 
 @dataclasses.dataclass(frozen=True)
 class MetricFormat:
-    """How a metric is written.
+    """The title, the unit and the digits of a metric.
 
     Args:
         title: string. The metric in words.
@@ -132,3 +134,28 @@ def words(name: str) -> str:
     ('intermediate layer', 'attention MSE')
     """
     return " ".join(_CAPITALS.get(word, word) for word in name.split("_"))
+
+
+def portable_path(text: str) -> str:
+    """Returns the last part of an absolute or home path; else the text.
+
+    >>> portable_path("/mnt/my data/glue"), portable_path("runs/pkd")
+    ('glue', 'runs/pkd')
+    """
+    is_elsewhere = text.startswith(("/", "~", "../"))
+    return pathlib.PurePath(text).name if is_elsewhere else text
+
+
+def portable_command(text: str) -> str:
+    """Returns a command with only the last part of absolute and home paths.
+
+    >>> portable_command("kdkit show pkd --set data.data_dir=/mnt/data/glue")
+    'kdkit show pkd --set data.data_dir=glue'
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an open quotation mark
+        words = text.split(" ")
+    return shlex.join(
+        "=".join(map(portable_path, word.split("="))) for word in words
+    )

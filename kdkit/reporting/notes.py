@@ -1,27 +1,47 @@
-"""What a reader of a run's table has to know beside it."""
+"""Notes on a run: what its table does not show, and how it was made."""
 
+import dataclasses
+from collections.abc import Sequence
+
+from kdkit.quantities import duration
+from kdkit.reporting.comparison import common_setting
+from kdkit.reporting.comparison import count_of_runs
+from kdkit.reporting.comparison import latency_settings
+from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.comparison import standard_error
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.measurements import measurements
+from kdkit.reporting.formatting import portable_command
+from kdkit.reporting.formatting import portable_path
+from kdkit.reporting.formatting import words
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import is_measured_alike
 from kdkit.reporting.selection import other_splits
+from kdkit.reporting.selection import run_seconds
 from kdkit.reporting.selection import shown_split
-from kdkit.reporting.summary import task_name
-from kdkit.reporting.tables import common_setting
-from kdkit.reporting.tables import latency_settings
-from kdkit.reporting.tables import metric_names
-from kdkit.reporting.tables import table_rows
-from kdkit.reporting.uncertainty import standard_error
 
 GENERATED_TASK = "sentiment"
+_BERT_SHARES = (0.8, 0.1)  # masks and random tokens: the usual, not mentioned
+
+
+@dataclasses.dataclass(frozen=True)
+class Provenance:
+    """How runs were made, as texts without repetition.
+
+    Args:
+        commands: tuple of strings, to be typed in this order: those of the
+            teachers before those of the runs.
+        facts: tuple of (label, text).
+    """
+
+    commands: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
 
 
 def run_notes(records: RunRecords) -> list[str]:
     """Returns what a reader of the table has to know, a sentence each."""
-    rows = table_rows(records)
     return [
         *records.remarks,
         *_notes_on_the_run(records),
@@ -30,13 +50,99 @@ def run_notes(records: RunRecords) -> list[str]:
         *_notes_on_other_splits(records),
         *_notes_on_measurements(records),
         *_notes_on_files(records),
-        *_notes_on_latency(records, rows),
+        *_notes_on_latency(records),
     ]
+
+
+def provenance(runs: Sequence[RunRecords]) -> Provenance:
+    """Returns how runs, and the runs of their teachers, were made.
+
+    Args:
+        runs: sequence of `RunRecords`, such as those of several seeds.
+
+    Returns:
+        A `Provenance`; facts that are not recorded are left out.
+    """
+    teachers = _distinct(run.teacher_run for run in runs if run.teacher_run)
+    everything = [*teachers, *runs]
+    seeds = [str(run.config["seed"]) for run in runs if "seed" in run.config]
+    count = count_of_runs(runs)
+    facts = [
+        ("Seeds" if len(seeds) > 1 else "Seed", f"{', '.join(seeds)} ({count})")
+        if seeds
+        else ("Runs", count),
+        ("Training time", _times(runs)),
+        ("Teacher's training time", _times(teachers)),
+        ("Commit", _join(run.provenance("commit") for run in everything)),
+        ("Machine", _join(run.provenance("machine") for run in everything)),
+        ("Versions", _join(_versions(run) for run in everything)),
+    ]
+    commands = [portable_command(run.command) for run in everything]
+    return Provenance(
+        commands=tuple(dict.fromkeys(filter(None, commands))),
+        facts=tuple((label, text) for label, text in facts if text),
+    )
+
+
+def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
+    """Returns what was measured after the run, the last of each kind.
+
+    Args:
+        records: `RunRecords`.
+
+    Returns:
+        A dict from where, in words, to a dict from arm to metrics.
+    """
+    measured = []
+    for event in records.events_of("measurement"):
+        arm = event.get("arm")
+        if arm is None and records.is_on_text:
+            arm = records.trained_arm
+        if arm is not None:  # or it is another model that lies in the run
+            where = _where(event, records)
+            if event.get("file"):
+                where += f", {event['file']}"
+            measured.append((where, arm, event))
+    measured = _told_apart(measured, "rows_digest")
+    # Arms may have tokenizers of their own, which make other rows of a text.
+    measured = _told_apart(measured, "data_digest", by_arm=True)
+    found = {}
+    for where, arm, event in measured:
+        metrics = finite_numbers(event.get("metrics"))
+        found.setdefault(where, {})[arm] = metrics
+    return found
+
+
+def what_is_hidden(measured: dict) -> str:
+    """Returns which tokens of a text a model was to predict, in words.
+
+    Args:
+        measured: dict. With `masking` of an encoder or `spans` of MASS.
+
+    Returns:
+        A text such as `"15 % of the tokens masked"`; empty for other models.
+    """
+    masking = finite_numbers(measured.get("masking"))
+    spans = finite_numbers(measured.get("spans"))
+    if "share" in masking:
+        text = f"{100 * masking['share']:g} % of the tokens masked"
+        if masking.get("whole_words"):
+            text += " by whole words"
+    elif "share" in spans:
+        text = f"spans of {100 * spans['share']:g} % of a sentence hidden"
+    else:
+        return ""
+    shares = masking or spans
+    ways = shares.get("mask_share"), shares.get("random_share")
+    if None in ways or ways == _BERT_SHARES:
+        return text
+    masks, random = (f"{100 * share:g} %" for share in ways)
+    return f"{text} ({masks} of them as masks, {random} as random tokens)"
 
 
 def _notes_on_the_run(records):
     found = []
-    if task_name(records) == GENERATED_TASK:
+    if records.task == GENERATED_TASK:
         found.append(
             "Trained and measured on generated sentences: the numbers say how "
             "the method works, nothing about real text."
@@ -88,21 +194,21 @@ def _notes_on_the_run(records):
 
 
 def _notes_on_teaching(records):
-    """Further rows, and teachers beside the one of the table."""
+    """Additional examples, and teachers that are not in the table."""
     found = [
-        f"The teacher also labelled {event['rows'] - event['dropped']} rows "
-        f"of text, at most {event['per_labeled']:g} for each labelled one in "
-        f"an epoch; {event['dropped']} more were left out, since they stand in "
-        f"{' or '.join(event['compared_with'])}."
+        f"The teacher also labelled {event['rows'] - event['dropped']:,} rows "
+        f"of text, at most {event['per_labeled']:g} for each labelled example "
+        f"in an epoch; {event['dropped']:,} more were left out, since they are "
+        f"also in {' or '.join(event['compared_with'])}."
         for event in records.events_of("unlabeled")
     ]
     found += [
-        f"An epoch has {event['rows_of_epoch']} rows: the {event['rows']} of "
-        f"the task and augmented copies of them, of which there are "
-        f"{event['copies']}; {event['left_out']} more were left out, since "
-        "they also stand in dev or test."
+        f"An epoch has {event['rows_of_epoch']:,} examples, drawn from the "
+        f"{event['rows']:,} of the task and {event['copies']:,} augmented "
+        f"ones; {event['left_out']:,} more were left out, since they are also "
+        "in dev or test."
         + (
-            " The control has the copies too."
+            " The control has the augmented examples too."
             if best_evaluation(records, "control")
             else ""
         )
@@ -170,7 +276,7 @@ def _notes_on_other_splits(records):
 
 
 def _notes_on_measurements(records):
-    """What `kdkit evaluate` noted in the run."""
+    """The results of `kdkit evaluate`."""
     return [
         f"kdkit evaluate on {where}: {records.called(arm)} "
         f"{_in_words(metrics)}."
@@ -207,8 +313,8 @@ def _notes_on_files(records):
     return found
 
 
-def _notes_on_latency(records, rows):
-    settings = latency_settings(rows)
+def _notes_on_latency(records):
+    settings = latency_settings(records)
     if not settings:
         return []
     same = common_setting(settings)
@@ -221,12 +327,134 @@ def _notes_on_latency(records, rows):
     if any(event.get("reads_tokens") for event in timed):
         found.append(
             "A latency is that of one token, which costs the same at every "
-            "place of a text; the length is how many there is room for."
+            "position of a text; the length is the file's context length."
         )
     if any(event.get("reads_sources") for event in timed):
         found.append(
             "A latency is that of one sentence, read and written token by "
-            "token; the length is how many tokens each has. The file computes "
-            "with all that it has room for."
+            "token; the length is how many tokens each has. The file always "
+            "computes with its whole context length."
         )
     return found
+
+
+def _told_apart(measured, name, by_arm=False):
+    """Numbers the versions of data whose content differs under one name.
+
+    Version 1 is the one that was measured first. Logs of older versions of
+    kdkit have no digest: their measurements are not numbered.
+    """
+    digests = {}
+    for where, arm, event in measured:
+        if name in event:
+            key = (where, by_arm and arm)
+            versions = digests.setdefault(key, [])
+            if event[name] not in versions:
+                versions.append(event[name])
+
+    def numbered(where, arm, event):
+        versions = digests.get((where, by_arm and arm), ())
+        if name not in event or len(versions) < 2:
+            return where
+        return f"{where}, version {versions.index(event[name]) + 1} of the data"
+
+    return [
+        (numbered(where, arm, event), arm, event)
+        for where, arm, event in measured
+    ]
+
+
+def _where(event, records):
+    """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`.
+
+    Of what was written, also how, and sacrebleu's signature. Two measurements
+    with the same words are of the same data and way, but for data of one name
+    that differ: `measurements` tells those apart.
+    """
+    if "split" in event:
+        return _where_in_a_task(event, records)
+    if event.get("pairs") is not None:
+        return _where_written(event)
+    corpus = event.get("corpus")
+    if corpus is None:
+        corpus = ""
+    if not isinstance(corpus, str):
+        corpus = _files(corpus, event)
+    ways = [
+        f"column {event['column']}" if event.get("column") else "",
+        "one document" if event.get("one_document") else "",
+        f"detokenizer {event['detokenizer']}"
+        if event.get("detokenizer")
+        else "",
+    ]
+    ways = ", ".join(filter(None, ways))
+    text = f"{corpus}{ways and f' ({ways})'} by rows of"
+    text += f" {event.get('sequence_length')} tokens"
+    if event.get("stride"):
+        text += f", {event['stride']} new"
+    hidden = what_is_hidden(event)
+    return f"{text}, {hidden}" if hidden else text
+
+
+def _where_in_a_task(event, records):
+    """Which split, and what of it is not as the run itself read it."""
+    data = records.config.get("data") or {}
+    text = event["split"]
+    if event.get("task") not in (None, data.get("task")):
+        text += f" of {event['task']}"
+    else:
+        own = [one["digests"] for one in records.events_of("inputs")][:1]
+        own = own[0].get(event["split"]) if own else None
+        rows = event.get("rows_digest")
+        if own and rows and rows != own:
+            text += " of other data"
+    length = event.get("sequence_length")
+    if length not in (None, data.get("sequence_length")):
+        text += f", cut to {length} tokens"
+    return text
+
+
+def _where_written(event):
+    """Which pairs, how they were written, and how that was measured."""
+    pairs = _files(event["pairs"], event)
+    signatures = (
+        f"{words(name)} {signature}"
+        for name, signature in (event.get("signatures") or {}).items()
+    )
+    beams = event.get("beam_size")
+    how = " to ".join(event.get("languages") or ())
+    how += f", {event.get('sequence_length')} tokens at most, "
+    how = how.removeprefix(", ")
+    how += "greedy" if beams == 1 else f"{beams} beams"
+    if beams != 1:
+        how += f", length penalty {event.get('length_penalty')}"
+    return f"{pairs} ({'; '.join([how, *signatures])})"
+
+
+def _files(files, event):
+    """Their names, and which of their lines."""
+    names = " and ".join(portable_path(str(file)) for file in files)
+    names = names or "generated text"
+    every = event.get("held_out_every")
+    return f"one of {every} of {names}" if every else names
+
+
+def _versions(run):
+    versions = (run.config.get("provenance") or {}).get("versions") or {}
+    return ", ".join(f"{name} {versions[name]}" for name in versions)
+
+
+def _times(runs):
+    spans = [run_seconds(run) for run in runs]
+    return ", ".join(
+        "not finished" if seconds is None else duration(seconds)
+        for seconds in spans
+    )
+
+
+def _join(texts):
+    return "; ".join(dict.fromkeys(filter(None, texts)))
+
+
+def _distinct(runs):
+    return list({run.run_dir.resolve(): run for run in runs}.values())

@@ -1,12 +1,20 @@
-"""Reading what a run directory says about its run: config and events."""
+"""Reading run directories and files of records.
+
+A file of records is JSON lines, sorted by name, with one run a line: its name,
+its configuration and its events. It is small enough for version control.
+"""
 
 import dataclasses
+import difflib
+import fnmatch
 import os
 import pathlib
 import re
+from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+from kdkit.errors import shortened
 from kdkit.reading import MAX_SETTINGS_BYTES
 from kdkit.reading import json_lines
 from kdkit.reading import read_json
@@ -20,28 +28,31 @@ from kdkit.reporting.event_fields import problem_of_settings
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
-# Directories of one seed, and of what a command made before its own run.
+# Names of directories of one seed, and of steps before a command's own run.
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 STEP = re.compile("(pretrained|teacher|general)_run")
-MAX_REMARKS = 10  # on lines that are no events
+_MAX_REMARKS = 10
+_NOT_A_RUN = (
+    "Pass the --run-dir of a `kdkit distill`, `train-teacher` or `pretrain`."
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class RunRecords:
-    """What one run directory holds, as plain data.
+    """The configuration and the events of one run, as plain data.
 
     Args:
-        run_dir: pathlib.Path. The run directory.
+        run_dir: pathlib.Path. The run directory, or FILE/NAME for a run from a
+            file of records.
         config: dict. The resolved configuration, from `config.json`.
         events: tuple of dicts. The lines of `metrics.jsonl` in order; each
             has at least the keys `"event"` and `"time"`. The language
             model of a run on text is its student, or its teacher if the run
             has no other.
-        remarks: tuple of strings. What a reader of the numbers should know
-            about the reading itself, such as a cut-off last line.
+        remarks: tuple of strings. Problems found while reading, such as a
+            cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
-            when the configuration's `"teacher"` is a run directory.
-            Defaults to `None`.
+            when the configuration's `"teacher"` is a run. Defaults to `None`.
     """
 
     run_dir: pathlib.Path
@@ -52,7 +63,7 @@ class RunRecords:
 
     @property
     def is_on_text(self) -> bool:
-        """Whether the run is one of `kdkit pretrain`, about no task."""
+        """Whether the run is a `kdkit pretrain`, which has no task."""
         return self.config.get("verb") == "pretrain"
 
     @property
@@ -63,28 +74,73 @@ class RunRecords:
 
     @property
     def trains_a_teacher(self) -> bool:
-        """Whether the run trained a teacher and distils nothing."""
+        """Whether the run trained a model without a teacher."""
         if self.is_on_text:
             return self.config.get("teacher") is None
         return self.config.get("verb") == "train-teacher"
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """What such a run can have, in the order of a table."""
+        """The models that such a run can have, in the order of a table."""
         if self.trains_a_teacher:
             return ("teacher",)
         return ("teacher", "student") if self.is_on_text else ARMS
 
     @property
     def trained_arm(self) -> str:
-        """The arm whose model others may take as their teacher."""
+        """The model that other runs may take as their teacher."""
         return "teacher" if self.trains_a_teacher else "student"
 
-    def called(self, arm: str) -> str:
-        """Returns what a reader calls an arm.
+    @property
+    def command(self) -> str:
+        """The command that made the run, empty where it is not recorded."""
+        return self.provenance("command")
 
-        A model that learned from text without a teacher is as often to be the
-        student of others as their teacher: it is called the model.
+    @property
+    def task(self) -> str:
+        """The name of the task, empty where the configuration has none."""
+        return str((self.config.get("data") or {}).get("task") or "")
+
+    @property
+    def name(self) -> str:
+        """The name of the run's directory without its seed.
+
+        Runs of several seeds are in `NAME_seed0`, `NAME_seed1` or in
+        `NAME/seed_0`, `NAME/seed_1`; runs of an ablation in `DIR/ARM/seed_0`,
+        whose name is `DIR_ARM`; and steps before a command's own run in
+        `NAME/teacher_run`, whose name is `NAME_teacher`.
+        """
+        path = self.run_dir.resolve()
+        name = SEED.sub("", path.name)
+        if not name:
+            name = path.parent.name
+            if self.is_of_ablation:
+                name = f"{path.parent.parent.name}_{name}"
+        step = STEP.fullmatch(name)
+        return f"{path.parent.name}_{step.group(1)}" if step else name
+
+    @property
+    def label(self) -> str:
+        """The name of the run with its seed: `NAME_seed0` for `NAME/seed_0`."""
+        name = self.run_dir.resolve().name
+        if SEED.fullmatch(name):
+            return f"{self.name}_seed{SEED.search(name).group(1)}"
+        return self.name if STEP.fullmatch(name) else name
+
+    @property
+    def is_of_ablation(self) -> bool:
+        """Whether `kdkit ablate` made the run."""
+        return self.command.startswith("kdkit ablate ")
+
+    def provenance(self, key: str) -> str:
+        """Returns a text from the provenance, empty where it has none."""
+        return str((self.config.get("provenance") or {}).get(key) or "")
+
+    def called(self, arm: str) -> str:
+        """Returns the word for an arm in tables and sentences.
+
+        A model that learned from text without a teacher may become a student
+        or a teacher in other runs: its word is "model".
         """
         alone = self.is_on_text and self.trains_a_teacher
         return "model" if alone else arm
@@ -105,9 +161,9 @@ class RunRecords:
 
 
 def read_run(run_dir: str | os.PathLike) -> RunRecords:
-    """Reads a run directory and, where there is one, its teacher's.
+    """Reads a run directory and, where it exists, the teacher's.
 
-    Nothing but `config.json` and `metrics.jsonl` is read. A line that is not
+    Only `config.json` and `metrics.jsonl` are read. A line that is not
     a whole event, as a process that dies while writing leaves it, is skipped
     and named in `remarks`.
 
@@ -119,40 +175,71 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
         The `RunRecords` of the run.
 
     Raises:
-        UsageError: If `run_dir` is no run directory or its `config.json`
+        UsageError: If `run_dir` is not a run directory or its `config.json`
             cannot be read.
     """
     run_dir = pathlib.Path(run_dir)
-    records = _read_one_run(run_dir)
+    records = _read_directory(run_dir)
     teacher = records.config.get("teacher")
     if not teacher:
         return records
     # Settings in place of a path: a teacher that the run trained itself.
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
-    # Records that were kept without the models name the one beside them.
-    beside = run_dir.parent / place
-    teacher_run = _find_run(beside) or _find_run(pathlib.Path(place))
-    if teacher_run is not None:
-        remarks = records.remarks + tuple(
-            f"Teacher's run: {remark}" for remark in teacher_run.remarks
-        )
-        return dataclasses.replace(
-            records, remarks=remarks, teacher_run=teacher_run
-        )
-    return dataclasses.replace(
-        records,
-        remarks=records.remarks
-        + (
-            f"The teacher {place} is no run directory here, so files "
-            "exported from it and their latency are not known.",
-        ),
+    sibling = _find_run(run_dir.parent / place)
+    found = sibling or _find_run(pathlib.Path(place))
+    return _with_teacher(records, found, place, "no run directory here")
+
+
+def read_records(
+    path: str | os.PathLike, only: Sequence[str] = ()
+) -> list[RunRecords]:
+    """Reads the runs in a file of records, which `keep_records` writes.
+
+    Args:
+        path: string or path of the file.
+        only: sequence of strings. Names of runs, in which `*`, `?` and
+            `[...]` match as in a shell; runs are returned in the order of
+            these. Defaults to `()`, which is all runs in the order of the file,
+            without those that are only the teacher inside of another run.
+
+    Returns:
+        A list of `RunRecords`, with their teachers' runs from the same file.
+
+    Raises:
+        UsageError: If the file cannot be read, a line is not a record, or a
+            name in `only` matches nothing.
+    """
+    path = pathlib.Path(path)
+    runs = _read_file(path)
+    names = [name for name in runs if not name.endswith(f"/{OWN_TEACHER}")]
+    if only:
+        chosen = {}
+        for pattern in only:
+            found = fnmatch.filter(names, pattern)
+            if not found:
+                near = difflib.get_close_matches(pattern.strip("*"), names)
+                raise UsageError(
+                    f"{path} has no run {pattern!r}. Expected names or "
+                    f"patterns of its {len(names)} runs, such as "
+                    f"{', '.join(near or names[:3])}."
+                )
+            chosen.update(dict.fromkeys(found))
+        names = list(chosen)
+    return [_joined_with_teacher(runs, name) for name in names]
+
+
+def is_run(directory: pathlib.Path) -> bool:
+    """Whether a directory has the records of a run."""
+    # Not `is_file`, which fails where names are too long.
+    return all(
+        os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
     )
 
 
 def finite_numbers(numbers: dict | None) -> dict:
-    """Keeps the numbers that can be shown: no text, no NaN, no infinity.
+    """Returns the numbers that can be shown: no text, no NaN, no infinity.
 
-    What is above 1e100 is as good as infinite.
+    Numbers above 1e100 count as infinite.
     """
     return {
         name: float(value)
@@ -161,21 +248,113 @@ def finite_numbers(numbers: dict | None) -> dict:
     }
 
 
-def _read_one_run(run_dir):
+def _with_teacher(records, teacher_run, place, absence):
+    """Records with their teacher's run, or with a remark on its absence."""
+    if teacher_run is None:
+        remark = (
+            f"The teacher {place} is {absence}, so files exported from it and "
+            "their latency are not known."
+        )
+        return dataclasses.replace(records, remarks=(*records.remarks, remark))
+    remarks = (f"Teacher's run: {remark}" for remark in teacher_run.remarks)
+    return dataclasses.replace(
+        records, remarks=(*records.remarks, *remarks), teacher_run=teacher_run
+    )
+
+
+def _joined_with_teacher(runs, name):
+    """A run in a file of records with the run of its teacher."""
+    teacher = runs[name].config.get("teacher")
+    if not teacher:
+        return runs[name]
+    place = f"{name}/{OWN_TEACHER}" if isinstance(teacher, dict) else teacher
+    return _with_teacher(
+        runs[name], runs.get(place), place, "not among these records"
+    )
+
+
+def records_in(path: pathlib.Path) -> dict[str, dict]:
+    """Returns the lines of a file of records by name, as JSON has them.
+
+    Args:
+        path: `pathlib.Path` of the file.
+
+    Raises:
+        UsageError: If the file cannot be read, or a line is not a record.
+    """
+    if path.is_dir() or not path.exists():
+        found = "a directory" if path.is_dir() else "nothing there"
+        raise UsageError(
+            f"{str(path)!r} is no file of records. Expected a file that "
+            f"`kdkit report RUN... --keep FILE` wrote. Received: {found}."
+        )
+    records = {}
+    for number, line in json_lines(path):
+        problem = _problem_of_record(line, records)
+        if problem is not None:
+            raise UsageError(
+                f"{path}, line {number}, is no record of a run: {problem}. "
+                "Expected a line that `kdkit report RUN... --keep FILE` wrote. "
+                "Restore the file from a copy."
+            )
+        records[line["name"]] = line
+    return records
+
+
+def _read_file(path):
+    """The runs in a file of records, by name, without their teachers."""
+    runs = {}
+    for name, line in records_in(path).items():
+        events, remarks = _checked_events(
+            enumerate(line["events"], 1), f"the events of {name}"
+        )
+        config = _shown(line["config"])
+        runs[name] = _with_arms(
+            RunRecords(path / name, config, events, remarks)
+        )
+    return runs
+
+
+def _problem_of_record(line, others):
+    """Returns the error in a line of a file of records, or `None`."""
+    if line is None:
+        return "it is damaged, or not JSON"
+    name, config = line.get("name"), line.get("config")
+    if not isinstance(name, str) or not isinstance(config, dict):
+        return "it lacks a name or a configuration"
+    parts = pathlib.PurePath(name).parts
+    if not parts or parts[0] == "/" or ".." in parts or printable(name) != name:
+        return f"its name is {shortened(repr(name))}"
+    if name in others:
+        return f"{name!r} occurs twice"
+    if not isinstance(line.get("events"), list):
+        return "it lacks a list of events"
+    return problem_of_settings(config)
+
+
+def _read_directory(run_dir):
     config = _read_config(run_dir)
     if "verb" not in config and not (run_dir / EVENTS_FILE).is_file():
         raise UsageError(
             f"{str(run_dir)!r} is no run directory. Expected the {CONFIG_FILE} "
             f"of a run, with its verb. Received: a {CONFIG_FILE} of something "
-            "else, such as a model. Pass the --run-dir of a `kdkit distill`, "
-            "`train-teacher` or `pretrain`."
+            f"else, such as a model. {_NOT_A_RUN}"
         )
-    events, remarks = _read_events(run_dir / EVENTS_FILE)
-    records = RunRecords(run_dir, config, events, remarks)
+    path = run_dir / EVENTS_FILE
+    if path.is_file():
+        events, remarks = _checked_events(json_lines(path), EVENTS_FILE)
+    else:
+        events = ()
+        remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
+    return _with_arms(RunRecords(run_dir, config, events, remarks))
+
+
+def _with_arms(records):
+    """Records in which a language model is the student or the teacher."""
     if not records.is_on_text:
         return records
     names = dict.fromkeys(LANGUAGE_MODELS, records.trained_arm)
-    events = tuple(_renamed(event, names) for event in events)
+    events = tuple(_renamed(event, names) for event in records.events)
     return dataclasses.replace(records, events=events)
 
 
@@ -201,8 +380,7 @@ def _read_config(run_dir):
             found = "a file"
         raise UsageError(
             f"{str(run_dir)!r} is no run directory. Expected a directory with "
-            f"a {CONFIG_FILE}. Received: {found}. Pass the --run-dir of a "
-            "`kdkit distill`, `train-teacher` or `pretrain`."
+            f"a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
         )
     config = read_json(
         path, "the settings of a run", problem_of_settings, MAX_SETTINGS_BYTES
@@ -210,29 +388,24 @@ def _read_config(run_dir):
     return _shown(config)
 
 
-def _read_events(path):
-    if not path.is_file():
-        return (), (f"There is no {EVENTS_FILE}: nothing was run yet.",)
-    events = []
-    left_out = []
+def _checked_events(lines, where):
+    """The events among numbered objects, and remarks on the others."""
+    events, left_out = [], []
     number = 0
-    for number, event in json_lines(path):
-        if event is not None and is_event(event):
+    for number, event in lines:
+        if isinstance(event, dict) and is_event(event):
             events.append(_shown(event))
         else:
             left_out.append(number)
     remarks = [
-        f"Line {line} of {EVENTS_FILE} is no event and was left out."
-        for line in left_out[:MAX_REMARKS]
+        f"Line {line} of {where} is no event and was left out."
+        for line in left_out[:_MAX_REMARKS]
     ]
-    if len(left_out) > MAX_REMARKS:
-        remarks.append(
-            f"So were {len(left_out) - MAX_REMARKS} more lines of it."
-        )
+    if len(left_out) > _MAX_REMARKS:
+        more = len(left_out) - _MAX_REMARKS
+        remarks.append(f"So were {more} more lines of it.")
     elif left_out and left_out[-1] == number:
-        remarks[-1] = (
-            f"The last line of {EVENTS_FILE} is cut off and was left out."
-        )
+        remarks[-1] = f"The last line of {where} is cut off and was left out."
     return tuple(events), tuple(remarks)
 
 
@@ -248,22 +421,14 @@ def _shown(value):
 
 
 def _find_run(teacher):
-    """Returns the run that a teacher comes from, `None` where it is no run.
+    """The run that trained a teacher, `None` where it is no run.
 
     `teacher` is the run directory or the model within it.
     """
     if is_run(teacher):
-        return _read_one_run(teacher)
+        return _read_directory(teacher)
     if os.path.isdir(teacher) and is_run(teacher.parent):
-        run = _read_one_run(teacher.parent)
+        run = _read_directory(teacher.parent)
         names = (run.trained_arm, *LANGUAGE_MODELS)
         return run if teacher.name in names else None
     return None
-
-
-def is_run(directory: pathlib.Path) -> bool:
-    """Whether there are the records of a run in a directory."""
-    # Not `is_file`, which fails where names are too long.
-    return all(
-        os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
-    )

@@ -1,4 +1,4 @@
-"""Results of runs as Markdown, for the README and the docs."""
+"""Results of several runs as Markdown, for a README and for documents."""
 
 import json
 import os
@@ -9,53 +9,56 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.files import write_text
-from kdkit.reporting.comparison import markdown_overview
-from kdkit.reporting.comparison import run_name
+from kdkit.reporting.comparison import WITHIN_NOISE
+from kdkit.reporting.comparison import arms_are_alike
+from kdkit.reporting.comparison import comparison_table
+from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.comparison import metric_values
+from kdkit.reporting.comparison import settings_text
 from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.language_models import markdown_language_models
-from kdkit.reporting.markdown import commands
-from kdkit.reporting.markdown import plain
-from kdkit.reporting.markdown import table_row
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import times
+from kdkit.reporting.notes import measurements
+from kdkit.reporting.notes import provenance
 from kdkit.reporting.notes import run_notes
-from kdkit.reporting.provenance import provenance
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
 from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import ANY_FILE
-from kdkit.reporting.tables import KERAS
 from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import metric_names
-from kdkit.reporting.tables import row_label
-from kdkit.reporting.tables import table_columns
-from kdkit.reporting.tables import table_rows
-from kdkit.reporting.uncertainty import WITHIN_NOISE
-from kdkit.reporting.uncertainty import arms_are_alike
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
+from kdkit.reporting.tables import code_block
+from kdkit.reporting.tables import plain
 
 START_MARKER = "<!-- kdkit:results:start -->"
 END_MARKER = "<!-- kdkit:results:end -->"
-
-# Where and when a run took place, not what it was.
+# Perplexity over words is the one that is comparable across vocabularies.
+TEXT_METRICS = ("word_perplexity", "perplexity")
+# Marks behind numbers of the overview, and their explanation below it.
+WITHIN, COLLAPSED = " ≈", " (collapsed)"
+_LEGEND = {
+    WITHIN: f"≈: {WITHIN_NOISE} of the student.",
+    COLLAPSED: "collapsed: no better than the commonest answer to all.",
+}
+# Where and when a run took place, not what was run.
 _NOT_COMPARED = ("seed", "provenance", "teacher")
-# How often a run was saved, at any depth: `kdkit.training.saving.FREE`.
-SAVING = ("checkpoint_minutes", "keep_checkpoints")
-_LATENCY = ("median_ms", "p95_ms", "speed_up")
-# The seed of a run in the name of its directory, as a value of JSON has it.
+# The seed in the name of a run's directory, within JSON.
 _SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
-# Not a matter of the seed, so the mean is given without a deviation.
-_MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
 
 
 def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
     """Returns a section of Markdown for each group of runs.
 
     Runs that differ only in their seed make one section, with mean ± sample
-    standard deviation; a teacher's run on a task has none beside its students'.
-    Before several sections stand tables of all on tasks and on text. Each
-    section has the table, the notes and how the
-    numbers were made: commands, commit, seeds and time.
+    standard deviation; a teacher's run on a task has none next to its
+    students'. Several sections follow tables of all runs on tasks and of all
+    on text. Each section has the table, the notes and the provenance:
+    commands, commit, seeds and time.
 
     Args:
         runs: sequence of `RunRecords`, see `read_run`.
@@ -76,28 +79,12 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
         )
     groups = _without_teachers(group_by_seed(runs))
     sections = [_section(group, "#" * heading_level) for group in groups]
-    overviews = (markdown_overview(groups), markdown_language_models(groups))
+    overviews = (markdown_overview(groups), _markdown_language_models(groups))
     sections[:0] = filter(None, overviews)
     return "\n\n".join(sections) + "\n"
 
 
-def _without_teachers(groups):
-    """The groups but for those on a task of teachers of runs among them."""
-    runs = [run for group in groups for run in group]
-    taught = [run.teacher_run for run in runs if run.teacher_run is not None]
-    places = {teacher.run_dir.resolve() for teacher in taught}
-    return [
-        group
-        for group in groups
-        if group[0].is_on_text
-        or not group[0].trains_a_teacher
-        or any(run.run_dir.resolve() not in places for run in group)
-    ]
-
-
-def group_by_seed(
-    runs: Sequence[RunRecords],
-) -> list[list[RunRecords]]:
+def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
     """Returns the runs in groups that differ only in their seed.
 
     Teachers count as the same when they differ only in their own seed.
@@ -124,41 +111,79 @@ def group_by_seed(
                     "their spread means nothing. Expected runs with "
                     f"different seeds. Received: {str(other.run_dir)!r} and "
                     f"{str(run.run_dir)!r}, seed {run.config.get('seed')}. "
-                    "Leave one of them out."
+                    "Remove one of them."
                 )
     return list(_joined(groups))
 
 
-def markdown_table(runs: Sequence[RunRecords]) -> str:
-    """Returns the comparison of one run, or of one over several seeds.
+def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
+    """Returns the groups without runs of `kdkit ablate`.
 
     Args:
-        runs: sequence of `RunRecords` that differ only in their seed.
+        groups: as for `markdown_overview`.
+    """
+    return [
+        group
+        for group in groups
+        if not any(run.is_of_ablation for run in group)
+    ]
+
+
+def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
+    """Returns a table with a line for each group of distillations.
+
+    Args:
+        groups: sequence of groups of runs that differ only in their seed, as
+            `group_by_seed` makes them. Other runs, and runs without an
+            evaluation, are left out.
 
     Returns:
-        A GitHub Markdown table. With several runs, what depends on the seed
-        is mean ± sample standard deviation; a teacher that the runs share
-        counts once; "(2 runs)" marks what only some of the runs have.
+        A GitHub Markdown table by task, in the order of the groups: the
+        metric on dev of student, teacher and control, the share of the
+        teacher's that the student keeps, parameters and, where files were
+        timed, the int8 file. Marks, explained below it, show results within two
+        standard errors of the student, and models that collapsed. Empty for
+        fewer than two distillations.
     """
-    columns = max((table_columns(run) for run in runs), key=len)
-    lines = [
-        table_row(["model", *(column.heading for column in columns)]),
-        "| --- |" + " ---: |" * len(columns),
+    groups = [
+        group
+        for group in groups
+        if group[0].config.get("verb") == "distill" and metric_names(group[0])
     ]
-    for arm, label, rows in _merged_rows(runs):
-        called = runs[0].called(arm)
-        name = f"{called}, {plain(label)}"
-        if label == KERAS:
-            name = f"**{called}**"
-        present = [row for row in rows if row]
-        if len(present) < len(rows):
-            name += f" ({_count(present)})"
-        cells = (
-            _cell(column, [row.get(column.key) for row in present])
-            for column in columns
+    if len(groups) < 2:
+        return ""
+    tasks = list(dict.fromkeys(group[0].task for group in groups))
+    rows = [
+        Row(
+            group[0].task,
+            (
+                group[0].name,
+                _level(group, "student") + _fallen(group, "student"),
+                _kept(group),
+                _level(group, "teacher") + _alike(group, "teacher"),
+                _level(group, "control")
+                + _alike(group, "control")
+                + _fallen(group, "control"),
+                _parameters(group[0], "student"),
+                _smallest_file(group[0]),
+                str(len(group)),
+            ),
         )
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        for group in sorted(groups, key=lambda one: tasks.index(one[0].task))
+    ]
+    titles = (
+        "student, dev",
+        "of teacher",
+        "teacher",
+        "same student without teacher",
+        "parameters",
+        "int8 file",
+        "runs",
+    )
+    columns = (Column("run", is_text=True), *map(Column, titles))
+    table = Table("task", columns, tuple(rows)).markdown()
+    legend = [text for mark, text in _LEGEND.items() if f"{mark} |" in table]
+    return "\n\n".join([table, *filter(None, [" ".join(legend)])])
 
 
 def replace_results(path: str | os.PathLike, markdown: str) -> None:
@@ -171,8 +196,8 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
         markdown: string. The new text between the two.
 
     Raises:
-        UsageError: If the file is missing, is not UTF-8 or has not one of each
-            marker, in this order.
+        UsageError: If the file is missing, is not UTF-8 or does not have one of
+            each marker, in this order.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -195,7 +220,7 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
     counts = (text.count(START_MARKER), text.count(END_MARKER))
     if not (start and end) or counts != (1, 1):
         raise UsageError(
-            f"{str(path)!r} does not say where its results go. Expected one "
+            f"{str(path)!r} has no place for results. Expected one "
             f"line {START_MARKER} and below it one line {END_MARKER}. "
             f"Received: {counts[0]} start and {counts[1]} end markers"
             f"{', in the wrong order' if counts == (1, 1) else ''}. Add or "
@@ -205,10 +230,24 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
     write_text(path, before + start + results + end + after)
 
 
+def _without_teachers(groups):
+    """The groups without teachers' runs on a task whose students are there."""
+    runs = [run for group in groups for run in group]
+    taught = [run.teacher_run for run in runs if run.teacher_run is not None]
+    places = {teacher.run_dir.resolve() for teacher in taught}
+    return [
+        group
+        for group in groups
+        if group[0].is_on_text
+        or not group[0].trains_a_teacher
+        or any(run.run_dir.resolve() not in places for run in group)
+    ]
+
+
 def _section(runs, hashes):
     first = runs[0]
     model = model_title(first)
-    title = f"{run_name(first)}: {run_title(first)}"
+    title = f"{first.name}: {run_title(first)}"
     title += f", {model}" if model else ""
     parts = [f"{hashes} {plain(title)}"]
     if len(runs) == 1:
@@ -218,13 +257,13 @@ def _section(runs, hashes):
             f"{len(runs)} runs: mean ± sample standard deviation over seeds; "
             f"sizes and latencies are means.{_over_seeds(runs)}"
         )
-    parts.append(markdown_table(runs))
+    parts.append(comparison_table(runs).markdown())
     made = provenance(runs)
     items = [f"- {plain(note)}" for note in _common_notes(runs)]
     items += [f"- {label}: {plain(text)}" for label, text in made.facts]
     parts.append("\n".join(items))
     if made.commands:
-        parts.append(commands(made.commands))
+        parts.append(code_block(made.commands))
     return "\n\n".join(parts)
 
 
@@ -260,11 +299,11 @@ def _common_notes(runs):
 
 
 def _identity(run):
-    """What a run was but for its seed, such that it can be compared."""
+    """A run without its seed, in a form that can be compared."""
     teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
     if run.teacher_run is not None:
         teacher = _identity(run.teacher_run)
-    return teacher, _as_text(run.config, leave_out=_NOT_COMPARED)
+    return teacher, settings_text(run.config, leave_out=_NOT_COMPARED)
 
 
 def _joined(groups):
@@ -276,7 +315,7 @@ def _joined(groups):
     for alike in joined.values():
         runs = [run for group in alike for run in group]
         seeds = {run.config.get("seed") for run in runs}
-        # Of one seed twice, what differs is not the seed.
+        # With one seed twice, the difference is not the seed.
         yield from [runs] if len(seeds) == len(runs) else alike
 
 
@@ -287,107 +326,134 @@ def _texts(identity):
     return [text for part in identity for text in _texts(part)]
 
 
-def _as_text(config, leave_out):
-    # Outputs of the teacher that were kept exactly change nothing.
-    kept = {
-        key: _set(value)
-        for key, value in config.items()
-        if key not in leave_out + SAVING
-        and _is_set(value)
-        and not (key == "cache" and value.get("precision") == "fp32")
-        and (key, value) != ("dtype_policy", "float32")
-    }
-    return json.dumps(kept, sort_keys=True)
+def _level(group, arm):
+    metric = metric_names(group[0])[0]
+    shown = metric_format(metric)
+    values = metric_values(group, arm)
+    if not values:
+        return DOES_NOT_APPLY
+    unit = shown.unit if metric == "accuracy" else shown.title
+    return f"{shown.mean(values)} {unit}"
 
 
-def _is_set(value):
-    """What is not set is as if an earlier version had not known it."""
-    return value is not None and value is not False
+def _alike(group, arm):
+    """The mark of an arm within two standard errors of the student."""
+    return WITHIN if arms_are_alike(group, "student", arm) else ""
 
 
-def _set(value):
-    """What is set in a value, at any depth."""
-    if isinstance(value, dict):
-        return {
-            key: _set(one)
-            for key, one in value.items()
-            if _is_set(one) and key not in SAVING
-        }
-    if isinstance(value, list):
-        return [_set(one) for one in value]
-    return value
+def _fallen(group, arm):
+    """The mark of an arm that has collapsed in one of the runs."""
+    evaluations = [best_evaluation(run, arm) for run in group]
+    return (
+        COLLAPSED if any(one and one.collapsed for one in evaluations) else ""
+    )
 
 
-def _merged_rows(runs):
-    """Yields (arm, label, values of each run), files by latency setting."""
-    tables = [(run, table_rows(run)) for run in runs]
-    names = {}
-    for _, rows in tables:
-        for row in rows:
-            settings = names.setdefault((row.arm, row.label), set())
-            if row.setting is not None:
-                settings.add(row.setting)
-    all_settings = set().union(*names.values())
-    for arm, label in sorted(names, key=lambda name: _arm_order(name, names)):
-        if label == ANY_FILE and any(
-            other == arm and kind not in (KERAS, ANY_FILE)
-            for other, kind in names
-        ):
-            continue
-        contributors = _distinct_runs(tables, arm)
-        for setting in sorted(names[arm, label]) or [None]:
-            yield (
-                arm,
-                row_label(label, setting, all_settings),
-                [
-                    _values(rows, arm, label, setting)
-                    for _, rows in contributors
-                ],
-            )
+def _kept(group):
+    teacher = metric_values(group, "teacher")
+    student = metric_values(group, "student")
+    if not teacher or not student or not statistics.fmean(teacher) > 0:
+        return DOES_NOT_APPLY
+    share = statistics.fmean(student) / statistics.fmean(teacher)
+    return f"{100 * share:.1f} %"
 
 
-def _arm_order(name, names):
-    arms = list(dict.fromkeys(arm for arm, _ in names))
-    return arms.index(name[0])
+def _parameters(run, arm):
+    count = model_description(run, arm).get("parameters")
+    return DOES_NOT_APPLY if count is None else f"{millions(count)} M"
 
 
-def _distinct_runs(tables, arm):
-    if arm != "teacher":
-        return tables
-    distinct = {}
-    for run, rows in tables:
-        teacher = run.config
-        if run.teacher_run is not None:
-            teacher = run.teacher_run.config
-        elif not run.trains_a_teacher:
-            teacher = {"teacher": run.config.get("teacher")}
-        # The same settings and seed give the same teacher again.
-        key = _as_text(teacher, leave_out=("provenance",))
-        distinct.setdefault(key, (run, rows))
-    return list(distinct.values())
-
-
-def _values(rows, arm, label, setting):
-    same_file = [row for row in rows if (row.arm, row.label) == (arm, label)]
-    for row in same_file:
-        if row.setting == setting:
-            return row.values
-    if not same_file:
-        return {}
-    return {**same_file[0].values, **dict.fromkeys(_LATENCY)}
-
-
-def _cell(column: Column, values):
-    numbers = [value for value in values if value not in (None, DOES_NOT_APPLY)]
-    if not numbers:
-        return DOES_NOT_APPLY if DOES_NOT_APPLY in values else NOT_RUN
-    text = column.number(statistics.fmean(numbers))
-    if len(numbers) > 1 and column.key not in _MEAN_ALONE:
-        text += f" ± {column.number(statistics.stdev(numbers))}"
-    if len(numbers) < len(values):
-        text += f" ({_count(numbers)})"
+def _smallest_file(run):
+    """Size of the student's int8 file, and its gain over the teacher's."""
+    student, teacher = (
+        next(
+            (
+                file
+                for file in exported_files(run, arm)
+                if file.precision == precision
+            ),
+            None,
+        )
+        for arm, precision in (("student", "int8"), ("teacher", "fp32"))
+    )
+    if student is None:
+        return DOES_NOT_APPLY
+    text = f"{millions(student.size_bytes)} MB"
+    if teacher is None:
+        return text
+    for setting, latency in student.latencies.items():
+        if setting in teacher.latencies:
+            ratio = teacher.latencies[setting].median_ms / latency.median_ms
+            return f"{text}, {times(ratio)} as fast"
     return text
 
 
-def _count(runs):
-    return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
+def _markdown_language_models(groups):
+    """A table with a line for each group of runs on text, if there are two.
+
+    Perplexity (over words, where words were counted) on the text that was held
+    out and on each that `kdkit evaluate` measured, or the BLEU of what was
+    written there, with the standard deviation over the seeds.
+    """
+    groups = [
+        group
+        for group in groups
+        if group[0].is_on_text and metric_names(group[0])
+    ]
+    if len(groups) < 2:
+        return ""
+    columns = (
+        Column("teacher", is_text=True),
+        Column("held out"),
+        Column("other text", is_text=True),
+        Column("parameters"),
+        Column("runs"),
+    )
+    rows = []
+    for group in groups:
+        first = group[0]
+        names = metric_names(first)
+        metric = next((one for one in TEXT_METRICS if one in names), names[0])
+        cells = (
+            _teacher(first),
+            _text_level(
+                metric, metric_values(group, first.trained_arm, metric)
+            ),
+            _elsewhere(group, metric),
+            _parameters(first, first.trained_arm),
+            str(len(group)),
+        )
+        rows.append(Row(first.name, cells))
+    return Table("run on text", columns, tuple(rows)).markdown()
+
+
+def _teacher(run):
+    if run.trains_a_teacher:
+        return DOES_NOT_APPLY
+    if run.teacher_run is None:
+        return str(run.config["teacher"]).rstrip("/").rsplit("/", 1)[-1]
+    return run.teacher_run.name
+
+
+def _elsewhere(group, metric):
+    found = {}
+    for run in group:
+        for where, arms in measurements(run).items():
+            measured = arms.get(run.trained_arm, {})
+            # For generated text, its quality.
+            name = "bleu" if "bleu" in measured else metric
+            if name in measured:
+                found.setdefault((where, name), []).append(measured[name])
+    texts = (
+        f"{where}: {_text_level(name, values)}"
+        + (f" ({len(values)} runs)" if len(values) < len(group) else "")
+        for (where, name), values in found.items()
+    )
+    return "; ".join(texts) or DOES_NOT_APPLY
+
+
+def _text_level(metric, values):
+    if not values:
+        return DOES_NOT_APPLY
+    shown = metric_format(metric)
+    return f"{shown.mean(values)} {shown.title}"

@@ -1,10 +1,12 @@
-"""Which of a run's events a report shows: the best and the latest."""
+"""The evaluations, files, sizes and curves in a run's events."""
 
 import collections
 import dataclasses
 import os
 from collections.abc import Iterable
 
+from kdkit.reporting.event_fields import LESS_ENTROPY
+from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
@@ -41,14 +43,14 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Setting:
-    """What a latency was measured with.
+    """The conditions in which a latency was measured.
 
     Args:
         threads: integer.
         batch_size: integer.
         sequence_length: integer.
-        room: tuple of integers. Of an encoder-decoder's file, how many tokens
-            of a source and of a target it has room for. Defaults to `()`.
+        room: tuple of integers. The context lengths of an encoder-decoder's
+            file, for source and target. Defaults to `()`.
     """
 
     threads: int
@@ -70,7 +72,7 @@ class Setting:
     def parts(self) -> tuple[str, str, str]:
         """The threads, the batch and the length, in words."""
         plural = "" if self.threads == 1 else "s"
-        room = f" (room for {self._room})" if self.room else ""
+        room = f" (context length {self._room})" if self.room else ""
         return (
             f"{self.threads} thread{plural}",
             f"batch {self.batch_size}",
@@ -79,7 +81,7 @@ class Setting:
 
     @property
     def length(self) -> str:
-        """A row's tokens; of a sentence, also how many there is room for."""
+        """The tokens of a row; for a sentence, also the context length."""
         room = f" of {self._room}" if self.room else ""
         return f"{self.sequence_length}{room}"
 
@@ -140,7 +142,7 @@ class ExportedFile:
 
 
 def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
-    """Returns the evaluation that stands for one arm.
+    """Returns the evaluation that tables show for one arm.
 
     That is the one `run_finished` calls the best or, in a run that has not
     finished, the last one. A teacher that the run itself did not evaluate is
@@ -176,30 +178,26 @@ def is_measured_alike(records: RunRecords) -> bool:
     """Whether a run and that of its teacher were measured on the same.
 
     On text that is the same text, read in the same way and, for encoders and
-    MASS, hidden alike: what a teacher reached elsewhere says nothing here.
+    MASS, masked in the same way: other results of a teacher do not compare.
 
     Args:
         records: `RunRecords`.
 
     Returns:
-        Boolean, `False` where the teacher's run is not known.
+        Boolean, `False` where the teacher's run is unknown.
     """
     run = records.teacher_run
     if run is None or not records.is_on_text:
         return run is not None
     corpora = [dict(one.config.get("corpus") or {}) for one in (run, records)]
-    if not _is_masked(run):
-        for corpus in corpora:  # a decoder's settings have it for nothing
+    is_masked = any(
+        "masked_accuracy" in (event.get("metrics") or {})
+        for event in run.events_of("evaluation")
+    )
+    if not is_masked:
+        for corpus in corpora:  # decoders have the setting but do not use it
             corpus.pop("masking", None)
     return corpora[0] == corpora[1]
-
-
-def _is_masked(records):
-    """Whether a run on text is measured at masked tokens."""
-    return any(
-        "masked_accuracy" in (event.get("metrics") or {})
-        for event in records.events_of("evaluation")
-    )
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
@@ -345,6 +343,140 @@ def model_description(records: RunRecords, arm: str) -> dict:
         run = records.teacher_run
         events = run.events_of("model", run.trained_arm)
     return events[-1] if events else {}
+
+
+@dataclasses.dataclass(frozen=True)
+class LossCurve:
+    """One loss over the epochs of one stage of one arm.
+
+    Args:
+        arm: string.
+        stage: string.
+        name: string. The objective's name, or `"loss"`.
+        train: tuple of (epoch, value).
+        dev: tuple of (epoch, value), from the log named `val_…`.
+        less_entropy: bool. Whether the teacher's entropy is subtracted from the
+            values. Defaults to `False`.
+    """
+
+    arm: str
+    stage: str
+    name: str
+    train: tuple
+    dev: tuple
+    less_entropy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricCurve:
+    """A metric over the epochs of one arm, which count on over its stages.
+
+    Args:
+        arm: string.
+        points: tuple of (epoch, value) on dev.
+        train: tuple of (epoch, value) on training data, empty where it was not
+            measured there.
+        stages: tuple of (stage, first epoch, last epoch).
+    """
+
+    arm: str
+    points: tuple
+    train: tuple
+    stages: tuple
+
+
+def loss_curves(records: RunRecords) -> list[LossCurve]:
+    """Returns the losses over epochs, one curve per arm, stage and objective.
+
+    Learning rates, metrics and agreement, which the logs of an epoch have
+    too, are left out. A repeated epoch counts once, with its last numbers.
+    Losses with the teacher's entropy, as kdkit 0.1 logged them, and those
+    without it are two curves.
+    """
+    not_losses = {"learning_rate"}
+    for event in records.events_of("evaluation"):
+        not_losses.update(event.get("metrics") or {})
+        not_losses.update(event.get("agreement") or {})
+    points = {}
+    for event in records.events_of("epoch"):
+        less_entropy = event.get(LESS_ENTROPY) or ()
+        for log, value in finite_numbers(event.get("logs")).items():
+            name = log.removeprefix("val_")
+            is_share = metric_format(name).unit == "%"
+            if name not in not_losses and not is_share:
+                key = (event["arm"], event["stage"], name, name in less_entropy)
+                train, dev = points.setdefault(key, ({}, {}))
+                (train if name == log else dev)[event["epoch"]] = value
+    return [
+        LossCurve(
+            arm,
+            stage,
+            name,
+            tuple(sorted(train.items())),
+            tuple(sorted(dev.items())),
+            is_less,
+        )
+        for (arm, stage, name, is_less), (train, dev) in points.items()
+    ]
+
+
+def metric_curve(
+    records: RunRecords, arm: str, metric: str
+) -> MetricCurve | None:
+    """Returns a metric of one arm over its epochs.
+
+    Args:
+        records: `RunRecords`.
+        arm: string.
+        metric: string. A key of the evaluations' metrics.
+
+    Returns:
+        A `MetricCurve`, or `None` where no epoch of the arm was evaluated.
+    """
+    dev, train = {}, {}
+    for evaluation in evaluations_of(records, arm):
+        if evaluation.epoch is not None and metric in evaluation.metrics:
+            stage = dev.setdefault(evaluation.stage, {})
+            stage[evaluation.epoch] = evaluation.metrics[metric]
+    for event in records.events_of("epoch", arm):
+        value = finite_numbers(event.get("logs")).get(metric)
+        if value is not None:
+            train.setdefault(event["stage"], {})[event["epoch"]] = value
+    points, on_train, stages = [], [], []
+    before = 0
+    for stage, values in dev.items():
+        for found, of_stage in ((points, values), (on_train, train.get(stage))):
+            found += [
+                (before + epoch, value)
+                for epoch, value in sorted((of_stage or {}).items())
+            ]
+        last = before + max([*values, *train.get(stage, ())])
+        stages.append((stage, before + 1, last))
+        before = last
+    if not points:
+        return None
+    return MetricCurve(arm, tuple(points), tuple(on_train), tuple(stages))
+
+
+def stage_seconds(records: RunRecords) -> dict[tuple[str, str], float]:
+    """Returns the seconds of training, by (arm, stage), in order.
+
+    An unfinished stage counts the epochs that it has finished.
+    """
+    epochs = {}
+    for event in records.events_of("epoch"):
+        key = (event["arm"], event["stage"])
+        epochs.setdefault(key, {})[event["epoch"]] = event["seconds"]
+    seconds = {key: sum(value.values()) for key, value in epochs.items()}
+    for event in records.events_of("stage_finished"):
+        seconds[event["arm"], event["stage"]] = event["seconds"]
+    return seconds
+
+
+def run_seconds(records: RunRecords) -> float | None:
+    """Returns the seconds of the whole run, `None` before it has finished."""
+    finished = records.events_of("run_finished")
+    return finished[-1]["seconds"] if finished else None
 
 
 def _best_of_finished_run(records, arm):

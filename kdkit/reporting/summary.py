@@ -1,18 +1,21 @@
 """A run in words: its title and one sentence on the outcome."""
 
-from kdkit.reporting.file_gains import file_gains
+from kdkit.reporting.comparison import WITHIN_NOISE
+from kdkit.reporting.comparison import arms_are_alike
+from kdkit.reporting.comparison import is_noise
+from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import times
 from kdkit.reporting.formatting import words
 from kdkit.reporting.records import SEED
 from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import PRECISIONS
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
-from kdkit.reporting.tables import metric_names
-from kdkit.reporting.uncertainty import WITHIN_NOISE
-from kdkit.reporting.uncertainty import arms_are_alike
 
-# What to try with a model that has collapsed.
+# Advice for a model that has collapsed.
 HELP = (
     "What usually helps: another learning rate (a smaller one; for random "
     "weights a larger one) and more epochs"
@@ -25,11 +28,6 @@ HELP_BY_CONTROL = (
 _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 
 
-def task_name(records: RunRecords) -> str:
-    """Returns the name of the task, empty where the settings name none."""
-    return str((records.config.get("data") or {}).get("task") or "")
-
-
 def run_title(records: RunRecords) -> str:
     """Returns what was run, such as `"tinybert on sst2"`."""
     if records.is_on_pairs:
@@ -38,7 +36,7 @@ def run_title(records: RunRecords) -> str:
     elif records.is_on_text:
         plain, data = "pretraining", "text"
     else:
-        plain, data = "teacher", task_name(records)
+        plain, data = "teacher", records.task
     what = records.config.get("recipe") or "run"
     if records.trains_a_teacher:
         what = plain
@@ -49,7 +47,7 @@ def model_title(records: RunRecords) -> str | None:
     """Returns what the trained model is called, such as `"BERT 4×312"`.
 
     One that goes on from another run is called as that, but where the run's
-    name is that of a seed or of a step, which say nothing: then its sizes.
+    name is that of a seed or of a step: then by its sizes.
     """
     description = model_description(records, records.trained_arm)
     name = description.get("name")
@@ -91,7 +89,7 @@ def verdict(records: RunRecords) -> str:
     parts = [level(records, metric)]
     has_fallen = _collapse(records, arm) or untrained_layers(records, arm)
     if not has_fallen:
-        parts += file_gains(records, metric)
+        parts += _file_gains(records, metric)
     if not (records.trains_a_teacher or records.is_on_text):
         parts.append(_control_level(records, metric))
     text = _join(parts)
@@ -176,7 +174,7 @@ def _student_level(records, metric):
 
 
 def _problems(records, metric):
-    """What makes a student's numbers meaningless, empty without such."""
+    """Problems that make a student's numbers meaningless, else empty."""
     shown = metric_format(metric)
     found = []
     layers = untrained_layers(records, "student")
@@ -239,3 +237,106 @@ def _compared_with_control(records, metric):
     if (control < student) != shown.higher_is_better:
         text += ", so that distilling did not help"
     return text
+
+
+def _file_gains(records, metric):
+    """The gains of the smallest kind of file, in parts of a sentence.
+
+    Distillation alone is the student's fp32 file compared with the teacher's,
+    quantisation alone the teacher's int8 file compared with its fp32 file.
+    """
+    if records.trains_a_teacher:
+        teacher = _litert_files(records, "teacher")
+        best = _smallest(teacher)
+        if best is None or "fp32" not in teacher or best is teacher["fp32"]:
+            return []
+        gain = _gain(best, teacher["fp32"])
+        return [f"its {best.precision} file is {gain} than its fp32 file"]
+    student, teacher = (
+        _litert_files(records, arm) for arm in ("student", "teacher")
+    )
+    best = _smallest(student)
+    if best is None or not teacher:
+        return []
+    found, gains = [], []
+    if "fp32" in teacher and "fp32" in student and best.precision != "fp32":
+        gain = _gain(student["fp32"], teacher["fp32"])
+        found.append(
+            f"by distillation alone its fp32 file is {gain} than the teacher's"
+        )
+    if "fp32" in teacher and "int8" in teacher:
+        gain = _gain(teacher["int8"], teacher["fp32"])
+        found.append(
+            f"by quantisation alone the teacher's int8 file is {gain} than its "
+            f"fp32 file{_level_of_file(records, metric, teacher['int8'])}"
+        )
+    for precision in {"fp32": None, best.precision: None}:
+        if precision in teacher:
+            gain = _gain(best, teacher[precision])
+            gains.append(f"{gain} than the teacher's {precision} file")
+    if gains:
+        text = ", and ".join(gains)
+        found.append(f"its {best.precision} file is {text}")
+    return found
+
+
+def _level_of_file(records, metric, file):
+    """The metric of a quantised teacher, compared with the original."""
+    evaluation = best_evaluation(records, "teacher")
+    if evaluation is None or metric not in evaluation.metrics:
+        return ""
+    if metric not in file.metrics:
+        return ""
+    shown = metric_format(metric)
+    value, before = file.metrics[metric], evaluation.metrics[metric]
+    text = f", at {shown.text(value)} {shown.title}"
+    distance = value - before
+    if shown.number(distance) == shown.number(0.0):
+        return f"{text}, as before"
+    disagreement = None
+    if file.same_top_class is not None:
+        disagreement = 1 - file.same_top_class
+    if is_noise(metric, [value], [before], evaluation.examples, disagreement):
+        return f"{text}, {WITHIN_NOISE} of what it was"
+    points = " points" if shown.unit else ""
+    less = "less" if distance < 0 else "more"
+    return f"{text}, {shown.number(abs(distance))}{points} {less}"
+
+
+def _litert_files(records, arm):
+    """The LiteRT files of an arm by precision, of each the one timed most."""
+    files = {}
+    for file in exported_files(records, arm):
+        if file.format == "litert" and file.precision in PRECISIONS:
+            known = files.setdefault(file.precision, file)
+            if len(file.latencies) > len(known.latencies):
+                files[file.precision] = file
+    return files
+
+
+def _smallest(files):
+    """The file of the lowest precision."""
+    return max(
+        files.values(),
+        key=lambda file: PRECISIONS.index(file.precision),
+        default=None,
+    )
+
+
+def _gain(file, reference):
+    """How much faster, where both were timed the same way, and smaller."""
+    gains = []
+    common = sorted(set(file.latencies) & set(reference.latencies))
+    if common:
+        old = reference.latencies[common[-1]].median_ms
+        new = file.latencies[common[-1]].median_ms
+        gains.append(_in_words(old / new, "faster", "slower"))
+    ratio = reference.size_bytes / file.size_bytes
+    gains.append(_in_words(ratio, "smaller", "larger"))
+    return " and ".join(gains)
+
+
+def _in_words(ratio, better, worse):
+    if ratio >= 1:
+        return f"{times(ratio)} {better}"
+    return f"{times(1 / ratio)} {worse}"

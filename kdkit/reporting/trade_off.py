@@ -1,4 +1,4 @@
-"""What size and speed cost in accuracy: LightPAFF's table 10, as a picture."""
+"""Pictures of a metric against latency and size, one point for each model."""
 
 import dataclasses
 import pathlib
@@ -6,34 +6,91 @@ import statistics
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.reporting.canvas import COLORS
-from kdkit.reporting.canvas import RUN_COLORS
-from kdkit.reporting.canvas import beside
-from kdkit.reporting.comparison import run_name
+from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.comparison import metric_values
+from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.names_apart import names_apart
-from kdkit.reporting.names_apart import without_seed
-from kdkit.reporting.point_plot import Point
-from kdkit.reporting.point_plot import plot_points
+from kdkit.reporting.plots import COLORS
+from kdkit.reporting.plots import draw
+from kdkit.reporting.plots import legend_name
+from kdkit.reporting.plots import logarithmic
+from kdkit.reporting.plots import scale_of
+from kdkit.reporting.plots import value_axis
 from kdkit.reporting.records import OWN_TEACHER
+from kdkit.reporting.records import SEED
 from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.selection import most_timed
-from kdkit.reporting.summary import task_name
-from kdkit.reporting.tables import metric_names
-from kdkit.reporting.uncertainty import metric_values
+
+_MARKER_OF = {"fp32": "o", "fp16": "s", "int8": "D"}
+_MARKERS = "osD^vPX"
+_NUM_COLORS = 6  # in style.mplstyle
 
 
 @dataclasses.dataclass(frozen=True)
 class _Model:
-    """A model of several seeds: what it does and what it costs."""
+    """A model of several seeds: its metric, its size and its latencies."""
 
     name: str
     value: float
     millions: float | None
-    latencies: dict  # from setting to (milliseconds, precision), the fastest
-    color: str
+    latencies: dict  # from setting to (milliseconds, precision) of the fastest
+
+
+def plot_latency(records: RunRecords) -> str:
+    """Draws the main metric against latency, one point for each file.
+
+    Args:
+        records: `RunRecords`. Files that were both evaluated and timed, in
+            the setting of `latency_setting`, are drawn.
+
+    Returns:
+        SVG text, empty where there is no such file.
+    """
+    setting = latency_setting(records)
+    metric = next(iter(metric_names(records)), None)
+    files = [
+        file
+        for arm in ARMS
+        for file in exported_files(records, arm)
+        if setting in file.latencies and metric in file.metrics
+    ]
+    if not files:
+        return ""
+    points = [
+        (
+            _label(file),
+            file.latencies[setting].median_ms,
+            file.metrics[metric],
+            COLORS[file.arm],
+            _MARKER_OF.get(file.precision, "^"),
+        )
+        for file in files
+    ]
+    title = f"{metric_format(metric).heading()} against latency"
+    return draw(
+        title,
+        lambda axes: _points(axes, points, metric, "median latency, ms"),
+    )
+
+
+def _label(file):
+    """The arm and the precision, and the format if it is not LiteRT."""
+    format = "" if file.format == "litert" else f"{file.title} "
+    return f"{file.arm} {format}{file.precision}"
+
+
+def latency_setting(records: RunRecords) -> Setting | None:
+    """Returns the setting in which most files were timed, or `None`."""
+    return most_timed(
+        setting
+        for arm in ARMS
+        for file in exported_files(records, arm)
+        if file.metrics
+        for setting in file.latencies
+    )
 
 
 def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
@@ -42,7 +99,7 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     One point for each group's student, the mean of its seeds, and one for each
     of their teachers. Latency is that of a model's fastest file, in the setting
     in which most models were timed; where no two were, the picture has
-    parameters alone.
+    parameters alone. LightPAFF's table 10, as a picture.
 
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
@@ -62,77 +119,98 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         and metric_names(group[0])
         and metric_values(group, "student")
     ]
-    tasks = sorted({task_name(group[0]) for group in groups})
+    tasks = sorted({group[0].task for group in groups})
     if len(tasks) != 1:
         raise UsageError(
             "A trade-off is between runs of kdkit distill on one task, with an "
             f"epoch behind them. Received: tasks {tasks}."
         )
     metric = metric_names(groups[0][0])[0]
-    shown = metric_format(metric)
-    scale = 100 if shown.unit == "%" else 1
-    models = _models(groups)
-    pictures = []
-    sized = [model for model in models if model.millions]
-    if sized:
-        points = [
-            Point(model.name, model.millions, scale * model.value, model.color)
-            for model in sized
-        ]
-        pictures.append(
-            plot_points(
-                points,
-                "trade-off parameters",
-                f"{shown.heading(' on dev')} against size",
-                "million parameters",
-            )
-        )
-    timed = [setting for model in models for setting in model.latencies]
-    setting = most_timed(timed, least=2)
-    if setting is not None:
-        points = [
-            Point(
-                f"{model.name} {model.latencies[setting][1]}",
-                model.latencies[setting][0],
-                scale * model.value,
-                model.color,
-            )
-            for model in models
-            if setting in model.latencies
-        ]
-        pictures.append(
-            plot_points(
-                points,
-                "trade-off latency",
-                f"{shown.heading(' on dev')} against latency",
-                f"ms, {setting}",
-            )
-        )
-    if not pictures:
+    models, num_teachers = _models(groups)
+    setting = most_timed(
+        (setting for model in models for setting in model.latencies), least=2
+    )
+    looks = [
+        (COLORS["teacher"], _MARKERS[number % len(_MARKERS)])
+        for number in range(num_teachers)
+    ]
+    looks += [
+        (f"C{number}", _MARKERS[number // _NUM_COLORS % len(_MARKERS)])
+        for number in range(len(models) - num_teachers)
+    ]
+    sized, timed = [], []
+    for model, look in zip(models, looks, strict=True):
+        milliseconds, precision = model.latencies.get(setting, (None, None))
+        label = f"{model.name}, {precision} file" if precision else model.name
+        if model.millions:
+            sized.append((label, model.millions, model.value, *look))
+        if precision:
+            timed.append((label, milliseconds, model.value, *look))
+    costs = [(sized, "size", "million parameters")] if sized else []
+    if timed:
+        costs.append((timed, "latency", f"ms, {setting}"))
+    if not costs:
         raise UsageError(
             "A trade-off is against parameters, or the latency of several "
             "models. Received: runs whose logs have neither. Time their "
             "files: kdkit benchmark."
         )
-    return beside(pictures)
+    shown = metric_format(metric)
+    titles = [
+        f"{shown.heading(' on dev')} against {cost}" for _, cost, _ in costs
+    ]
+
+    def paint(*panels):
+        for axes, (points, _, label), title in zip(
+            panels, costs, titles, strict=True
+        ):
+            axes.set_title(title)
+            _points(axes, points, metric, label)
+
+    return draw("", paint, columns=len(costs))
+
+
+def _points(axes, points, metric, label):
+    """A point for each (name, cost, value, colour, marker)."""
+    scale = scale_of(metric)
+    for name, cost, value, color, marker in points:
+        axes.plot(
+            cost,
+            scale * value,
+            color=color,
+            marker=marker,
+            markersize=9,
+            markeredgecolor="white",
+            linestyle="none",
+            label=legend_name(name),
+        )
+    costs = [cost for _, cost, *_ in points]
+    axes.set_xlim(min(costs) / 1.8, max(costs) * 1.8)
+    logarithmic(axes, axes.xaxis, min(costs) / 1.8, max(costs) * 1.8)
+    axes.margins(y=0.25)
+    axes.set_xlabel(label)
+    value_axis(axes)
 
 
 def _models(groups):
-    """The students, and each teacher once."""
+    """Each teacher once, then the students; and the number of teachers."""
     models, places = [], []
     for runs in _by_teacher(groups):
-        places.append(_teacher_place(runs[0]))
-        name = _teacher_name(runs[0])
-        models.append(_model(runs, "teacher", name, COLORS["teacher"]))
-    for number, group in enumerate(groups):
+        place = _teacher_place(runs[0])
+        name = "teacher" if place.name == OWN_TEACHER else place.name
+        if runs[0].teacher_run is not None:
+            name = runs[0].teacher_run.name
+        places.append(place)
+        models.append(_model(runs, "teacher", name))
+    num_teachers = len(models)
+    for group in groups:
         places.append(group[0].run_dir.resolve())
-        color = RUN_COLORS[number % len(RUN_COLORS)]
-        models.append(_model(group, "student", run_name(group[0]), color))
+        models.append(_model(group, "student", group[0].name))
     names = names_apart([model.name for model in models], places)
     return [
         dataclasses.replace(model, name=name)
         for model, name in zip(models, names, strict=True)
-    ]
+    ], num_teachers
 
 
 def _by_teacher(groups):
@@ -141,7 +219,7 @@ def _by_teacher(groups):
     for group in groups:
         if not metric_values(group, "teacher"):
             continue
-        places = {without_seed(_teacher_place(run)) for run in group}
+        places = {_without_seed(_teacher_place(run)) for run in group}
         runs = list(group)
         for entry in [entry for entry in found if entry[0] & places]:
             found.remove(entry)
@@ -159,14 +237,7 @@ def _teacher_place(run):
     return run.run_dir.resolve() / OWN_TEACHER
 
 
-def _teacher_name(run):
-    if run.teacher_run is not None:
-        return run_name(run.teacher_run)
-    place = _teacher_place(run)
-    return "teacher" if place.name == OWN_TEACHER else place.name
-
-
-def _model(group, arm, name, color):
+def _model(group, arm, name):
     count = model_description(group[0], arm).get("parameters")
     latencies = {}
     for file in exported_files(group[0], arm):
@@ -178,5 +249,47 @@ def _model(group, arm, name, color):
         statistics.fmean(metric_values(group, arm)),
         None if count is None else count / 1e6,
         latencies,
-        color,
     )
+
+
+def names_apart(
+    names: Sequence[str], places: Sequence[pathlib.PurePath]
+) -> list[str]:
+    """Returns names; equal ones are given with the folders that differ.
+
+    As many folders as tell them apart, and their seeds if nothing else does.
+
+    >>> places = [pathlib.PurePath(f"/runs/{size}/bert") for size in "sl"]
+    >>> names_apart(["bert", "bert", "pkd"], [*places, pathlib.PurePath("pkd")])
+    ['s/bert', 'l/bert', 'pkd']
+
+    Args:
+        names: sequence of strings.
+        places: sequence of `pathlib.PurePath`, one for each name. Models in
+            one place keep one name.
+    """
+    found = list(names)
+    for name in {name for name in names if names.count(name) > 1}:
+        clashing = [index for index, one in enumerate(names) if one == name]
+        longer = _longer(name, [places[index] for index in clashing])
+        for index, label in zip(clashing, longer, strict=True):
+            found[index] = label
+    return found
+
+
+def _without_seed(place):
+    """The folder of a run, which all of its seeds have in common."""
+    name = SEED.sub("", place.name)
+    return place.with_name(name) if name else place.parent
+
+
+def _longer(name, places):
+    """The ends of paths, as short as tells them apart."""
+    several = len(set(places))
+    for paths in ([*map(_without_seed, places)], places):
+        for length in range(2, max(len(path.parts) for path in paths) + 1):
+            parts = (path.parts[-length:] for path in paths)
+            ends = [str(pathlib.PurePath(*part)) for part in parts]
+            if several > 1 and len(set(ends)) == several:
+                return ends
+    return [name] * len(places)

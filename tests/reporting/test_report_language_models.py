@@ -8,9 +8,10 @@ from kdkit.reporting import group_by_seed
 from kdkit.reporting import keep_records
 from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
+from kdkit.reporting import read_records
 from kdkit.reporting import read_run
 from kdkit.reporting import write_report
-from kdkit.reporting.measurements import what_is_hidden
+from kdkit.reporting.notes import what_is_hidden
 from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 
@@ -240,10 +241,10 @@ def test_what_was_measured_later_is_a_note(runs, capsys):
 
 
 def test_kept_records_of_text_give_the_same_tables(runs, tmp_path):
-    kept = keep_records(runs, tmp_path / "kept")
-    assert markdown_results(list(map(read_run, kept))) == (
-        markdown_results(runs)
-    )
+    file = tmp_path / "runs.jsonl"
+    keep_records(runs, file)
+    kept = read_records(file, [run.label for run in runs])
+    assert markdown_results(kept) == markdown_results(runs)
 
 
 def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):

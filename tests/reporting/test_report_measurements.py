@@ -3,7 +3,7 @@
 import pytest
 
 from kdkit.reporting import read_run
-from kdkit.reporting.measurements import measurements
+from kdkit.reporting.notes import measurements
 from kdkit.reporting.notes import run_notes
 
 LENGTH = 16

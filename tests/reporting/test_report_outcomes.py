@@ -10,12 +10,12 @@ from kdkit.reporting import group_by_seed
 from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
-from kdkit.reporting.html import render_report
+from kdkit.reporting import render_report
+from kdkit.reporting.comparison import difference_error
+from kdkit.reporting.comparison import is_noise
+from kdkit.reporting.comparison import standard_error
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.uncertainty import difference_error
-from kdkit.reporting.uncertainty import is_noise
-from kdkit.reporting.uncertainty import standard_error
 from kdkit.training.run_directory import RunDirectory
 from kdkit.training.run_log import finish
 

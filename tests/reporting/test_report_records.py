@@ -4,15 +4,15 @@ import json
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.reporting.curves import loss_curves
-from kdkit.reporting.curves import metric_curve
-from kdkit.reporting.curves import run_seconds
-from kdkit.reporting.curves import stage_seconds
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import loss_curves
+from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.selection import model_description
+from kdkit.reporting.selection import run_seconds
+from kdkit.reporting.selection import stage_seconds
 
 
 def test_read_run_finds_the_teachers_run(distillation_run, teacher_run):
@@ -167,7 +167,9 @@ def test_a_sentences_latency_has_the_room_of_its_file():
     assert Setting.of(fields | {"room": None}).length == "25"
     assert Setting.of(fields | {"room": [64, 64]}).length == "25 of 64"
     other = Setting.of(fields | {"room": [64, 32]})
-    assert str(other) == "1 thread, batch 1, length 25 (room for 64 and 32)"
+    assert (
+        str(other) == "1 thread, batch 1, length 25 (context length 64 and 32)"
+    )
     # Files with other rooms are not compared.
     assert other != Setting.of(fields | {"room": [64, 64]})
 

@@ -5,12 +5,12 @@ import statistics
 import pytest
 
 from kdkit.errors import UsageError
+from kdkit.reporting import comparison_table
 from kdkit.reporting.records import read_run
 from kdkit.reporting.results import END_MARKER
 from kdkit.reporting.results import START_MARKER
 from kdkit.reporting.results import group_by_seed
 from kdkit.reporting.results import markdown_results
-from kdkit.reporting.results import markdown_table
 from kdkit.reporting.results import replace_results
 from kdkit.training.saving import FREE
 
@@ -43,7 +43,7 @@ def test_one_run_has_no_deviation(distillation_run):
     text = markdown_results([records])
     assert "±" not in text
     assert "(1 run)" in text
-    student = cells(markdown_table([records]), "**student**")
+    student = cells(comparison_table([records]).markdown(), "**student**")
     assert student["accuracy, %"] == "83.8"
 
 
@@ -59,13 +59,13 @@ def test_commands_tell_no_place_outside_of_the_run(make_run):
 
 
 def test_other_dev_splits_are_kept_apart(distillation_run):
-    before = markdown_table([read_run(distillation_run.run_dir)])
+    before = comparison_table([read_run(distillation_run.run_dir)]).markdown()
     for arm, accuracy in (("teacher", 0.71), ("student", 0.62)):
         distillation_run.evaluation(
             arm, "prediction_layer", 3, accuracy, split="dev_mismatched"
         )
     records = read_run(distillation_run.run_dir)
-    assert markdown_table([records]) == before
+    assert comparison_table([records]).markdown() == before
     assert (
         "On dev_mismatched, which nothing was chosen on: teacher 71.0 % "
         "accuracy, student 62.0 % accuracy." in markdown_results([records])
@@ -76,14 +76,14 @@ def test_seeds_give_mean_and_sample_deviation(three_seeds):
     accuracies = [83.79, 84.29, 83.03]
     mean = statistics.fmean(accuracies)
     deviation = statistics.stdev(accuracies)
-    student = cells(markdown_table(three_seeds), "**student**")
+    student = cells(comparison_table(three_seeds).markdown(), "**student**")
     assert student["accuracy, %"] == f"{mean:.1f} ± {deviation:.1f}"
     assert student["parameters, M"] == "14.35"
     assert student["size, MB"] == "–"
 
 
 def test_rows_of_some_runs_say_how_many(three_seeds):
-    table = markdown_table(three_seeds)
+    table = comparison_table(three_seeds).markdown()
     int8 = cells(table, "student, LiteRT int8 (2 runs)")
     assert int8["median, ms"] == "5.93"
     assert int8["speed-up"] == "10×"
@@ -93,14 +93,14 @@ def test_rows_of_some_runs_say_how_many(three_seeds):
 def test_cells_of_some_runs_say_how_many(make_distillation):
     runs = [make_distillation(f"seed{seed}", seed=seed) for seed in (1, 2)]
     runs[1].export("student", "int8", 0.83)
-    table = markdown_table([read_run(run.run_dir) for run in runs])
+    table = comparison_table([read_run(run.run_dir) for run in runs]).markdown()
     int8 = cells(table, "student, LiteRT int8")
     assert int8["median, ms"] == "5.93 (1 run)"
     assert "±" in int8["accuracy, %"]
 
 
 def test_shared_teacher_counts_once(three_seeds):
-    teacher = cells(markdown_table(three_seeds), "**teacher**")
+    teacher = cells(comparison_table(three_seeds).markdown(), "**teacher**")
     assert teacher["accuracy, %"] == "88.8"
     assert "±" not in "".join(teacher.values())
 
@@ -130,7 +130,7 @@ def test_teachers_that_differ_in_seed_make_one_group(
         )
         runs.append(read_run(run.run_dir))
     assert group_by_seed(runs) == [runs]
-    teacher = cells(markdown_table(runs), "**teacher**")
+    teacher = cells(comparison_table(runs).markdown(), "**teacher**")
     assert teacher["accuracy, %"] == "88.8 ± 0.0"
 
 
@@ -142,7 +142,7 @@ def test_same_teacher_trained_twice_counts_once(make_run):
         teacher = make_run(f"run{seed}/teacher_run", settings)
         teacher.evaluation("teacher", "fine_tuning", 1, 0.9)
         runs.append(read_run(run.run_dir))
-    teacher = cells(markdown_table(runs), "**teacher**")
+    teacher = cells(comparison_table(runs).markdown(), "**teacher**")
     assert teacher["accuracy, %"] == "90.0"
 
 

@@ -3,27 +3,28 @@ import io
 import pytest
 from rich.console import Console
 
-from kdkit.reporting.curves import metric_curve
+from kdkit.reporting import comparison_table
+from kdkit.reporting import print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import cell_text
-from kdkit.reporting.tables import table_columns
-from kdkit.reporting.tables import table_rows
-from kdkit.reporting.terminal import print_report
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 
 
 def table_texts(records):
     """The cells of the table as text, by (arm, label) and column title."""
-    columns = table_columns(records)
+    table = comparison_table([records])
+    titles = [column.title for column in table.columns]
     return {
-        (row.arm, row.label): {
-            column.title: cell_text(column, row.values[column.key])
-            for column in columns
-        }
-        for row in table_rows(records)
+        (row.kind, row.name if row.parent else "Keras"): dict(
+            zip(titles, row.cells, strict=True)
+        )
+        for row in table.rows
     }
 
 
@@ -31,6 +32,26 @@ def printed(records, width=80):
     output = io.StringIO()
     print_report(records, Console(file=output, width=width, highlight=False))
     return output.getvalue()
+
+
+def test_one_table_has_a_markdown_and_a_terminal_form():
+    columns = (Column("size", "MB"), Column("of | it", is_text=True))
+    rows = (
+        Row("*student*", ("1.5", "a|b"), note=" (2 runs)"),
+        Row("int8", ("not run", ""), parent="*student*"),
+    )
+    table = Table("model", columns, rows)
+    assert table.markdown().splitlines() == [
+        "| model | size, MB | of \\| it |",
+        "| --- | ---: | --- |",
+        "| **\\*student\\*** (2 runs) | 1.5 | a\\|b |",
+        "| \\*student\\*, int8 | not run |  |",
+    ]
+    output = io.StringIO()
+    Console(file=output, width=60).print(table.terminal())
+    lines = [line.split() for line in output.getvalue().splitlines()]
+    assert ["*student*", "(2", "runs)", "1.5", "a|b"] in lines
+    assert ["int8", "not", "run"] in lines
 
 
 def test_table_compares_models_and_files(distillation_run):
@@ -142,12 +163,9 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
     run.latency(file, 6.13)
     run.latency(file, 3.0, threads=2)
     records = read_run(run.run_dir)
-    speed_ups = {
-        row.setting.threads: row.values["speed_up"]
-        for row in table_rows(records)
-        if row.label == "LiteRT int8"
-    }
-    assert speed_ups == {1: pytest.approx(10.0), 2: None}
+    texts = table_texts(records)
+    assert texts["student", "LiteRT int8, 1 thread"]["speed-up"] == "10×"
+    assert texts["student", "LiteRT int8, 2 threads"]["speed-up"] == "not run"
     assert "LiteRT int8, 2 threads" in " ".join(printed(records, 120).split())
     assert "Latency: batch 1, length 128." in " ".join(run_notes(records))
 
@@ -175,9 +193,9 @@ def test_files_of_one_precision_are_told_apart(make_run):
     run.export("student", "fp16", file="c.tflite")
     run.export("student", "fp16", file="d.tflite")
     labels = [
-        row.label
-        for row in table_rows(read_run(run.run_dir))
-        if row.arm == "student"
+        name
+        for arm, name in table_texts(read_run(run.run_dir))
+        if arm == "student"
     ]
     assert labels == [
         "Keras",
@@ -196,11 +214,12 @@ def test_files_of_other_formats_are_rows_with_their_title(make_run):
     )
     run.export("student", "fp32")
     run.latency(file, 6.13)
-    rows = [
-        row for row in table_rows(read_run(run.run_dir)) if row.arm == "student"
+    labels = [
+        name
+        for arm, name in table_texts(read_run(run.run_dir))
+        if arm == "student"
     ]
-    labels = ["Keras", "LiteRT fp32", "ONNX int8", "Weights fp32"]
-    assert [row.label for row in rows] == labels
+    assert labels == ["Keras", "LiteRT fp32", "ONNX int8", "Weights fp32"]
 
 
 def test_teacher_run_has_rows_of_the_teacher_alone(teacher_run):
@@ -288,10 +307,19 @@ def test_a_mean_of_weights_is_shown_and_named(make_run):
 
 def test_terminal_table_fits_eighty_columns(distillation_run, make_run):
     empty = make_run("empty", {"recipe": "tinybert", "teacher": "x"})
-    for run in (distillation_run, empty):
-        lines = printed(read_run(run.run_dir)).splitlines()
+    wide = make_run("wide", {"recipe": "tinybert", "teacher": "x"})
+    metrics = {"perplexity": 9.5, "next_token_accuracy": 0.5, "f1": 0.5}
+    wide.evaluation("student", "s", 1, 0.0, metrics=metrics)
+    wide.latency(wide.export("student", "int8"), 5.0)
+    for run in (distillation_run, empty, wide):
+        text = printed(read_run(run.run_dir))
+        lines = text.splitlines()
         assert max(map(len, lines)) <= 80
         assert not any("…" in line for line in lines)
+        # No word is cut, and what has no number is left out.
+        assert ("speed-up" in text) == (run is distillation_run)
+        assert ("median" in text) == (run is not empty)
+    assert "LiteRT int8" in text
 
 
 def test_terminal_report_shows_the_numbers(distillation_run):

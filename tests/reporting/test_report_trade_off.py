@@ -1,7 +1,8 @@
-"""The picture of what size costs: each model once, under a name of its own."""
+"""Accuracy against size: each model once, under a name of its own."""
 
 import pathlib
 import statistics
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -9,7 +10,7 @@ from kdkit.reporting import group_by_seed
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_run
 from kdkit.reporting import trade_off
-from kdkit.reporting.names_apart import names_apart
+from kdkit.reporting.trade_off import names_apart
 
 GAP = 0.05  # of a student to its teacher
 
@@ -17,19 +18,26 @@ GAP = 0.05  # of a student to its teacher
 @pytest.fixture
 def points(monkeypatch):
     """A function of runs: their points, from label to value in percent."""
-    drawn = []
-    plot = trade_off.plot_points
-    monkeypatch.setattr(
-        trade_off,
-        "plot_points",
-        lambda points, *words: drawn.append(points) or plot(points, *words),
-    )
+
+    class Axes:
+        def __init__(self):
+            self.values = []
+
+        def plot(self, cost, value, label, **look):
+            self.values.append((label, round(value, 9)))
+
+        def __getattr__(self, name):
+            return MagicMock(return_value=(0, 1))
 
     def find(*runs):
-        plot_trade_off(group_by_seed(runs))
-        found = [(point.label, point.value) for point in drawn.pop()]
-        assert len(dict(found)) == len(found)  # names of their own
-        return {label: round(value, 9) for label, value in found}
+        axes = Axes()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                trade_off, "draw", lambda title, paint, columns: paint(axes)
+            )
+            plot_trade_off(group_by_seed(runs))
+        assert len(dict(axes.values)) == len(axes.values)  # own names
+        return dict(axes.values)
 
     return find
 

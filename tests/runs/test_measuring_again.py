@@ -7,7 +7,7 @@ import pytest
 from kdkit.cli.main import main
 from kdkit.data import sentiment
 from kdkit.reporting import read_run
-from kdkit.reporting.measurements import measurements
+from kdkit.reporting.notes import measurements
 
 
 def evaluate(run, *words):

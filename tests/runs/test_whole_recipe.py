@@ -155,7 +155,7 @@ def test_an_epoch_has_rows_and_copies(run, place):
 def test_report_says_what_an_epoch_had(run):
     (counts,) = read_events(run, "augmented")
     notes = " ".join(run_notes(read_run(run)))
-    assert f"An epoch has {counts['rows_of_epoch']} rows" in notes
+    assert f"An epoch has {counts['rows_of_epoch']:,} examples" in notes
 
 
 def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):

@@ -1,0 +1,245 @@
+"""The report of a run: a self-contained HTML page, and a printed table."""
+
+import base64
+import datetime
+import json
+import os
+import pathlib
+
+import jinja2
+from rich.console import Console
+from rich.text import Text
+
+from kdkit.files import write_text
+from kdkit.quantities import duration
+from kdkit.reporting.comparison import comparison_table
+from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.event_fields import ARMS
+from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import NOT_RUN
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import words
+from kdkit.reporting.notes import provenance
+from kdkit.reporting.notes import run_notes
+from kdkit.reporting.plots import plot_losses
+from kdkit.reporting.plots import plot_metric
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import metric_curve
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.selection import stage_seconds
+from kdkit.reporting.summary import model_title
+from kdkit.reporting.summary import run_title
+from kdkit.reporting.summary import stage_title
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.tables import NO_NUMBER
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
+from kdkit.reporting.trade_off import latency_setting
+from kdkit.reporting.trade_off import plot_latency
+
+REPORT_FILE = "report.html"
+_TEMPLATE = "report.html.jinja"
+_EXPLAINED = {
+    "of teacher": "the share of the teacher's result that is kept",
+    "agreement": "how often the top class is the teacher's",
+    NOT_RUN: "was not measured",
+    DOES_NOT_APPLY: "nothing to measure",
+}
+
+
+def write_report(
+    run: str | os.PathLike | RunRecords,
+    path: str | os.PathLike | None = None,
+) -> pathlib.Path:
+    """Writes a run's report: one HTML file with tables and pictures.
+
+    The file loads nothing from elsewhere. An older report is replaced.
+
+    Args:
+        run: string, path or `RunRecords`. A run directory, or the result of
+            `read_run`.
+        path: optional string or path. Defaults to `None`, which is
+            `report.html` in the run directory.
+
+    Returns:
+        The path of the report.
+
+    Raises:
+        UsageError: If `run` is not a run directory.
+    """
+    records = run if isinstance(run, RunRecords) else read_run(run)
+    path = pathlib.Path(path or records.run_dir / REPORT_FILE)
+    write_text(path, render_report(records))
+    return path
+
+
+def render_report(records: RunRecords) -> str:
+    """Returns the text of a run's HTML report.
+
+    Args:
+        records: `RunRecords`.
+
+    Returns:
+        A whole HTML document.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["nbsp"] = _with_units
+    environment.filters["data_uri"] = _data_uri
+    comparison = comparison_table([records])
+    titles = {column.title for column in comparison.columns}
+    legend = "; ".join(
+        f"“{name}”: {explanation}"
+        for name, explanation in _EXPLAINED.items()
+        if name in titles or name in NO_NUMBER
+    )
+    made = provenance([records])
+    return environment.get_template(_TEMPLATE).render(
+        not_run=NOT_RUN,
+        no_number=NO_NUMBER,
+        title=run_title(records),
+        about=_about(records),
+        verdict=verdict(records),
+        comparison=comparison,
+        notes=[*run_notes(records), f"{legend}. MB are millions of bytes."],
+        metric={
+            "svg": plot_metric(records),
+            "alt": "Metric over epochs",
+            "caption": _stages_in_words(records),
+        },
+        latency={
+            "svg": plot_latency(records),
+            "alt": "Latency of exported files",
+            "caption": f"{latency_setting(records)}. Better is up and left.",
+        },
+        losses=[
+            {
+                "title": stage_title(stage.arm, stage.stage),
+                "pictures": stage.pictures,
+            }
+            for stage in plot_losses(records)
+        ],
+        files=_files_table(records),
+        commands="\n".join(made.commands),
+        facts=[*made.facts, *_facts(records)],
+        config=json.dumps(records.config, indent=2),
+    )
+
+
+def print_report(records: RunRecords, console: Console | None = None) -> None:
+    """Prints a run's title, table, verdict and notes.
+
+    Args:
+        records: `RunRecords`, see `read_run`.
+        console: optional `rich.console.Console`. Defaults to one that writes
+            to the standard output.
+    """
+    console = console or Console(highlight=False)
+    console.print(Text(run_title(records), style="bold"))
+    console.print(comparison_table([records]).terminal())
+    console.print(Text(verdict(records)))
+    for note in run_notes(records):
+        console.print(Text(f"- {note}", style="dim"))
+
+
+def _with_units(text):
+    """Text in which numbers stay on the line of their unit."""
+    return text.replace(" %", "\u00a0%")
+
+
+def _data_uri(svg):
+    return (
+        f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    )
+
+
+def _about(records):
+    found = [model_title(records)]
+    if "seed" in records.config:
+        found.append(f"seed {records.config['seed']}")
+    if records.events:
+        day = datetime.datetime.fromtimestamp(
+            records.events[-1]["time"], datetime.UTC
+        )
+        found.append(f"{day:%d %B %Y}".lstrip("0"))
+    return [str(fact) for fact in found if fact]
+
+
+def _stages_in_words(records):
+    """The stages of the trained model, with their epochs."""
+    metric = next(iter(metric_names(records)), None)
+    curve = metric_curve(records, records.trained_arm, metric)
+    if curve is None:
+        return "After each epoch."
+    stages = ", ".join(
+        f"{words(stage)} {first}"
+        if first == last
+        else f"{words(stage)} {first}–{last}"
+        for stage, first, last in curve.stages
+    )
+    return f"After each epoch. The {curve.arm}'s epochs: {stages}."
+
+
+def _files_table(records):
+    """How each file differs from the Keras model that it was made from."""
+    rows = []
+    for arm in ARMS:
+        for file in exported_files(records, arm):
+            same = file.same_top_class
+            difference = file.max_abs_difference
+            cells = (
+                str(file.sequence_length or "any"),
+                millions(file.size_bytes),
+                NOT_RUN
+                if difference is None
+                else f"{difference:.1e}".replace("e-0", "e-"),
+                DOES_NOT_APPLY
+                if same is None
+                else metric_format("same_top_class").number(same),
+                NOT_RUN if file.examples is None else str(file.examples),
+            )
+            rows.append(Row(f"{arm}: {file.file}", cells, kind=arm))
+    columns = (
+        Column("length", "tokens"),
+        Column("size", "MB"),
+        Column("largest difference", "of an output"),
+        Column("same class", "%"),
+        Column("compared on", "examples"),
+    )
+    return Table("file", columns, tuple(rows))
+
+
+def _facts(records):
+    facts = [
+        (stage_title(arm, stage), duration(seconds))
+        for (arm, stage), seconds in stage_seconds(records).items()
+    ]
+    return facts + [
+        (arm.capitalize(), _architecture(records, arm))
+        for arm in ARMS
+        if model_description(records, arm)
+    ]
+
+
+def _architecture(records, arm):
+    model = model_description(records, arm)
+    sizes = (
+        ("num_layers", "layers"),
+        ("hidden_dim", "wide"),
+        ("num_heads", "heads"),
+        ("intermediate_dim", "feed-forward"),
+    )
+    shape = ", ".join(
+        f"{model[key]} {unit}" for key, unit in sizes if model.get(key)
+    )
+    name = model.get("name") or ""
+    return f"{name} ({shape})" if name and shape else name or shape
