@@ -45,15 +45,20 @@ TESTS_REQUIRE = [
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
+# kdkit/export/onnx.py checks these versions before it writes or opens a file.
+ONNX_REQUIRE = [
+    "onnxruntime>=1.20",  # runs ONNX files and quantises their weights
+    "tf2onnx>=1.17",  # Keras writes ONNX files with it
+    "onnx>=1.17",  # reads and writes the format; tf2onnx brings it
+]
 # They define the right answer in tests, and the loop of benchmarks.
 REFERENCES_REQUIRE = [
+    *ONNX_REQUIRE,
     "torch>=2.6",  # runs the models of transformers
     "transformers>=5",  # tokenizers and models that checkpoints come from
 ]
 BENCHMARKS_REQUIRE = [
     *REFERENCES_REQUIRE,
-    "onnxruntime>=1.20",  # a runtime beside LiteRT
-    "tf2onnx>=1.17",  # Keras writes ONNX files with it
     "xprof>=2.20",  # reads profiles of TensorFlow
 ]
 
@@ -72,6 +77,7 @@ setup(
     extras_require={
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
+        "onnx": ONNX_REQUIRE,
         "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
         "fuzz": FUZZ_REQUIRE,

@@ -5,7 +5,7 @@
 
 A teacher and LightPAFF's GPT-2 student, with random weights, on which times do
 not depend; batch 1, one thread, room for `--sequence-length` tokens. First the
-files of kdkit.decoding.to_litert, a step of each in turns. Then, for the
+files of kdkit.export.to_litert, a step of each in turns. Then, for the
 student, two other ways to the next token: the step that keras-hub's
 `call_with_cache` makes, whose file takes and returns the whole cache, and the
 Keras model on a whole text, as it is done without a cache. The last is also
@@ -35,7 +35,6 @@ from measuring import median_seconds
 from rich.console import Console
 from rich.table import Table
 
-from kdkit import decoding
 from kdkit import export
 from kdkit import models
 
@@ -64,7 +63,7 @@ def main():
     }
     with tempfile.TemporaryDirectory() as folder:
         files = [
-            decoding.to_litert(
+            export.to_litert(
                 named[arm],
                 pathlib.Path(folder, f"{arm}-{precision}.tflite"),
                 precision,

@@ -25,6 +25,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from kdkit import export
 from kdkit import models
 from kdkit.cli import options as shared
 from kdkit.cli.evaluating import open_measurable
@@ -99,7 +100,7 @@ def run(options) -> None:
             "--sigmas must be finite numbers of 0 or more. "
             f"Received: {' '.join(f'{sigma:g}' for sigma in sigmas)}."
         )
-    files = [model for model in options.models if model.endswith(".tflite")]
+    files = [model for model in options.models if export.exporter_of(model)]
     if files:
         raise UsageError(
             "Noise is added to the weights of Keras models. Received: "

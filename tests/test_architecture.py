@@ -17,7 +17,7 @@ FLOORS = (
     ("recipes",),
     ("training",),
     ("doctor",),
-    ("distiller",),
+    ("distiller", "export"),
     (
         "augmentation",
         "decoding",
@@ -28,7 +28,6 @@ FLOORS = (
     ),
     (
         "data",
-        "export",
         "layer_maps",
         "losses",
         "projections",

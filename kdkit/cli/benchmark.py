@@ -1,4 +1,4 @@
-"""Measures the latency of LiteRT files on this machine.
+"""Measures the latency of LiteRT and ONNX files on this machine.
 
 Several files are measured in turn in one process, so that their ratios
 hold. RUN means its exported files, the fp32 files of its teacher's run and

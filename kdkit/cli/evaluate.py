@@ -1,11 +1,12 @@
 """Evaluates a model on a split of a task, or on running text.
 
-MODEL is a run directory, a preset directory, a .keras or a .tflite file. The
-last line is a JSON object with task, split, examples and metrics. With --corpus
-MODEL is a run of kdkit pretrain, measured by perplexity and accuracy: an
-encoder at masked tokens, a decoder at every token, and by perplexity over
-words. A run's text is masked as it was in training, which is said; presets and
-what lies in a run, such as RUN/encoder, are measured with BERT's masks. With
+MODEL is a run directory, a preset directory, a .keras file or an exported
+file. The last line is a JSON object with task, split, examples and metrics.
+With --corpus MODEL is a run of kdkit pretrain, measured by perplexity and
+accuracy: an encoder at masked tokens, a decoder at every token, and by
+perplexity over words. A run's text is masked as it was in training, which is
+said; presets and what lies in a run, such as RUN/encoder, are measured with
+BERT's masks. With
 --pairs MODEL is a run with an encoder-decoder, measured by BLEU and chrF of
 what it writes (by sacrebleu, whose signatures are in the last line) and by the
 perplexity of the targets, from their own sources and from those of other

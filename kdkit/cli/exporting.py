@@ -6,11 +6,10 @@ import os
 import pathlib
 
 from kdkit import data
-from kdkit import decoding
 from kdkit import export
 from kdkit import models
-from kdkit.backends import tf
 from kdkit.cli.locating import locate
+from kdkit.cli.opening import Opened
 from kdkit.cli.opening import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.writers import text_of_run
@@ -19,7 +18,6 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.files import digest
 from kdkit.reporting.summary import HELP
-from kdkit.taps import select_inputs
 from kdkit.training import inputs
 from kdkit.training import seq2seq_material
 from kdkit.training.evaluation import predict_logits
@@ -30,7 +28,7 @@ DECODER_ROWS = 4  # read token by token
 
 
 def export_model(options) -> None:
-    """Exports a MODEL in every wanted precision.
+    """Exports a MODEL in every requested precision.
 
     Args:
         options: the parsed options of `kdkit export`.
@@ -40,9 +38,9 @@ def export_model(options) -> None:
         RunError: if a file does not do what the model does.
     """
     place = locate(options.model, options.arm)
-    if place.path.suffix == ".tflite":
+    if export.exporter_of(place.path) is not None:
         raise UsageError(
-            f"{place.path} is exported already. Expected a Keras model."
+            f"{place.path} is an exported file. Expected a Keras model."
         )
     has_collapsed = _export_place(place, options)
     if _has_teacher_to_export(place, options):
@@ -54,23 +52,74 @@ def export_model(options) -> None:
 def _export_place(place, options, **noted):
     """Writes the files of a model; `noted` goes into each one's event.
 
-    Returns whether what a file answers has collapsed.
+    Returns whether the answers of a file have collapsed.
     """
-    for has_one, export_one in (
-        (models.has_decoder, _export_decoder),
-        (models.has_encoder_decoder, _export_encoder_decoder),
+    exporter = export.get_exporter(options.format)
+    targets = _targets(place, exporter, options)
+    read = _read(place, exporter, options)
+    has_collapsed = False
+    for precision, path in targets.items():
+        report = exporter.export(
+            read.model,
+            path,
+            precision,
+            read.sequence_length,
+            verification_data=read.verification_data,
+            overwrite=options.overwrite,
+        )
+        measured = {}
+        if read.opened is not None:
+            measured = _measured(read.opened, path, read.encoded)
+        _note(place, report, **measured, **read.noted, **noted)
+        has_collapsed |= measured.get("collapsed") is not None
+    return has_collapsed
+
+
+@dataclasses.dataclass(frozen=True)
+class _Read:
+    """A model, and the data that its files are verified and measured on.
+
+    Args:
+        model: `keras.Model`.
+        sequence_length: int or `None`. The length to export with.
+        verification_data: as in `kdkit.export.to_litert`.
+        opened: `Opened` for a model of a task, otherwise `None`.
+        encoded: encoded rows to measure files on, or `None`.
+        noted: dict. The task and the split of the metrics.
+    """
+
+    model: object
+    sequence_length: int | None
+    verification_data: object = None
+    opened: Opened | None = None
+    encoded: object = None
+    noted: dict = dataclasses.field(default_factory=dict)
+
+
+def _read(place, exporter, options):
+    """Loads the model, refusing first what its kind cannot use."""
+    for has_one, kind, read in (
+        (models.has_decoder, "decoder", _read_decoder),
+        (
+            models.has_encoder_decoder,
+            "encoder_decoder",
+            _read_encoder_decoder,
+        ),
     ):
         if has_one(place.path):
-            _reject_what_is_for_classifiers(options)
-            export_one(place, options, **noted)
-            return False
+            exporter.require_kind(kind)
+            _reject_options_of_classifiers(options)
+            return read(place, exporter, options)
+    return _read_classifier(place, exporter, options)
+
+
+def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    targets = _targets(place, options)
     has_data = opened.data_dir is not None or opened.task.generate is not None
-    encoded, batches = None, None
+    noted, encoded, batches = {}, None, None
     if has_data and opened.tokenizer is not None:
         split = _split(place, opened)
-        noted |= {"task": opened.task.name, "split": split}
+        noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
         some_rows = opened.encode(split, VERIFICATION_ROWS)
         batches, _ = data.evaluation_batches(some_rows, batch_size=16)
@@ -81,13 +130,11 @@ def _export_place(place, options, **noted):
             "--data-dir for both."
         )
     _warn_of_untrained_head(opened)
-    has_collapsed = False
-    for precision, path in targets.items():
-        report = _export(opened, path, precision, batches, options)
-        measured = _measured(opened, path, encoded, options)
-        _note(place, report, **measured, **noted)
-        has_collapsed = has_collapsed or measured["collapsed"] is not None
-    return has_collapsed
+    has_fixed_length = (
+        exporter.prefers_fixed_length and not options.dynamic_length
+    )
+    length = opened.sequence_length if has_fixed_length else None
+    return _Read(opened.model, length, batches, opened, encoded, noted)
 
 
 def _warn_of_untrained_head(opened):
@@ -175,36 +222,25 @@ def _split(place, opened):
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
-def _export_decoder(place, options, **noted):
-    """Writes the step of a decoder, compared on what its run held out."""
-    targets = _targets(place, options)
+def _read_decoder(place, exporter, options):
+    """A decoder, with text that its run held out."""
     model = models.load_language_model(place.path).model
     length = options.sequence_length
-    if length is None:
+    if length is None and exporter.in_steps:
         length = models.num_positions(model)
-    if length is None:
-        raise UsageError(
-            f"{place.path} reads texts of any length, and a file's cache has "
-            "one. Pass --sequence-length N."
-        )
+        if length is None:
+            raise UsageError(
+                f"{place.path} reads texts of any length, and a file's cache "
+                "has one. Pass --sequence-length N."
+            )
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    for precision, path in targets.items():
-        report = decoding.to_litert(
-            model,
-            path,
-            precision=precision,
-            sequence_length=length,
-            verification_texts=texts,
-            overwrite=options.overwrite,
-        )
-        _note(place, report, **noted)
+    return _Read(model, length, texts)
 
 
-def _export_encoder_decoder(place, options, **noted):
-    """Writes encoder and step, compared on pairs that its run held out."""
-    targets = _targets(place, options)
+def _read_encoder_decoder(place, exporter, options):
+    """An encoder-decoder, with pairs that its run held out."""
     loaded = models.load_language_model(place.path)
     text = text_of_run(place)
     length = options.sequence_length
@@ -213,17 +249,7 @@ def _export_encoder_decoder(place, options, **noted):
     pairs = None
     if isinstance(text, PairSettings):
         pairs = _held_out_pairs(text, loaded.tokenizer, length)
-    for precision, path in targets.items():
-        report = decoding.seq2seq_to_litert(
-            loaded.model,
-            path,
-            precision=precision,
-            source_length=length,
-            sequence_length=length,
-            verification_pairs=pairs,
-            overwrite=options.overwrite,
-        )
-        _note(place, report, **noted)
+    return _Read(loaded.model, length, pairs)
 
 
 def _held_out_pairs(text, tokenizer, length):
@@ -238,17 +264,15 @@ def _held_out_pairs(text, tokenizer, length):
     return found.rows(DECODER_ROWS)
 
 
-def _reject_what_is_for_classifiers(options):
+def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    if options.format != "litert":
-        clashing.append(f"--format {options.format}")
     if options.dynamic_length:
         clashing.append("--dynamic-length")
     if clashing:
         raise UsageError(
-            f"{', '.join(clashing)}: a decoder, or an encoder-decoder, is "
-            "exported as one step of a text, to LiteRT, with room for "
-            "--sequence-length tokens. Leave it out."
+            f"{', '.join(clashing)}: not used for a decoder or an "
+            "encoder-decoder, whose files hold --sequence-length tokens. "
+            f"Remove {' and '.join(clashing)}."
         )
 
 
@@ -283,16 +307,22 @@ def _output_directory(place, options):
     return (place.run.path if place.run else pathlib.Path()) / "exports"
 
 
-def _targets(place, options):
-    """Path by precision; refuses existing ones before any work."""
+def _targets(place, exporter, options):
+    """Path by precision; refuses wrong precisions and existing files first."""
+    exporter.require_packages()
+    precisions = options.precision or exporter.precisions
+    wrong = [name for name in precisions if name not in exporter.precisions]
+    if wrong:
+        raise UsageError(
+            f"--precision: {exporter.title} files have "
+            f"{' or '.join(exporter.precisions)}. Received: "
+            f"{', '.join(wrong)}."
+        )
     directory = _output_directory(place, options)
-    if options.format == "saved_model":
-        targets = {"fp32": directory / f"{place.label}-saved_model"}
-    else:
-        targets = {
-            precision: directory / f"{place.label}-{precision}.tflite"
-            for precision in options.precision
-        }
+    targets = {
+        precision: directory / exporter.file_name(place.label, precision)
+        for precision in precisions
+    }
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(
@@ -304,39 +334,11 @@ def _targets(place, options):
     return targets
 
 
-def _export(opened, path, precision, batches, options):
-    if options.format == "saved_model":
-        return export.to_saved_model(
-            opened.model,
-            path,
-            verification_data=batches,
-            overwrite=options.overwrite,
-        )
-    return export.to_litert(
-        opened.model,
-        path,
-        precision=precision,
-        sequence_length=(
-            None if options.dynamic_length else opened.sequence_length
-        ),
-        verification_data=batches,
-        overwrite=options.overwrite,
-    )
-
-
-def _measured(opened, path, encoded, options):
+def _measured(opened, path, encoded):
     """The metrics of an exported file, and why it has collapsed if it has."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
-    if options.format == "litert":
-        predict = export.LiteRTModel(path)
-    else:
-        loaded = tf.saved_model.load(str(path))  # `serve` does not hold it
-
-        def predict(batch):
-            return loaded.serve(select_inputs(opened.model, batch))
-
-    logits = predict_logits(predict, encoded)
+    logits = predict_logits(export.open_file(path), encoded)
     task = opened.task
     return {
         "metrics": task.compute_metrics(encoded.targets, logits),

@@ -116,8 +116,8 @@ def _check(arguments):
 
 def _open(options):
     place = locate(options.model)
-    if place.path.suffix == ".tflite":
-        decoder = export.LiteRTDecoder(place.path)
+    if export.exporter_of(place.path) is not None:
+        decoder = export.open_file(place.path, kind="decoder")
         return decoder, file_tokenizer(place, options)
     if options.tokenizer is not None:
         raise UsageError(

@@ -67,8 +67,8 @@ def locate(model: str, arm: str | None = None) -> Place:
     if is_path(model) and not path.exists():
         raise UsageError(
             f"{path} does not exist. Expected a run directory, a preset "
-            "directory, a .keras or .tflite file, or the name of a keras-hub "
-            "preset."
+            "directory, a .keras, .tflite or .onnx file, or the name of a "
+            "keras-hub preset."
         )
     models.check_place(model)
     run_path = _find_run(path)

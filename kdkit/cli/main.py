@@ -42,8 +42,8 @@ VERBS = {
     "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "a recipe's arms beside the paper's table"),
     "evaluate": ("evaluate", "a model's metrics on a task"),
-    "export": ("export", "write verified LiteRT or SavedModel files"),
-    "benchmark": ("benchmark", "latency of LiteRT files on this machine"),
+    "export": ("export", "write verified LiteRT, ONNX or SavedModel files"),
+    "benchmark": ("benchmark", "latency of exported files on this machine"),
     "generate": ("generate", "text from a decoder, or one of another"),
     "report": ("report", "one page and one table about a run"),
 }

@@ -15,7 +15,7 @@ class Measurable:
             that is in `about`.
         measure: callable without arguments. Returns the metrics of the weights
             that the model has then, the main one first.
-        model: `keras.Model`, or `None` for a LiteRT file.
+        model: `keras.Model`, or `None` for an exported file.
         run: `kdkit.training.run_directory.RunDirectory` that the model is of,
             or `None`.
         arm: string or `None`. Which model of the run it is.

@@ -37,16 +37,21 @@ def benchmark_files(options) -> None:
         options: the parsed options of `kdkit benchmark`.
 
     Raises:
-        UsageError: if a file is missing or no LiteRT file, the shape does not
-            fit it, or a run has no files.
+        UsageError: if a file is missing or not an exported file, the shape does
+            not fit it, or a run has no files.
     """
     files = [file for name in options.files for file in _files(name)]
     files = list(dict.fromkeys(files))
-    wrong = [str(file) for file in files if file.suffix != ".tflite"]
+    wrong = [
+        str(file)
+        for file in files
+        if export.exporter_of(file) not in _timed_exporters()
+    ]
     if wrong:
+        suffixes = " or ".join(e.suffix for e in _timed_exporters())
         raise UsageError(
-            f"Expected .tflite files, or runs. Received: {', '.join(wrong)}. "
-            "Make files with kdkit export MODEL."
+            f"Expected {suffixes} files, or runs. Received: "
+            f"{', '.join(wrong)}. Make files with kdkit export MODEL."
         )
     places = [locate(str(file)) for file in files]
     reports = export.measure_latencies(
@@ -88,16 +93,30 @@ def _files(name):
     path = pathlib.Path(name)
     if not is_run(path):
         return [path]
-    files = sorted((path / "exports").glob("*.tflite"))
+    files = _timed_files(path / "exports", "*")
     if not files:
+        suffixes = " or ".join(e.suffix for e in _timed_exporters())
         raise UsageError(
-            f"The run in {path} has no exported .tflite files. Make them with "
-            f"kdkit export {path}."
+            f"The run in {path} has no exported {suffixes} files. Make them "
+            f"with kdkit export {path}."
         )
     teacher = read_run(path).teacher_run
     if teacher is not None:
-        files += sorted((teacher.run_dir / "exports").glob("*-fp32.tflite"))
-    return files + sorted((path / "exports" / "teacher").glob("*.tflite"))
+        files += _timed_files(teacher.run_dir / "exports", "*-fp32")
+    return files + _timed_files(path / "exports" / "teacher", "*")
+
+
+def _timed_exporters():
+    return [e for e in export.all_exporters() if e.takes_threads]
+
+
+def _timed_files(folder, stem):
+    """The exported files in a folder, format by format."""
+    return [
+        file
+        for exporter in _timed_exporters()
+        for file in sorted(folder.glob(f"{stem}{exporter.suffix}"))
+    ]
 
 
 def _table(results):

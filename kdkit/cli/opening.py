@@ -21,7 +21,7 @@ class Opened:
     Args:
         task: `kdkit.tasks.Task`.
         predict: callable from a dict batch to logits.
-        model: `keras.Model`, or `None` for a LiteRT file.
+        model: `keras.Model`, or `None` for an exported file.
         tokenizer: a keras-hub tokenizer, or `None`.
         data_dir: string or `None`. Where the task's files are.
         sequence_length: int. Longest sequence in tokens.
@@ -79,8 +79,8 @@ def open_model(place, options) -> Opened:
     if data_dir is None and same_task:
         data_dir = place.config["data"]["data_dir"]
     task = task.for_data(data_dir)
-    if place.path.suffix == ".tflite":
-        file = export.LiteRTModel(place.path)
+    if export.exporter_of(place.path) is not None:
+        file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)
         return Opened(
             task, file, None, tokenizer_for(place, options), data_dir, length

@@ -185,9 +185,9 @@ def add_teacher_file(parser):
     parser.add_argument(
         "--teacher-file",
         metavar="FILE",
-        help="fill the cache with what this export of the teacher says, a "
-        ".tflite file or a SavedModel: logits alone; how far it agrees with "
-        "the teacher is measured first and kept with it",
+        help="fill the cache with the logits of this exported file of the "
+        "teacher (.tflite, .onnx or SavedModel); its agreement with the "
+        "teacher is measured first and stored with the cache",
     )
 
 

@@ -53,7 +53,8 @@ def is_path(model: str) -> bool:
         model: string. Handles such as `hf://USER/NAME` are no paths.
     """
     path = pathlib.Path(model)
-    is_file = path.suffix in (".keras", ".tflite")
+    # Names of presets may have dots too, as qwen2.5_0.5b_en.
+    is_file = path.suffix[1:].isalpha()
     has_folder = any(mark in str(model) for mark in {"/", os.sep})
     return is_file or (has_folder and "://" not in str(model))
 

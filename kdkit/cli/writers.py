@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 from kdkit import decoding
 from kdkit import export
 from kdkit import models
@@ -52,7 +54,7 @@ class OpenedWriter:
 
     @property
     def is_file(self) -> bool:
-        return isinstance(self.model, export.LiteRTSeq2Seq)
+        return not isinstance(self.model, keras.Model)
 
     @property
     def room(self) -> int:
@@ -84,8 +86,8 @@ def open_writer(place, options) -> OpenedWriter:
         UsageError: if a file's tokenizer is not known, or a model is told one.
     """
     text = text_of_run(place)
-    if place.path.suffix == ".tflite":
-        file = export.LiteRTSeq2Seq(place.path)
+    if export.exporter_of(place.path) is not None:
+        file = export.open_file(place.path, kind="encoder_decoder")
         languages = (
             text.sides if isinstance(text, PairSettings) else (None,) * 2
         )

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.special
 
 from kdkit.decoding.beams import Beams
-from kdkit.export import LiteRTSeq2Seq
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +24,7 @@ class _Open:
 
 
 def search_file(
-    file: LiteRTSeq2Seq,
+    file,
     source_ids,
     first_token_id: int,
     beams: Beams,

@@ -4,8 +4,8 @@ import dataclasses
 
 from keras import ops
 
+from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models import MassSeq2SeqLM
 from kdkit.models.families import adapters_of
 
 
@@ -31,7 +31,7 @@ class Seq2SeqStep:
     sequence_length: int
 
     def __post_init__(self):
-        if not isinstance(self.model, MassSeq2SeqLM):
+        if not isinstance(self.model, models.MassSeq2SeqLM):
             raise UsageError(
                 "Expected a kdkit.models.MassSeq2SeqLM. Received: "
                 f"{type(self.model).__name__}."

@@ -1,14 +1,14 @@
-"""Text from a decoder, or from the file of its step."""
+"""Text from a decoder, or from its file."""
 
 from collections.abc import Sequence
 
+import keras
 import keras_hub
 import numpy as np
 from keras import ops
 
 from kdkit.decoding.step import num_positions
 from kdkit.errors import UsageError
-from kdkit.export import LiteRTDecoder
 
 
 def generate(
@@ -46,7 +46,7 @@ def generate(
     tokenizer.detokenize(kdkit.decoding.generate(student, tokens, 20))
     ```
     """
-    is_file = isinstance(decoder, LiteRTDecoder)
+    is_file = not isinstance(decoder, keras.Model)
     sampler = keras_hub.samplers.get(sampler)
     if is_file and "get_next_token" not in vars(type(sampler)):
         raise UsageError(

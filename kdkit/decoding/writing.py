@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 
+from kdkit import models
 from kdkit.data import encode_sentences
 from kdkit.data import token_batches
 from kdkit.decoding.beams import Beams
 from kdkit.decoding.beams import make_beam_search
 from kdkit.decoding.file_search import search_file
 from kdkit.errors import UsageError
-from kdkit.export import LiteRTSeq2Seq
-from kdkit.models import tokenizers_of_sides
 
 TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
 
@@ -49,7 +49,7 @@ class TextWriter:
     """
 
     def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
-        self._reading, self._writing = tokenizers_of_sides(tokenizer)
+        self._reading, self._writing = models.tokenizers_of_sides(tokenizer)
         self._source, target = languages
         self._max_length = max_length
         self.num_truncated = 0
@@ -57,7 +57,7 @@ class TextWriter:
         self._first = self._writing.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
         self._reading.language_token_id(self._source)  # refuses unknown ones
-        is_file = isinstance(model, LiteRTSeq2Seq)
+        is_file = not isinstance(model, keras.Model)
         positions = (
             model.room if is_file else model.backbone.max_sequence_length
         )

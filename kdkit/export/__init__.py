@@ -1,38 +1,55 @@
-"""From a Keras model to checked files for phones and servers, and their speed.
+"""Keras models to verified files for phones and servers, and their latency.
 
-`to_litert` and `to_saved_model` compare each file with the Keras model before
-the file gets its name; `LiteRTModel` and, for the step of a decoder,
-`LiteRTDecoder` run a `.tflite` file, `SavedModel` a SavedModel, and `open_file`
-opens either; `measure_latency` and `measure_latencies`
-time it.
+`to_litert`, `to_saved_model` and `to_onnx` compare each file with the Keras
+model before the file gets its name; `export_model` writes any format, and
+`open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
+adds one. `measure_latency` and `measure_latencies` time files.
 """
 
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import ExportReport
+from kdkit.export.exporters import all_exporters
+from kdkit.export.exporters import export_model
+from kdkit.export.exporters import exporter_of
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import open_file
+from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import BatchFile
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
+from kdkit.export.litert import PRECISIONS
+from kdkit.export.litert import reads_sources
 from kdkit.export.litert import to_litert
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
-from kdkit.export.litert_decoder import reads_sources
-from kdkit.export.litert_model import LiteRTModel
-from kdkit.export.opening import SavedModel
-from kdkit.export.opening import open_file
-from kdkit.export.options import PRECISIONS
-from kdkit.export.report import ExportReport
+from kdkit.export.litert_files import LiteRTModel
+from kdkit.export.onnx import ONNXModel
+from kdkit.export.onnx import to_onnx
+from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
 
 __all__ = [
     "PRECISIONS",
+    "BatchFile",
     "ExportReport",
+    "Exporter",
     "LatencyReport",
     "LiteRTDecoder",
-    "LiteRTSeq2Seq",
     "LiteRTModel",
+    "LiteRTSeq2Seq",
+    "ONNXModel",
     "SavedModel",
+    "all_exporters",
+    "export_model",
+    "exporter_of",
+    "get_exporter",
     "measure_latencies",
     "measure_latency",
     "open_file",
     "reads_sources",
+    "register_exporter",
     "to_litert",
+    "to_onnx",
     "to_saved_model",
 ]

@@ -1,5 +1,6 @@
-"""Batches as exported files take them: named int32 arrays of one shape."""
+"""Batches for exported files (named int32 arrays), and files that read them."""
 
+import pathlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -7,7 +8,98 @@ import numpy as np
 from kdkit.errors import UsageError
 
 INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
-PADDING = 0  # id of [PAD], segment and mask of a position that is not there
+PADDING = 0  # token id, segment and mask of a padded position
+MAX_THREADS = 2**31 - 1  # the largest number that the runtimes accept
+
+
+class BatchFile:
+    """Base class of exported files that read whole sequences.
+
+    Subclasses set the attributes and define `set_inputs`, `invoke` and
+    `output`.
+
+    Attributes:
+        path: `pathlib.Path`.
+        kind: string, `"encoder"`.
+        input_names: tuple of strings. The inputs that the file has.
+        batch_size: int or `None`. The only batch size that the file takes;
+            larger batches are run row by row.
+        sequence_length: int or `None`. The only length that the file takes;
+            shorter batches are padded.
+        metadata: `kdkit.export.metadata.Metadata`, or `None` if kdkit did not
+            write the file.
+
+    Call arguments:
+        batch: dict of integer arrays of shape `(batch_size,
+            sequence_length)`. Inputs that the file does not have are ignored.
+
+    Returns of a call:
+        A NumPy array, the logits.
+    """
+
+    kind = "encoder"
+    input_names: tuple[str, ...] = ()
+    batch_size: int | None = None
+    sequence_length: int | None = None
+    metadata = None
+
+    def __call__(self, batch):
+        batch = pad(to_int32(batch, self.input_names), self.sequence_length)
+        if self.batch_size is None:
+            return self._run(batch)
+        rows = range(batch_shape(batch)[0])
+        return np.concatenate(
+            [
+                self._run({name: a[row : row + 1] for name, a in batch.items()})
+                for row in rows
+            ]
+        )
+
+    def set_inputs(self, batch) -> None:
+        """Sets the inputs of `invoke`.
+
+        Args:
+            batch: dict of int32 arrays of shape `(batch_size,
+                sequence_length)`, both of the file's size where it is fixed.
+        """
+        raise NotImplementedError
+
+    def invoke(self) -> None:
+        """Runs the file on the inputs that are set: the part to time."""
+        raise NotImplementedError
+
+    def output(self):
+        """Returns the logits of the last `invoke`."""
+        raise NotImplementedError
+
+    def _run(self, batch):
+        self.set_inputs(batch)
+        self.invoke()
+        return self.output()
+
+
+def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
+    """Checks a file's name and the threads before the file is opened.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no such file, or the number of
+            threads is not positive.
+    """
+    if not 1 <= threads <= MAX_THREADS:
+        raise UsageError(
+            "Invalid value for argument `threads`. Expected an integer from 1 "
+            f"to {MAX_THREADS}. Received: threads={threads}."
+        )
+    problem = None
+    if path.suffix != suffix:
+        problem = f"expected a name that ends in {suffix!r}"
+    elif not path.is_file():
+        problem = "there is no such file"
+    if problem:
+        raise UsageError(
+            f"Cannot open the exported model: {problem}. Received: {path}. "
+            "Write one with kdkit.export.export_model or `kdkit export`."
+        )
 
 
 def to_int32(batch, input_names):

@@ -1,7 +1,6 @@
 """How long exported files take for one batch."""
 
 import dataclasses
-import os
 import pathlib
 import time
 from collections.abc import Sequence
@@ -9,18 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.export import metadata
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER
+from kdkit.export.exportable import ENCODER_DECODER
+from kdkit.export.exporters import exporter_of
+from kdkit.export.exporters import open_file
 from kdkit.export.inputs import random_batch
-from kdkit.export.litert_decoder import LiteRTDecoder
-from kdkit.export.litert_decoder import LiteRTSeq2Seq
-from kdkit.export.litert_model import LiteRTModel
 from kdkit.machine import lack_of_memory
 
-SEQUENCE_LENGTH = 128  # tokens, where a file takes any
+SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence that is read and written
 TURN = 5  # timed runs of one file before the next file has its turn
-BYTES = 16  # that a token takes at least while a batch of them is made
-FEWEST_TOKENS = 2  # ids 0 and 1, for files that do not tell their vocabulary
+BYTES = 16  # that each token takes at least while a batch is made
+FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LatencyReport:
         file: string. The path of the file.
         median_ms: float. Median time of one batch, in milliseconds.
         p95_ms: float. 95th percentile, in milliseconds.
-        threads: int. CPU threads of the interpreter.
+        threads: int. CPU threads of the runtime.
         batch_size: int. Rows in the batch.
         sequence_length: int. Tokens in a row, padding included.
         warmup: int. Untimed runs before the first timed one.
@@ -72,19 +72,19 @@ def measure_latency(
     runs: int = 50,
     seed: int = 0,
 ) -> LatencyReport:
-    """Times a `.tflite` file in the LiteRT interpreter.
+    """Times an exported file in its runtime: LiteRT or ONNX Runtime.
 
-    Only the interpreter's run is timed: no tokeniser, no copying of inputs
-    and outputs. Rows are random tokens. Of the file of a decoder one step is
-    timed, with what it takes to keep the new keys and values; it costs the
-    same at every position. Of the file of an encoder-decoder a sentence is
-    timed: reading a source, and writing as many tokens one by one.
+    Only the runtime's work is timed: no tokeniser, no preparation of inputs.
+    Rows are random tokens. For a decoder's step file one step is timed, with
+    the update of the cached keys and values; it costs the same at every
+    position. For an encoder-decoder's file a sentence is timed: reading a
+    source, and writing as many tokens one by one.
 
     Args:
         path: string or path. The file.
-        sequence_length: int or `None`. Tokens in a row. `None` takes the
-            length of the file, and 128 where that is dynamic; of a sentence 25
-            or, with less room, what there is. Defaults to `None`.
+        sequence_length: int or `None`. Tokens in a row. Defaults to `None`:
+            the file's length or, if the file takes any, 128; for a sentence 25
+            or, if fewer fit, as many as fit.
         batch_size: int. Rows in the batch; for a multiple choice questions,
             with all their options. Defaults to `1`.
         threads: int. CPU threads. Defaults to `1`.
@@ -122,7 +122,9 @@ def measure_latencies(
 
     Args:
         paths: list of strings or paths. The files.
-        sequence_length: int or `None`. As in `measure_latency`.
+        sequence_length: int or `None`. As in `measure_latency`; by default,
+            files that take any length are timed at the length of the others if
+            those have one in common.
         batch_size: int. As in `measure_latency`.
         threads: int. As in `measure_latency`.
         warmup: int. As in `measure_latency`.
@@ -160,11 +162,11 @@ def measure_latencies(
             runs=runs,
             size_bytes=model.path.stat().st_size,
             parameters=model.metadata and model.metadata.parameters,
-            reads_tokens=type(model) is LiteRTDecoder,
-            reads_sources=isinstance(model, LiteRTSeq2Seq),
+            reads_tokens=model.kind == DECODER,
+            reads_sources=model.kind == ENCODER_DECODER,
             room=(
                 (model.source_length, model.sequence_length)
-                if isinstance(model, LiteRTSeq2Seq)
+                if model.kind == ENCODER_DECODER
                 else None
             ),
         )
@@ -173,24 +175,21 @@ def measure_latencies(
 
 
 def _open(path, threads):
-    if not isinstance(path, str | os.PathLike):
+    exporter = (
+        exporter_of(path) if isinstance(path, str | pathlib.Path) else None
+    )
+    if exporter is not None and not exporter.takes_threads:
         raise UsageError(
-            "Only exported files are timed. Expected a path. Received: "
-            f"{type(path).__name__}. Export the model first, with "
-            "kdkit.export.to_litert (the student of a Distiller is "
-            "distiller.student)."
+            f"{path} cannot be timed: a {exporter.title} runs on the threads "
+            "of the whole process. Expected a file. Export the model in "
+            "another format."
         )
-    path = pathlib.Path(path)
-    known = metadata.read(path) if path.is_file() else None
-    kind = LiteRTModel
-    if known is not None and known.reads_tokens:
-        kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
-    return kind(path, threads)
+    return open_file(path, threads=threads)
 
 
 def _call(model, batch_size, sequence_length, seed):
     """What is timed: a function without arguments."""
-    if isinstance(model, LiteRTModel):
+    if model.kind == ENCODER:
         model.set_inputs(_full_rows(model, batch_size, sequence_length, seed))
         return model.invoke
     rng = np.random.default_rng(seed)
@@ -203,7 +202,7 @@ def _call(model, batch_size, sequence_length, seed):
         for token in tokens:
             model.step(token)
 
-    if isinstance(model, LiteRTSeq2Seq):
+    if model.kind == ENCODER_DECODER:
         return sentence
 
     def step():
@@ -259,7 +258,10 @@ def _lengths(models, sequence_length, batch_size):
             )
     if problems:
         raise UsageError(f"Cannot measure: {'; '.join(problems)}.")
-    return [sequence_length or _length(model) for model in models]
+    fixed = {model.sequence_length for model in models if model.kind == ENCODER}
+    fixed.discard(None)
+    usual = fixed.pop() if len(fixed) == 1 else SEQUENCE_LENGTH
+    return [sequence_length or _length(model, usual) for model in models]
 
 
 def _check_room(model, batch_size, sequence_length):
@@ -279,20 +281,20 @@ def _rows_per_output(model):
 
 
 def _takes(model, sequence_length):
-    if isinstance(model, LiteRTSeq2Seq):
+    if model.kind == ENCODER_DECODER:
         return sequence_length <= model.room
     return model.sequence_length in (None, sequence_length)
 
 
-def _length(model):
-    if isinstance(model, LiteRTSeq2Seq):
+def _length(model, usual):
+    if model.kind == ENCODER_DECODER:
         return min(SENTENCE, model.room)
-    return model.sequence_length or SEQUENCE_LENGTH
+    return model.sequence_length or usual
 
 
 def _most(model):
     """The lengths that a file takes, in words."""
-    if isinstance(model, LiteRTSeq2Seq):
+    if model.kind == ENCODER_DECODER:
         return f"1 to {model.room}"
     return f"{model.sequence_length} only"
 

@@ -1,20 +1,95 @@
 """Keras models to LiteRT (`.tflite`) files."""
 
 import pathlib
+import tempfile
 
-from kdkit.backends import need_tensorflow
+import keras
+import numpy as np
+
 from kdkit.backends import tf
 from kdkit.errors import UsageError
-from kdkit.export.interface import interface
-from kdkit.export.litert_model import LiteRTModel
-from kdkit.export.options import check_arguments
-from kdkit.export.options import converter_options
-from kdkit.export.report import ExportReport
-from kdkit.export.untrained import warn_of_untrained_layers
-from kdkit.export.verification import reference_outputs
-from kdkit.export.verification import verification_batches
-from kdkit.export.writing import write_verified
-from kdkit.policies import as_float32
+from kdkit.export import metadata
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER
+from kdkit.export.exportable import ENCODER_DECODER
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import ExportReport
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import register_exporter
+from kdkit.export.litert_decoder import LiteRTDecoder
+from kdkit.export.litert_decoder import LiteRTSeq2Seq
+from kdkit.export.litert_decoder import decoder_signatures
+from kdkit.export.litert_decoder import encoder_decoder_signatures
+from kdkit.export.litert_files import SUFFIX
+from kdkit.export.litert_files import LiteRTModel
+from kdkit.export.shared_table import share_table
+
+PRECISIONS = ("fp32", "fp16", "int8")
+
+
+@register_exporter("litert")
+class LiteRT(Exporter):
+    """The LiteRT format: classifiers, and decoders in cached steps."""
+
+    title = "LiteRT"
+    suffix = SUFFIX
+    precisions = PRECISIONS
+    kinds = (ENCODER, DECODER, ENCODER_DECODER)
+    in_steps = True
+    prefers_fixed_length = True
+
+    def validate(self, source):
+        family = source.family
+        if (
+            source.sequence_length is None
+            and family is not None
+            and family.needs_fixed_length
+        ):
+            raise UsageError(
+                f"{family.title} cannot be exported to LiteRT for any length: "
+                f"{family.needs_fixed_length}. Expected a fixed one. Received: "
+                "sequence_length=None. Pass for example sequence_length=128."
+            )
+
+    def write(self, source, path, precision):
+        if source.step is not None:
+            path.write_bytes(_converted_step(source, precision))
+            if precision == "int8":
+                share_table(path)
+            return
+        # LiteRT's own operations have no loop over a batch of unknown size.
+        batch_size = 1 if source.is_recurrent else None
+        shape = (batch_size, source.sequence_length)
+        source.model.export(
+            path,
+            format="litert",
+            verbose=False,
+            input_signature=[
+                {
+                    name: tf.TensorSpec(shape, "int32", name)
+                    for name in source.input_names
+                }
+            ],
+            **_converter_options(precision),
+        )
+
+    def annotate(self, path, entry):
+        metadata.attach(path, entry)
+
+    def open(self, path, threads=1):
+        known = metadata.read(path) if path.is_file() else None
+        if known is None or not known.reads_tokens:
+            return LiteRTModel(path, threads)
+        kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
+        return kind(path, threads)
+
+    def run(self, file, batch):
+        if file.kind == DECODER:
+            return file(batch["token_ids"][0])[np.newaxis]
+        if file.kind == ENCODER_DECODER:
+            sides = batch["encoder_token_ids"], batch["decoder_token_ids"]
+            return file(*(ids[0] for ids in sides))[np.newaxis]
+        return file(batch)
 
 
 def to_litert(
@@ -24,41 +99,66 @@ def to_litert(
     sequence_length: int | None = None,
     verification_data=None,
     overwrite: bool = False,
+    source_length: int | None = None,
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
-    The file takes the int32 inputs `token_ids`, `segment_ids` and
-    `padding_mask` (those that the model has) of shape `(batch_size,
+    The file of an encoder takes the int32 inputs `token_ids`, `segment_ids`
+    and `padding_mask` (those that the model has) of shape `(batch_size,
     sequence_length)` and returns the logits. It takes any batch size, but
     only 1 if the model has recurrent layers: LiteRT's own operations have no
     loop over a batch of unknown size. A file that is not resized has batch
     size 1. A fixed sequence length is a little faster (about a tenth for a
     TinyBERT of four layers) than a dynamic one; DeBERTa-v3 and
-    RoFormerV2 need one.
+    RoFormerV2 need one. `kdkit.export.LiteRTModel` runs such a file.
+
+    The file of a decoder reads one token at a time. Its signature `step` takes
+    the int32 inputs `token_ids`, of shape `(1,)`, and `position`, of shape
+    `()`, and for each layer the cached float32 inputs `keys_0`, `values_0` and
+    so on, of shape `(1, num_key_value_heads, sequence_length, head_dim)`. It returns
+    `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and `new_values`,
+    of shape `(num_layers, 1, num_heads, head_dim)`, which belong at `position`.
+    No step copies the cache. `kdkit.export.LiteRTDecoder` runs such a file.
+
+    The file of an encoder-decoder has two signatures. `encode` takes the int32
+    inputs `token_ids` and `padding_mask`, of shape `(1, source_length)`, and
+    returns for each decoder layer `source_keys_0`, `source_values_0` and so
+    on, of shape `(1, num_heads, source_length, head_dim)`. `decode` takes these
+    outputs, the mask, and the inputs of `step`, and returns the outputs of
+    `step`. `kdkit.export.LiteRTSeq2Seq` runs such a file.
 
     Models in mixed or half precision are exported and compared as float32
     models with the same weights.
 
     Args:
         model: a functional Keras model with a dict of inputs and one output,
-            such as `keras_hub.models.BertTextClassifier`. A preprocessor is
-            not exported.
+            such as `keras_hub.models.BertTextClassifier`; a decoder,
+            `keras_hub.models.GPT2CausalLM`; or an encoder-decoder,
+            `kdkit.models.MassSeq2SeqLM`. A preprocessor is not exported.
         path: string or path. Ends in `.tflite`.
         precision: string. `"fp32"`; `"fp16"`, weights stored in 16 bits; or
             `"int8"`, dynamic range quantisation: weights stored in 8 bits,
             activations quantised as they come. Defaults to `"fp32"`.
         sequence_length: int or `None`. The only length that the file takes,
-            in tokens, or `None` for any. Defaults to `None`.
-        verification_data: iterable of batches, dicts of integer arrays or
-            tuples that start with one. Defaults to generated batches.
+            in tokens; for a decoder or an encoder-decoder the number of tokens
+            that fit into the cache. Defaults to `None`: any length for an
+            encoder, the model's positions for a decoder, and at most 128 of
+            them for an encoder-decoder.
+        verification_data: iterable. For an encoder batches, dicts of integer
+            arrays or tuples that start with one; for a decoder int arrays of
+            shape `(num_tokens,)`; for an encoder-decoder tuples of two such
+            arrays, source and target. Defaults to generated data.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
+        source_length: int or `None`. For an encoder-decoder, the number of
+            tokens of a source, with its padding. Defaults to
+            `sequence_length`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
 
     Warns:
         UserWarning: if a `kdkit.Distiller` trained the model and never reached
-            layers behind the output, such as a head with random weights.
+            layers that the output needs, such as a head with random weights.
 
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the file
@@ -76,50 +176,61 @@ def to_litert(
     report.same_top_class
     ```
     """
-    need_tensorflow("Export to LiteRT")
-    path = pathlib.Path(path)
-    check_arguments(path, precision, overwrite)
-    model_interface = interface(model)
-    length = model_interface.export_length(sequence_length)
-    _check_length(length, model_interface.family)
-    batches = verification_batches(verification_data, model_interface, length)
-    warn_of_untrained_layers(model, batches[0])
-    model = as_float32(model)
-    expected = reference_outputs(model, batches)
-    batch_size = 1 if model_interface.recurrent else None
-    signature = {
-        name: tf.TensorSpec((batch_size, length), "int32", name)
-        for name in model_interface.input_names
-    }
-
-    def write(partial):
-        model.export(
-            partial,
-            format="litert",
-            verbose=False,
-            input_signature=[signature],
-            **converter_options(precision),
-        )
-
-    return write_verified(
-        path,
-        write,
-        LiteRTModel,
+    return get_exporter("litert").export(
         model,
-        batches,
-        expected,
+        path,
         precision,
-        length,
-        vocabulary_size=model_interface.vocabulary_size,
-        rows_per_output=model_interface.rows_per_output,
+        sequence_length,
+        source_length,
+        verification_data,
+        overwrite,
     )
 
 
-def _check_length(length, family):
-    """Refuses an open length where LiteRT needs a fixed one."""
-    if length is None and family is not None and family.needs_fixed_length:
-        raise UsageError(
-            f"{family.title} cannot be exported to LiteRT for any length: "
-            f"{family.needs_fixed_length}. Expected a fixed one. Received: "
-            "sequence_length=None. Pass for example sequence_length=128."
+def reads_sources(path: str | pathlib.Path) -> bool:
+    """Whether a `.tflite` file that kdkit wrote holds an encoder-decoder.
+
+    Args:
+        path: string or path. A file that need not exist.
+    """
+    path = pathlib.Path(path)
+    known = metadata.read(path) if path.is_file() else None
+    return known is not None and known.reads_sources
+
+
+def _converted_step(source, precision):
+    """The bytes of a file that reads one token at a time."""
+    make = (
+        encoder_decoder_signatures
+        if source.kind == ENCODER_DECODER
+        else decoder_signatures
+    )
+    signatures = make(source.step)
+    archive = keras.export.ExportArchive()
+    archive.track(source.model.backbone)  # without a tokenizer
+    for name, (run, specs) in signatures.items():
+        archive.add_endpoint(name, run, input_signature=[specs])
+    with tempfile.TemporaryDirectory() as folder:
+        archive.write_out(folder, verbose=False)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=[*signatures]
         )
+        options = _converter_options(precision)
+        for name, value in options.pop("target_spec").items():
+            setattr(converter.target_spec, name, value)
+        for name, value in options.items():
+            setattr(converter, name, value)
+        return converter.convert()
+
+
+def _converter_options(precision):
+    """The converter's settings, as Keras' `export` takes them."""
+    # Keras would fall back on TensorFlow's operations, which the interpreter
+    # of the ai-edge-litert package does not have.
+    target_spec = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
+    if precision == "fp16":
+        target_spec["supported_types"] = [tf.float16]
+    options = {"target_spec": target_spec}
+    if precision != "fp32":
+        options["optimizations"] = [tf.lite.Optimize.DEFAULT]
+    return options

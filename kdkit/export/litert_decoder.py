@@ -1,37 +1,117 @@
-"""Running `.tflite` files of a decoder's step, with a source or without."""
+"""`.tflite` files that read one token at a time: their signatures, running.
+
+A decoder's file has the signature `step`. An encoder-decoder's file has
+`encode`, which reads a source, and `decode`, which reads a token of the target.
+"""
 
 import pathlib
 
 import numpy as np
 
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.allocation import allocate
-from kdkit.export.litert_model import check_path
-from kdkit.export.litert_model import interpreter
-from kdkit.export.litert_model import usage_errors
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER_DECODER
+from kdkit.export.inputs import require_file
+from kdkit.export.litert_files import SUFFIX
+from kdkit.export.litert_files import allocate
+from kdkit.export.litert_files import interpreter
+from kdkit.export.litert_files import usage_errors
 
 SIGNATURE = "step"
-INPUTS = ("token_ids", "position")  # beside the keys and values
-NEW = {"keys_": "new_keys", "values_": "new_values"}  # of inputs, the outputs
-# The signatures. What a file runs unless asked otherwise is the first in the
-# order of the alphabet.
+INPUTS = ("token_ids", "position")  # in addition to keys and values
+NEW = {"keys_": "new_keys", "values_": "new_values"}  # input to output
+# The alphabetically first signature is the file's default.
 DECODE = "decode"  # reads a token of the target
 ENCODE = "encode"  # reads a source
 MASK = "padding_mask"
 
 
-class LiteRTDecoder:
-    """A `.tflite` file that reads a text token by token.
-
-    It keeps the keys and values of what it has read, so that every token costs
-    one run of the file. `sequence_length` is how many tokens there is room
-    for, `batch_size` is 1, `metadata` is what `kdkit.decoding.to_litert` wrote
-    about the model.
+def decoder_signatures(step) -> dict:
+    """Returns the signature of a decoder's file.
 
     Args:
-        path: string or path. A `.tflite` file as `kdkit.decoding.to_litert`
-            writes it.
+        step: `kdkit.decoding.DecoderStep`.
+
+    Returns:
+        A dict from the signature's name to a function of one dict of tensors,
+        and a dict of the `tf.TensorSpec` of each tensor.
+    """
+
+    def run(inputs):
+        inputs = dict(inputs)
+        token_ids, position = inputs.pop("token_ids"), inputs.pop("position")
+        return step(token_ids, position, inputs)
+
+    specs = {**_token_specs(), **_cache_specs(step)}
+    return {SIGNATURE: (run, specs)}
+
+
+def encoder_decoder_signatures(step) -> dict:
+    """Returns the signatures of an encoder-decoder's file.
+
+    Args:
+        step: `kdkit.decoding.Seq2SeqStep`.
+
+    Returns:
+        A dict as of `decoder_signatures`.
+    """
+    source = (1, step.source_length)
+    mask = tf.TensorSpec(source, "int32", MASK)
+
+    def run(inputs):
+        inputs = dict(inputs)
+        first = (inputs.pop(name) for name in (*INPUTS, MASK))
+        return step.step(*first, inputs)
+
+    def encode(inputs):
+        return step.encode(inputs["token_ids"], inputs[MASK])
+
+    heads, _, width = step.cache_shape
+    step_specs = {
+        **_token_specs(),
+        MASK: mask,
+        **_cache_specs(step),
+        **_float_specs(step.source_names, (heads, step.source_length, width)),
+    }
+    encode_specs = {
+        "token_ids": tf.TensorSpec(source, "int32", "token_ids"),
+        MASK: mask,
+    }
+    return {DECODE: (run, step_specs), ENCODE: (encode, encode_specs)}
+
+
+def _token_specs():
+    return {
+        "token_ids": tf.TensorSpec((1,), "int32", "token_ids"),
+        "position": tf.TensorSpec((), "int32", "position"),
+    }
+
+
+def _cache_specs(step):
+    return _float_specs(step.cache_names, step.cache_shape)
+
+
+def _float_specs(names, shape):
+    return {
+        name: tf.TensorSpec((1, *shape), "float32", name)
+        for pair in names
+        for name in pair
+    }
+
+
+class LiteRTDecoder:
+    """A `.tflite` file of a decoder that reads a text token by token.
+
+    The object caches the keys and values of the tokens that were read, so that
+    every token costs one run of the file. `sequence_length` is the number of
+    tokens that fit into the cache, `batch_size` is 1, and `metadata` is what
+    `kdkit.export.to_litert` wrote about the model.
+
+    Args:
+        path: string or path. A `.tflite` file of a decoder, as
+            `kdkit.export.to_litert` writes it.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
@@ -55,12 +135,13 @@ class LiteRTDecoder:
     ```
     """
 
+    kind = DECODER
     batch_size = 1
     _signature = SIGNATURE
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        check_path(self.path, threads)
+        require_file(self.path, SUFFIX, threads)
         self.threads = threads
         with usage_errors(self.path):
             self._interpreter = interpreter.Interpreter(
@@ -178,7 +259,7 @@ class LiteRTDecoder:
                 return inputs, outputs
         raise UsageError(
             f"Not the step of a decoder: {self.path}. Expected a file of "
-            "kdkit.decoding, with the signature "
+            "kdkit.export.to_litert with the signature "
             f"{self._signature!r}. Received: signatures {signatures}."
         )
 
@@ -190,8 +271,8 @@ class LiteRTSeq2Seq(LiteRTDecoder):
     is as of `kdkit.export.LiteRTDecoder`.
 
     Args:
-        path: string or path. A `.tflite` file as
-            `kdkit.decoding.seq2seq_to_litert` writes it.
+        path: string or path. A `.tflite` file of an encoder-decoder, as
+            `kdkit.export.to_litert` writes it.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
@@ -217,6 +298,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
     ```
     """
 
+    kind = ENCODER_DECODER
     _signature = DECODE
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):

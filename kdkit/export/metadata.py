@@ -1,10 +1,12 @@
-"""What a `.tflite` file says about the model it was made from.
+"""The metadata of an exported file: an entry about the model it was made from.
 
-The entry is an associated file as the metadata of TensorFlow Lite has them: a
-ZIP archive after the flat buffer, which interpreters skip and `unzip` reads.
-Parameters are written down because they cannot be counted in the file: the
-converter cuts position embeddings at a fixed length, folds constants together
-and adds its own.
+In a `.tflite` file the entry is an associated file, as TensorFlow Lite's
+metadata format defines: a ZIP archive after the flat buffer, which interpreters
+skip and `unzip` reads. Other exporters store the JSON of `complete` where their
+format has a place for it, and read it with `parse`. The number of parameters is
+in the entry because it cannot be counted in the file: the converter cuts
+position embeddings at a fixed length, folds constants together and adds its
+own.
 """
 
 import dataclasses
@@ -67,14 +69,26 @@ def attach(path: pathlib.Path, metadata: Metadata) -> None:
         path: `pathlib.Path`.
         metadata: `Metadata` without size and digest.
     """
+    content = complete(path, metadata)
+    entry = zipfile.ZipInfo(ENTRY)  # of 1980, not of the time of day
+    entry.external_attr = 0o600 << 16
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(entry, content)
+
+
+def complete(path: pathlib.Path, metadata: Metadata) -> str:
+    """Returns the entry as JSON, with the file's present size and digest.
+
+    Args:
+        path: `pathlib.Path`. The file, which must end up as a prefix of what
+            `parse` is given.
+        metadata: `Metadata` without size and digest.
+    """
     size = path.stat().st_size
     metadata = dataclasses.replace(
         metadata, size=size, sha256=_digest(path, size)
     )
-    entry = zipfile.ZipInfo(ENTRY)  # of 1980, not of the time of day
-    entry.external_attr = 0o600 << 16
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(entry, json.dumps(dataclasses.asdict(metadata)))
+    return json.dumps(dataclasses.asdict(metadata))
 
 
 def read(path: pathlib.Path) -> Metadata | None:
@@ -84,8 +98,8 @@ def read(path: pathlib.Path) -> Metadata | None:
         path: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) if the entry is none of kdkit's, or what
-            stands before it is not what was written.
+        UsageError: (a `ValueError`) if the entry is not one of kdkit's, or the
+            content before it is not what was written.
     """
     try:
         if not zipfile.is_zipfile(path):
@@ -101,6 +115,19 @@ def read(path: pathlib.Path) -> Metadata | None:
         raise
     except OF_ARCHIVES as error:
         raise _damaged(path, error or type(error).__name__) from error
+    return parse(path, content)
+
+
+def parse(path: pathlib.Path, content: str | bytes) -> Metadata:
+    """Returns the entry of a file from its JSON, and checks the file's digest.
+
+    Args:
+        path: `pathlib.Path`. The file.
+        content: string or bytes. What `complete` returned.
+
+    Raises:
+        UsageError: (a `ValueError`) as `read` does.
+    """
     try:
         found = from_dict(Metadata, parse_json(content))
     except UsageError as error:

@@ -1,22 +1,116 @@
-"""Keras models to TensorFlow SavedModels."""
+"""Keras models to TensorFlow SavedModels, and running them."""
 
 import pathlib
 
-import numpy as np
-
-from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
 from kdkit.errors import UsageError
-from kdkit.export.interface import interface
-from kdkit.export.opening import is_saved_model
-from kdkit.export.report import ExportReport
-from kdkit.export.untrained import warn_of_untrained_layers
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import compare
-from kdkit.export.verification import reference_outputs
-from kdkit.export.verification import verification_batches
-from kdkit.files import staged
-from kdkit.policies import as_float32
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import ExportReport
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import BatchFile
+
+SIGNATURE = "serving_default"
+
+
+@register_exporter("saved_model")
+class SavedModels(Exporter):
+    """The SavedModel format: a directory that TensorFlow serves."""
+
+    title = "SavedModel"
+    kinds = (ENCODER, DECODER)
+    takes_threads = False  # TensorFlow sets them for the whole process
+
+    def owns(self, path):
+        return (path / "saved_model.pb").is_file()
+
+    def file_name(self, label, precision):
+        return f"{label}-saved_model"
+
+    def write(self, source, path, precision):
+        source.model.export(
+            path,
+            format="tf_saved_model",
+            verbose=False,
+            input_signature=[
+                {
+                    name: tf.TensorSpec(
+                        (None, source.sequence_length), "int32", name
+                    )
+                    for name in source.input_names
+                }
+            ],
+        )
+
+    def open(self, path, threads=1):
+        return SavedModel(path)
+
+
+class SavedModel(BatchFile):
+    """Runs a SavedModel as `to_saved_model` writes it.
+
+    Called with a batch, a dict of integer arrays of shape `(batch_size,
+    sequence_length)`, it returns the logits as a NumPy array. Shorter batches
+    are padded where the model is made for one length.
+
+    Args:
+        path: string or path. The directory.
+
+    Attributes:
+        path: `pathlib.Path`. The directory.
+        input_names: tuple of strings, the inputs that it has.
+        sequence_length: int or `None`. The only length that it takes, `None`
+            where it takes any.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no such model, or a batch does
+            not fit.
+
+    Example:
+
+    ```python
+    student = kdkit.export.SavedModel("student")
+    logits = student({"token_ids": ids, "padding_mask": ids != 0, ...})
+    ```
+    """
+
+    def __init__(self, path: str | pathlib.Path):
+        self.path = pathlib.Path(path)
+        if not get_exporter("saved_model").owns(self.path):
+            raise UsageError(
+                "Cannot open the exported model: expected a folder with "
+                f"saved_model.pb. Received: {self.path}. Write one with "
+                "kdkit.export.to_saved_model."
+            )
+        # The signature lives no longer than the loaded model.
+        self._loaded = tf.saved_model.load(str(self.path))
+        self._signature = self._loaded.signatures.get(SIGNATURE)
+        inputs = {}
+        if self._signature is not None:
+            inputs = self._signature.structured_input_signature[1]
+        if "token_ids" not in inputs or set(inputs) - set(INPUT_NAMES):
+            raise UsageError(
+                f"Not a SavedModel as kdkit exports them: {self.path}. "
+                "Expected the inputs 'token_ids' and any of "
+                f"{list(INPUT_NAMES[1:])}. "
+                f"Received: {sorted(inputs)}."
+            )
+        self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
+        self.sequence_length = inputs["token_ids"].shape[1]
+
+    def set_inputs(self, batch):
+        self._inputs = {
+            name: tf.constant(batch[name]) for name in self.input_names
+        }
+
+    def invoke(self):
+        (self._logits,) = self._signature(**self._inputs).values()
+
+    def output(self):
+        return self._logits.numpy()
 
 
 def to_saved_model(
@@ -39,79 +133,25 @@ def to_saved_model(
     Models in mixed or half precision are exported as in `to_litert`.
 
     Args:
-        model: as in `to_litert`.
-        path: string or path. The folder to write.
-        verification_data: as in `to_litert`.
+        model: as in `to_litert`, but not an encoder-decoder. A decoder becomes
+            a SavedModel that reads whole sequences.
+        path: string or path. The directory to write.
+        verification_data: batches, as in `to_litert`.
         overwrite: bool. Whether to replace a SavedModel. Defaults to `False`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
 
     Warns:
-        UserWarning: if a `kdkit.Distiller` trained the model and never reached
-            layers behind the output, such as a head with random weights.
+        UserWarning: as `to_litert`.
 
     Raises:
         UsageError: (a `ValueError`) if an argument is wrong, or the path
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the
             SavedModel are not finite, or those of the SavedModel have another
-            shape or differ by more than 1e-4. No folder is left.
+            shape or differ by more than 1e-4. No directory is left.
     """
-    need_tensorflow("Export to a SavedModel")
-    path = pathlib.Path(path)
-    _check_path(path, overwrite)
-    model_interface = interface(model)
-    length = model_interface.export_length(None)
-    batches = verification_batches(verification_data, model_interface, length)
-    warn_of_untrained_layers(model, batches[0])
-    model = as_float32(model)
-    expected = reference_outputs(model, batches)
-    with staged(path) as partial:
-        model.export(
-            partial,
-            format="tf_saved_model",
-            verbose=False,
-            input_signature=[
-                {
-                    name: tf.TensorSpec((None, length), "int32", name)
-                    for name in model_interface.input_names
-                }
-            ],
-        )
-        reloaded = tf.saved_model.load(str(partial))
-        comparison = compare(
-            expected,
-            lambda batch: np.asarray(reloaded.serve(batch)),
-            batches,
-            file=str(path),
-            tolerance=FP32_TOLERANCE,
-        )
-        size_bytes = sum(
-            file.stat().st_size for file in partial.rglob("*") if file.is_file()
-        )
-    return ExportReport(
-        file=str(path),
-        format="saved_model",
-        precision="fp32",
-        size_bytes=size_bytes,
-        sequence_length=length,
-        max_abs_difference=comparison.max_abs_difference,
-        same_top_class=comparison.same_top_class,
-        examples=comparison.examples,
+    return get_exporter("saved_model").export(
+        model, path, verification_data=verification_data, overwrite=overwrite
     )
-
-
-def _check_path(path, overwrite):
-    if not path.exists():
-        return
-    if not overwrite:
-        raise UsageError(
-            f"Cannot export: the path exists: {path}. Remove it or pass "
-            "overwrite=True."
-        )
-    if not is_saved_model(path):
-        raise UsageError(
-            "Cannot export: overwrite=True replaces SavedModels only, and "
-            f"this is none: {path}. Choose another path."
-        )

@@ -1,30 +1,25 @@
-"""Is an exported file the model? Both on the same batches, compared."""
+"""Compares an exported file with the Keras model on the same batches."""
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable
-from collections.abc import Iterable
 
 import numpy as np
 
+from kdkit.backends import tf
 from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.export.inputs import pad
-from kdkit.export.inputs import random_batch
-from kdkit.export.inputs import to_int32
-from kdkit.export.interface import Interface
+from kdkit.trained_weights import untrained_weights
 
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
 # What lets oneDNN round the factors of matrix products.
 ROUNDING = ("ONEDNN_DEFAULT_FPMATH_MODE", "TF_SET_ONEDNN_FPMATH_MODE")
-GENERATED_BATCH_SIZE = 8
-GENERATED_LENGTHS = (32, 11)  # tokens, where the length is dynamic
-SEED = 0
+MAX_NAMED = 3  # untrained layers in a warning
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Outputs of a file beside those of the Keras model.
+    """How the outputs of a file compare with those of the Keras model.
 
     Args:
         max_abs_difference: float. As in `ExportReport`.
@@ -35,71 +30,6 @@ class Comparison:
     max_abs_difference: float
     same_top_class: float | None
     examples: int
-
-
-def verification_batches(
-    data: Iterable | None, interface: Interface, sequence_length: int | None
-):
-    """Returns checked batches, the user's or generated ones.
-
-    Args:
-        data: iterable of batches, dicts of integer arrays or tuples that
-            start with one; or `None` for generated batches, the same ones
-            every time.
-        interface: `Interface` of the model.
-        sequence_length: int or `None`. What batches are padded to.
-
-    Returns:
-        A list of dicts of int32 arrays.
-
-    Raises:
-        UsageError: (a `ValueError`) if a batch does not fit, there is none,
-            or the model does not tell how many tokens it knows.
-    """
-    if data is None:
-        return _generate(interface, sequence_length)
-    batches = [
-        pad(
-            to_int32(
-                batch[0] if isinstance(batch, tuple) else batch,
-                interface.input_names,
-            ),
-            sequence_length,
-        )
-        for batch in data
-    ]
-    if not batches:
-        raise UsageError(
-            "`verification_data` is empty. Expected at least one batch. Pass "
-            "verification_data=None to verify on generated batches."
-        )
-    return batches
-
-
-def _generate(interface, sequence_length):
-    if interface.vocabulary_size is None:
-        raise UsageError(
-            "The model has no embedding layer that tells its vocabulary size. "
-            "Expected batches to verify the file on. Received: "
-            "verification_data=None."
-        )
-    if sequence_length:
-        lengths = (sequence_length, sequence_length)
-    else:
-        longest = interface.max_sequence_length or max(GENERATED_LENGTHS)
-        lengths = tuple(min(length, longest) for length in GENERATED_LENGTHS)
-    rng = np.random.default_rng(SEED)
-    return [
-        random_batch(
-            GENERATED_BATCH_SIZE * interface.rows_per_output,
-            length,
-            interface.input_names,
-            interface.vocabulary_size,
-            interface.num_segments,
-            rng,
-        )
-        for length in lengths
-    ]
 
 
 def reference_outputs(model, batches):
@@ -180,33 +110,6 @@ def _rounding():
     )
 
 
-def compare_file(
-    expected, open_file: Callable, partial, batches, path, precision: str
-) -> Comparison:
-    """Compares a LiteRT file, which has not got its name yet, with the model.
-
-    Args:
-        expected, batches: as in `compare`.
-        open_file: callable from a path to the callable of `compare`.
-        partial: path of the file.
-        path: path that it is to have.
-        precision: string. In fp32 differences are bounded.
-
-    Raises:
-        RunError: as in `compare`, or if the interpreter cannot run it.
-    """
-    try:
-        return compare(
-            expected,
-            open_file(partial),
-            batches,
-            file=str(path),
-            tolerance=FP32_TOLERANCE if precision == "fp32" else None,
-        )
-    except UsageError as error:
-        raise RunError(f"{path} was not written. {error}") from error
-
-
 def _require_finite(output, who, number):
     wrong = np.count_nonzero(~np.isfinite(output))
     if wrong:
@@ -225,3 +128,47 @@ def _same_top_class(expected, received):
         for reference, output in zip(expected, received, strict=True)
     ]
     return float(np.concatenate(same).mean())
+
+
+def warn_of_untrained_layers(model, batch) -> None:
+    """Warns of layers that the output needs and a `Distiller` left untrained.
+
+    An example is a head with random weights whose student learned from
+    attention and hidden states alone: the logits are chance.
+
+    Args:
+        model: the Keras model that is exported.
+        batch: dict of int32 arrays, the model's inputs.
+    """
+    layers = untrained_weights(model)
+    weights = [weight.value for some in layers.values() for weight in some]
+    if not weights:
+        return
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        for weight in weights:
+            tape.watch(weight)
+        output = model(batch, training=False)
+    gradients = iter(tape.gradient(output, weights))
+    reached = [
+        path
+        for path, some in layers.items()
+        # A list, so that as many are taken as there are weights.
+        if any([next(gradients) is not None for _ in some])
+    ]
+    if reached:
+        warnings.warn(
+            f"Never trained: {_named(reached)} of {model.name!r}. No objective "
+            "of its Distiller has a gradient there, so the weights are random "
+            "and the output is chance. Add an objective on the logits, such as "
+            'kdkit.Objective(kdkit.losses.SoftCrossEntropy(), tap="logits"), '
+            "or a hard_label_weight.",
+            stacklevel=4,  # the caller of `to_litert`
+        )
+
+
+def _named(paths):
+    """The last layers first, as they are nearest to the output."""
+    named = [repr(path) for path in reversed(paths)][:MAX_NAMED]
+    others = len(paths) - len(named)
+    text = f"the layer{'s' * (len(paths) > 1)} {', '.join(named)}"
+    return f"{text} and {others} more" if others else text

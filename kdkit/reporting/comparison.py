@@ -31,7 +31,6 @@ SHARES = ("accuracy", "subset_accuracy")
 CORRELATIONS = ("matthews_correlation", "pearson", "spearman")
 _KERAS = "Keras"
 _ANY_FILE = "LiteRT file"
-_FORMATS = {"litert": "LiteRT", "saved_model": "SavedModel"}
 # Titles of metrics and agreement in a terminal.
 _SHORT = {
     "matthews_correlation": "Matthews",
@@ -443,10 +442,7 @@ def _timed(records, file, setting):
 
 def _file_labels(files: list[ExportedFile]):
     """Names files by what they are, as briefly as tells them apart."""
-    short = [
-        f"{_FORMATS.get(file.format, file.format)} {file.precision}"
-        for file in files
-    ]
+    short = [f"{file.title} {file.precision}" for file in files]
     longer = [
         f"{label}, length {file.sequence_length or 'any'}"
         for file, label in zip(files, short, strict=True)

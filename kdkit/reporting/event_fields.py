@@ -35,6 +35,7 @@ FIELDS = {
     "rows_digest": (str,),
     "file": (str,),
     "format": (str,),
+    "title": (str, OPTIONAL),
     "precision": (str,),
     "size_bytes": (int,),
     "sequence_length": (int, OPTIONAL),

@@ -11,6 +11,8 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
 PRECISIONS = ("fp32", "fp16", "int8")
+# Of formats in events of 0.1, which have no title.
+TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +109,8 @@ class ExportedFile:
     Args:
         arm: string.
         file: string. The path as logged.
-        format: string, `"litert"` or `"saved_model"`.
+        format: string, the exporter's name, such as `"litert"`.
+        title: string, the exporter's title, such as `"LiteRT"`.
         precision: string, `"fp32"`, `"fp16"` or `"int8"`.
         size_bytes: integer.
         sequence_length: optional integer; `None` where any length fits.
@@ -126,6 +129,7 @@ class ExportedFile:
     arm: str
     file: str
     format: str
+    title: str
     precision: str
     size_bytes: int
     sequence_length: int | None
@@ -255,7 +259,7 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         arm: string.
 
     Returns:
-        A list of `ExportedFile`: LiteRT before SavedModel, fp32 before fp16
+        A list of `ExportedFile`: LiteRT before other formats, fp32 before fp16
         before int8, then by length and name.
     """
     sources = [(records, arm)]
@@ -284,6 +288,8 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
             arm=arm,
             file=event["file"],
             format=event["format"],
+            title=event.get("title")
+            or TITLES.get(event["format"], event["format"]),
             precision=event["precision"],
             size_bytes=event["size_bytes"],
             sequence_length=event.get("sequence_length"),
@@ -500,6 +506,7 @@ def _file_order(file):
         rank = PRECISIONS.index(precision)
     return (
         file.format != "litert",
+        file.title,
         rank,
         file.sequence_length or 0,
         file.file,

@@ -61,7 +61,7 @@ def plot_latency(records: RunRecords) -> str:
         return ""
     points = [
         (
-            f"{file.arm} {file.precision}",
+            _label(file),
             file.latencies[setting].median_ms,
             file.metrics[metric],
             COLORS[file.arm],
@@ -74,6 +74,12 @@ def plot_latency(records: RunRecords) -> str:
         title,
         lambda axes: _points(axes, points, metric, "median latency, ms"),
     )
+
+
+def _label(file):
+    """The arm and the precision, and the format if it is not LiteRT."""
+    format = "" if file.format == "litert" else f"{file.title} "
+    return f"{file.arm} {format}{file.precision}"
 
 
 def latency_setting(records: RunRecords) -> Setting | None:

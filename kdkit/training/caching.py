@@ -65,7 +65,7 @@ class TeacherCaches:
         self._file = None
         of_file = {}
         if settings.teacher_file is not None:
-            self._file = export.open_file(settings.teacher_file)
+            self._file = export.open_file(settings.teacher_file, kind="encoder")
             of_file["teacher_file"] = digest(self._file.path)
         self._directory = directory = pathlib.Path(settings.directory)
         fingerprints = [

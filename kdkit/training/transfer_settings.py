@@ -108,9 +108,9 @@ class CacheSettings:
     Args:
         directory: string. Shared by all runs with the same teachers.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`.
-        teacher_file: string or `None`. A `.tflite` file or the folder of a
-            SavedModel, exported from the teacher, which is run in its place.
-            It gives logits alone.
+        teacher_file: string or `None`. An exported file of the teacher
+            (`.tflite`, `.onnx` or a SavedModel), which is run in its place and
+            gives logits alone.
     """
 
     directory: str

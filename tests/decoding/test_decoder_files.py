@@ -11,9 +11,10 @@ from helpers import decoder
 
 from kdkit import decoding
 from kdkit import export
-from kdkit.decoding import litert
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import exporters
+from kdkit.export import litert
 from kdkit.export.shared_table import share_table
 from kdkit.trained_weights import note_gradients
 
@@ -30,7 +31,7 @@ def model():
 def reports(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("decoders")
     return {
-        precision: decoding.to_litert(
+        precision: export.to_litert(
             model, folder / f"{precision}.tflite", precision
         )
         for precision in export.PRECISIONS
@@ -46,7 +47,7 @@ def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
     weights = student.trainable_weights
     note_gradients(weights, [id(weight) not in skipped for weight in weights])
     with pytest.warns(UserWarning, match="Never trained.*'layer_norm'"):
-        decoding.to_litert(student, tmp_path / "student.tflite")
+        export.to_litert(student, tmp_path / "student.tflite")
 
 
 def greedy_text(model, prompt, length):
@@ -132,9 +133,9 @@ def test_the_table_of_tokens_is_there_once(reports, precision):
 def test_rows_are_looked_up_in_the_output_matrix(model, tmp_path, monkeypatch):
     """The file as converted has the table twice, and a coarser lookup."""
     monkeypatch.setattr(litert, "share_table", lambda path: False)
-    twice = decoding.to_litert(model, tmp_path / "twice.tflite", "int8")
+    twice = export.to_litert(model, tmp_path / "twice.tflite", "int8")
     monkeypatch.undo()
-    once = decoding.to_litert(model, tmp_path / "once.tflite", "int8")
+    once = export.to_litert(model, tmp_path / "once.tflite", "int8")
     assert (tables(twice.file), tables(once.file)) == (2, 1)
     assert once.size_bytes < twice.size_bytes
     text = np.arange(ROOM)
@@ -171,7 +172,7 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
 
 
 def test_a_shorter_cache_can_be_chosen(model, tmp_path):
-    report = decoding.to_litert(
+    report = export.to_litert(
         model, tmp_path / "short.tflite", sequence_length=5
     )
     assert export.LiteRTDecoder(report.file).sequence_length == 5
@@ -184,47 +185,47 @@ def test_a_model_in_half_precision_is_exported_in_float32(tmp_path):
             half = decoder(1)
         finally:
             keras.config.set_dtype_policy("float32")
-    report = decoding.to_litert(half, tmp_path / "half.tflite")
+    report = export.to_litert(half, tmp_path / "half.tflite")
     assert report.max_abs_difference < 1e-4
 
 
 def test_users_texts_are_what_it_is_compared_on(model, tmp_path):
-    report = decoding.to_litert(
+    report = export.to_litert(
         model,
         tmp_path / "texts.tflite",
-        verification_texts=[np.arange(5), np.arange(3)],
+        verification_data=[np.arange(5), np.arange(3)],
     )
     assert report.examples == 8
     with pytest.raises(UsageError, match="arrays of 1 to 12 tokens"):
-        decoding.to_litert(
-            model, tmp_path / "no.tflite", verification_texts=[np.arange(13)]
+        export.to_litert(
+            model, tmp_path / "no.tflite", verification_data=[np.arange(13)]
         )
 
 
 def test_a_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
-    honest = litert.reference_outputs
+    honest = exporters.reference_outputs
     monkeypatch.setattr(
-        litert,
+        exporters,
         "reference_outputs",
         lambda *arguments: [x + 1 for x in honest(*arguments)],
     )
     with pytest.raises(RunError, match="differ from the Keras model's by 1"):
-        decoding.to_litert(model, tmp_path / "wrong.tflite")
+        export.to_litert(model, tmp_path / "wrong.tflite")
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("TF_SET_ONEDNN_FPMATH_MODE", "BF16")
     with pytest.raises(RunError, match="FPMATH_MODE=BF16.*Export without"):
-        decoding.to_litert(model, tmp_path / "wrong.tflite")
+        export.to_litert(model, tmp_path / "wrong.tflite")
 
 
 def test_what_is_no_decoder_is_refused(tmp_path):
     plain = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(UsageError, match="Only decoders.*Sequential"):
-        decoding.to_litert(plain, tmp_path / "plain.tflite")
+    with pytest.raises(UsageError, match="Only functional.*Sequential"):
+        export.to_litert(plain, tmp_path / "plain.tflite")
 
 
 def test_what_exists_is_not_replaced(model, reports):
-    with pytest.raises(UsageError, match="the file exists"):
-        decoding.to_litert(model, reports["fp32"].file)
+    with pytest.raises(UsageError, match="the path exists"):
+        export.to_litert(model, reports["fp32"].file)
 
 
 def test_files_of_the_other_kind_are_refused_by_name(reports, encoder_file):

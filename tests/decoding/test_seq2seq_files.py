@@ -30,7 +30,7 @@ def model():
 def reports(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     return {
-        precision: decoding.seq2seq_to_litert(
+        precision: export.to_litert(
             model,
             folder / f"{precision}.tflite",
             precision,
@@ -61,7 +61,7 @@ def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
         weights, [not weight.path.startswith(last) for weight in weights]
     )
     with pytest.warns(UserWarning, match=f"Never trained.*'{last}'"):
-        decoding.seq2seq_to_litert(
+        export.to_litert(
             student, tmp_path / "x.tflite", source_length=4, sequence_length=4
         )
 
@@ -71,7 +71,7 @@ def test_a_table_that_both_signatures_look_up_is_there_once(tmp_path):
     small = MassSeq2SeqLM(
         MassBackbone(words, 1, 1, 2, 16, 16, max_sequence_length=8)
     )
-    report = decoding.seq2seq_to_litert(
+    report = export.to_litert(
         small, tmp_path / "x.tflite", source_length=4, sequence_length=4
     )
     table = 4 * words * 16
@@ -83,7 +83,7 @@ def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
     small = MassSeq2SeqLM(
         MassBackbone(words, 1, 1, 2, width, 16, max_sequence_length=8)
     )
-    report = decoding.seq2seq_to_litert(
+    report = export.to_litert(
         small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
     )
     # Beside the weights a scale and a zero for each row, in both signatures.
@@ -106,7 +106,7 @@ def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
             max_sequence_length=8,
         )
     )
-    report = decoding.seq2seq_to_litert(
+    report = export.to_litert(
         small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
     )
     # Beside the weights a scale and a zero for each row of the decoder's.
@@ -142,12 +142,12 @@ def test_greedy_text_is_that_of_keras(model, reports):
 
 def test_the_users_pairs_are_compared(model, tmp_path):
     pairs = [(np.arange(4), np.arange(6)), (np.arange(9), np.arange(2))]
-    report = decoding.seq2seq_to_litert(
+    report = export.to_litert(
         model,
         tmp_path / "file.tflite",
         source_length=SOURCE,
         sequence_length=ROOM,
-        verification_pairs=pairs,
+        verification_data=pairs,
     )
     assert report.examples == 8
 
@@ -158,8 +158,8 @@ def test_the_users_pairs_are_compared(model, tmp_path):
         ({"source_length": 13}, "source_length=13"),
         ({"sequence_length": 0}, "sequence_length=0"),
         ({"precision": "int4"}, "int4"),
-        ({"verification_pairs": []}, "Received: none"),
-        ({"verification_pairs": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),
+        ({"verification_data": []}, "Received: none"),
+        ({"verification_data": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),
     ],
 )
 def test_wrong_arguments_are_told_and_leave_no_file(
@@ -167,7 +167,7 @@ def test_wrong_arguments_are_told_and_leave_no_file(
 ):
     settings = {"source_length": SOURCE, "sequence_length": ROOM} | changes
     with pytest.raises(UsageError, match=message):
-        decoding.seq2seq_to_litert(model, tmp_path / "x.tflite", **settings)
+        export.to_litert(model, tmp_path / "x.tflite", **settings)
     assert not list(tmp_path.iterdir())
 
 
@@ -176,7 +176,7 @@ def test_a_diverged_model_leaves_no_file(tmp_path):
     broken = MassSeq2SeqLM(backbone)
     broken.set_weights([np.nan * value for value in broken.get_weights()])
     with pytest.raises(RunError):
-        decoding.seq2seq_to_litert(
+        export.to_litert(
             broken, tmp_path / "x.tflite", source_length=4, sequence_length=4
         )
     assert not list(tmp_path.iterdir())
@@ -191,7 +191,7 @@ def test_a_source_without_room_is_refused(reports):
 
 def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
     path = tmp_path / "decoder.tflite"
-    decoding.to_litert(decoder(1), path)
+    export.to_litert(decoder(1), path)
     with pytest.raises(UsageError, match="with the signature .decode."):
         export.LiteRTSeq2Seq(path)
 

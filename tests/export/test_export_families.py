@@ -7,6 +7,7 @@ from encoders import encoder
 from helpers import LENGTH
 from helpers import batch
 from helpers import large_except
+from references import reference
 
 from kdkit import export
 from kdkit.errors import UsageError
@@ -47,6 +48,17 @@ def test_roformer_is_refused_an_open_length(tmp_path):
     model = encoder("roformer_v2")
     with pytest.raises(UsageError, match="RoFormerV2 cannot be .* any length"):
         export.to_litert(model, tmp_path / "model.tflite")
+
+
+@pytest.mark.parametrize("family", large_except(FAMILIES, "distil_bert"))
+def test_onnx_file_has_the_families_inputs_and_any_length(family, tmp_path):
+    """Those with exact GELU too, whose `Erfc` ONNX does not have."""
+    for name in ("onnxruntime", "tf2onnx"):
+        reference(name)
+    model = encoder(family)
+    report = export.to_onnx(model, tmp_path / "model.onnx")
+    assert report.max_abs_difference < 1e-4
+    assert set(export.ONNXModel(report.file).input_names) == set(model.input)
 
 
 def test_deberta_is_refused_an_open_length(tmp_path):

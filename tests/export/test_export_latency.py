@@ -95,7 +95,20 @@ def test_threads_that_no_interpreter_takes_are_refused(exported, threads):
         export.measure_latency(exported["fp32"].file, threads=threads)
 
 
-@pytest.mark.parametrize("name", ["missing.tflite", "model.keras"])
-def test_measure_latency_refuses_what_is_no_file(tmp_path, name):
-    with pytest.raises(UsageError, match="Cannot open the exported model"):
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("missing.tflite", "Cannot open the exported model"),
+        ("missing.onnx", "Cannot open the exported model"),
+        ("model.keras", "Expected a .tflite file, a .onnx file or the folder"),
+    ],
+)
+def test_measure_latency_refuses_what_is_no_file(tmp_path, name, problem):
+    with pytest.raises(UsageError, match=problem):
         export.measure_latency(tmp_path / name)
+
+
+def test_a_saved_model_is_not_timed(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(UsageError, match="threads of the whole process"):
+        export.measure_latency(tmp_path)

@@ -36,6 +36,7 @@ def test_to_litert_reports_the_fields_of_an_export_event(exported):
     assert fields == {
         "file": report.file,
         "format": "litert",
+        "title": "LiteRT",
         "precision": "fp32",
         "size_bytes": os.path.getsize(report.file),
         "sequence_length": None,

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from kdkit.errors import UsageError
 from kdkit.export import LiteRTModel
-from kdkit.export.allocation import allocate
+from kdkit.export.litert_files import allocate
 
 
 def test_litert_model_follows_changing_shapes(

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from kdkit.errors import RunError
-from kdkit.export.interface import interface
+from kdkit.export.exportable import exportable
 from kdkit.export.verification import compare
-from kdkit.export.verification import verification_batches
 
 EXPECTED = np.array([[1.0, 2.0], [5.0, 3.0]])
 BATCH = {"token_ids": EXPECTED}
@@ -43,16 +42,14 @@ def test_compare_refuses_what_is_not_finite(value):
 
 
 def test_generated_batches_are_the_same_every_time(bert):
-    first, second = (
-        verification_batches(None, interface(bert), None) for _ in range(2)
-    )
+    first, second = (exportable(bert, True).batches for _ in range(2))
     for batch, again in zip(first, second, strict=True):
         for name in bert.input:
             np.testing.assert_array_equal(batch[name], again[name])
 
 
 def test_generated_batches_cover_the_inputs(bert):
-    batches = verification_batches(None, interface(bert), None)
+    batches = exportable(bert, True).batches
     lengths = {batch["token_ids"].shape[1] for batch in batches}
     assert len(lengths) == 2
     assert max(lengths) <= bert.backbone.max_sequence_length

@@ -206,6 +206,22 @@ def test_files_of_one_precision_are_told_apart(make_run):
     ]
 
 
+def test_files_of_other_formats_are_rows_with_their_title(make_run):
+    run = make_run("run", {"teacher": "x"})
+    run.export("student", "fp32", file="a.npz", format="w", title="Weights")
+    file = run.export(
+        "student", "int8", file="b.onnx", format="onnx", title="ONNX"
+    )
+    run.export("student", "fp32")
+    run.latency(file, 6.13)
+    labels = [
+        name
+        for arm, name in table_texts(read_run(run.run_dir))
+        if arm == "student"
+    ]
+    assert labels == ["Keras", "LiteRT fp32", "ONNX int8", "Weights fp32"]
+
+
 def test_teacher_run_has_rows_of_the_teacher_alone(teacher_run):
     records = read_run(teacher_run.run_dir)
     assert list(table_texts(records)) == [

@@ -165,7 +165,7 @@ def test_list_and_show_print_recipes(capsys):
         (["generate", "RUN/missing"], "RUN/missing does not exist"),
         (["export", "RUN/a.tflite"], "a.tflite does not exist"),
         (["benchmark", "RUN/none.tflite"], "none.tflite"),
-        (["benchmark", "RUN"], "Expected .tflite files"),
+        (["benchmark", "RUN"], "Expected .tflite or .onnx files"),
         (["report", "RUN"], "RUN"),
     ],
 )

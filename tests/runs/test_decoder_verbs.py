@@ -152,13 +152,16 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
             "--tokenizer is for exported",
         ),
         (["generate", "ENCODER"], "is no decoder"),
-        (["export", "RUN", "--format", "saved_model"], "--format saved_model"),
+        (
+            ["export", "RUN", "--format", "onyx"],
+            "one of litert, onnx, saved_model",
+        ),
         (["export", "RUN", "--dynamic-length"], "--dynamic-length"),
-        (["export", "RUN", "--task", "sst2"], "--task: a decoder"),
+        (["export", "RUN", "--task", "sst2"], "--task: not used for a decoder"),
         (["export", "RUN", "--sequence-length", "99"], "1 to 24"),
         (["benchmark", "FILE", "--batch-size", "2"], "batch_size=1 only"),
         (["benchmark", "FILE", "--sequence-length", "9"], "length=24 only"),
-        (["evaluate", "FILE", "--task", "sst2"], "Open it with"),
+        (["evaluate", "FILE", "--task", "sst2"], "a file of a decoder"),
     ],
 )
 def test_mistakes_are_one_plain_line(

@@ -102,8 +102,8 @@ MISTAKES = {
     ],
     "ablate": [["nothing", "--over", "objectives", "--run-dir", "RUN"]],
     "evaluate": [["nothing"], ["MISSING/model"], ["MISSING.keras"]],
-    "export": [["nothing"], ["MISSING/model"]],
-    "benchmark": [["MISSING.tflite"]],
+    "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
+    "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
     "generate": [["nothing", "--prompt", "a"]],
     "report": [["MISSING"]],
 }

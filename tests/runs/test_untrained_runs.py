@@ -53,7 +53,7 @@ def test_a_head_that_a_stage_trains_is_not(finished_run):
 def test_files_that_give_one_answer_have_collapsed(monkeypatch, tmp_path):
     monkeypatch.setattr(
         export,
-        "LiteRTModel",
+        "open_file",
         lambda path: lambda batch: np.tile([1.0, 0.0], (len(batch["x"]), 1)),
     )
     task = tasks.get_task("sentiment")
@@ -65,8 +65,7 @@ def test_files_that_give_one_answer_have_collapsed(monkeypatch, tmp_path):
     opened = Opened(task, None, None, None, None, 8)
     labels = np.arange(120) % 2
     encoded = argparse.Namespace(targets=labels)
-    options = argparse.Namespace(format="litert")
-    measured = exporting._measured(opened, tmp_path, encoded, options)
+    measured = exporting._measured(opened, tmp_path, encoded)
     assert measured == {
         "metrics": {"accuracy": 0.5},
         "collapsed": "gives every example the same answer",

@@ -11,7 +11,7 @@ from helpers import perturb
 from helpers import read_events
 from parallel import flags
 
-from kdkit import decoding
+from kdkit import export
 from kdkit.cli.ablation_tables import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.sentence_evaluation import LEAST_EFFECT
@@ -133,13 +133,13 @@ def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
     assert found[0] == found[1]
     assert found[0]["sequence_length"] == 32
 
-    def note(model, path, source_length, sequence_length, **settings):
-        raise UsageError(f"{source_length} and {sequence_length} tokens")
+    def note(model, path, precision, sequence_length, **settings):
+        raise UsageError(f"{sequence_length} tokens")
 
-    monkeypatch.setattr(decoding, "seq2seq_to_litert", note)
+    monkeypatch.setattr(export.get_exporter("litert"), "export", note)
     files = str(tmp_path / "files")
     assert main(["export", str(preset), "--output", files]) == 2
-    assert "32 and 32 tokens" in capsys.readouterr().err
+    assert ": 32 tokens" in capsys.readouterr().err
 
 
 def test_evaluate_tells_what_is_cut(text, translator, capsys):

@@ -1,26 +1,31 @@
-"""Running `.tflite` files."""
+"""The LiteRT interpreter, and `.tflite` files that read whole sequences."""
 
 import contextlib
+import os
 import pathlib
+import re
+import sys
+import tempfile
 
 import numpy as np
 
 from kdkit.backends import LateModule
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.allocation import allocate
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import batch_shape
-from kdkit.export.inputs import pad
-from kdkit.export.inputs import to_int32
+from kdkit.export.inputs import require_file
 
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
 SUFFIX = ".tflite"
-MOST_THREADS = 2**31 - 1  # the largest number that the interpreter takes
 ANY = -1  # a dynamic dimension in a shape signature
+# Written once per process, by C++ code that reads no log level.
+NOTICE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate.*\n")
+HIDDEN_FROM = 2  # the level of `TF_CPP_MIN_LOG_LEVEL` without notices
 
 
-class LiteRTModel:
+class LiteRTModel(BatchFile):
     """A `.tflite` file that is called like the Keras model it came from.
 
     Batches shorter than a fixed sequence length are padded, and a file with a
@@ -58,7 +63,7 @@ class LiteRTModel:
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        check_path(self.path, threads)
+        require_file(self.path, SUFFIX, threads)
         self.metadata = metadata.read(self.path)
         if self.metadata and self.metadata.reads_tokens:
             raise UsageError(
@@ -85,25 +90,7 @@ class LiteRTModel:
         self.sequence_length = None if columns == ANY else int(columns)
         self._shape = tuple(self._inputs["token_ids"]["shape"])
 
-    def __call__(self, batch):
-        batch = pad(to_int32(batch, self.input_names), self.sequence_length)
-        if self.batch_size is None:
-            return self._run(batch)
-        rows = range(batch_shape(batch)[0])
-        return np.concatenate(
-            [
-                self._run({name: a[row : row + 1] for name, a in batch.items()})
-                for row in rows
-            ]
-        )
-
     def set_inputs(self, batch):
-        """Sets the inputs of `invoke`: a checked batch that fits the file.
-
-        Args:
-            batch: dict of int32 arrays of shape `(batch_size,
-                sequence_length)`, both of the file's size where it is fixed.
-        """
         shape = batch_shape(batch)
         if shape != self._shape:
             for detail in self._inputs.values():
@@ -115,15 +102,12 @@ class LiteRTModel:
             self._interpreter.set_tensor(detail["index"], batch[name])
 
     def invoke(self):
-        """Runs the file on the inputs that are set: the part to time."""
         with usage_errors(self.path):
             self._interpreter.invoke()
 
-    def _run(self, batch):
-        self.set_inputs(batch)
-        self.invoke()
-        output = self._interpreter.get_output_details()[0]
-        return self._interpreter.get_tensor(output["index"])
+    def output(self):
+        detail = self._interpreter.get_output_details()[0]
+        return self._interpreter.get_tensor(detail["index"])
 
     def _check_interface(self):
         problems = []
@@ -157,37 +141,55 @@ class LiteRTModel:
 
 @contextlib.contextmanager
 def usage_errors(path):
-    """Names the file in what the interpreter raises."""
+    """Turns errors of the interpreter into `UsageError`, with the file."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
         raise UsageError(
             f"The LiteRT interpreter cannot run this file: {path}. "
-            f"It says: {error}"
+            f"Its error: {error}"
         ) from error
 
 
-def check_path(path, threads):
-    """Checks what an interpreter is opened with, before it is.
+def allocate(interpreter) -> None:
+    """Allocates an interpreter's tensors.
 
-    Raises:
-        UsageError: (a `ValueError`) if there is no such file, or no thread.
+    Where `TF_CPP_MIN_LOG_LEVEL` is 2 or more, as kdkit's verbs set it, LiteRT's
+    notice of its XNNPACK delegate is not shown. Anything else that is written
+    to the standard error is.
+
+    Args:
+        interpreter: `ai_edge_litert.interpreter.Interpreter`.
     """
-    if not 1 <= threads <= MOST_THREADS:
-        raise UsageError(
-            "Invalid value for argument `threads`. Expected an integer from 1 "
-            f"to {MOST_THREADS}. Received: threads={threads}."
-        )
-    problem = None
-    if path.suffix != SUFFIX:
-        problem = f"expected a name that ends in {SUFFIX!r}"
-    elif not path.is_file():
-        problem = "there is no such file"
-    if problem:
-        raise UsageError(
-            f"Cannot open the exported model: {problem}. Received: {path}. "
-            "Write one with kdkit.export.to_litert or `kdkit export`."
-        )
+    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
+    if level.isdecimal() and int(level) >= HIDDEN_FROM:
+        with _without_notice():
+            interpreter.allocate_tensors()
+    else:
+        interpreter.allocate_tensors()
+
+
+@contextlib.contextmanager
+def _without_notice():
+    """Passes on file descriptor 2, except for the notice."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    with tempfile.TemporaryFile() as aside:
+        try:
+            saved = os.dup(2)
+        except OSError:  # closed
+            yield
+            return
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            aside.seek(0)
+            rest = NOTICE.sub(b"", aside.read())
+            if rest:
+                os.write(2, rest)
 
 
 def _input_name(detail):

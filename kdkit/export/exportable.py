@@ -1,0 +1,409 @@
+"""Models that are ready for export: kind, inputs, lengths, verification data.
+
+`exportable` reads a Keras model and returns an `Exportable`, which every
+exporter writes and verifies in the same way.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+import keras
+import keras_hub
+import numpy as np
+
+from kdkit import models
+from kdkit.decoding.seq2seq_step import Seq2SeqStep
+from kdkit.decoding.step import DecoderStep
+from kdkit.errors import UsageError
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import pad
+from kdkit.export.inputs import random_batch
+from kdkit.export.inputs import to_int32
+from kdkit.models.families import DECODERS
+from kdkit.models.families import Family
+from kdkit.models.families import family_of
+from kdkit.policies import as_float32
+
+# Kinds of models. Any functional model with the inputs `INPUT_NAMES` that is
+# not one of the other kinds counts as an encoder.
+ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
+MAX_OPTIONS = 16  # of a multiple-choice question
+BATCH_SIZE = 8  # of generated batches
+LENGTHS = (32, 11)  # tokens in generated batches, where any length is accepted
+NUM_TEXTS = 4  # that are generated for a decoder or an encoder-decoder
+TEXT_LENGTH, PAIR_LENGTH = 32, 16  # tokens at most
+MAX_PAIR_LENGTH = 128  # default length of an encoder-decoder's file
+SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Exportable:
+    """A model with everything that an exporter reads of it.
+
+    Args:
+        model: `keras.Model`.
+        kind: string. `"encoder"`, `"decoder"` or `"encoder_decoder"`.
+        batches: list of dicts of int32 arrays. The model's inputs, on which the
+            file is verified.
+        sequence_length: int or `None`. The only length that the file takes;
+            for a step, the number of cached positions. `None` for any length.
+        vocabulary_size: int or `None`. Number of token ids.
+        input_names: tuple of strings. The inputs of a file that reads whole
+            sequences, in the order of `INPUT_NAMES`.
+        is_recurrent: bool. Whether the model has recurrent layers.
+        rows_per_output: int. How many input rows make one row of logits: 1, or
+            the options of a question.
+        family: `kdkit.models.Family` of an encoder, or `None`.
+        step: `DecoderStep` or `Seq2SeqStep` if the file reads one token at a
+            time, otherwise `None`.
+        examples: int or `None`. What `ExportReport.examples` counts, `None`
+            for rows.
+    """
+
+    model: object
+    kind: str
+    batches: list
+    sequence_length: int | None
+    vocabulary_size: int | None
+    input_names: tuple[str, ...] = ()
+    is_recurrent: bool = False
+    rows_per_output: int = 1
+    family: Family | None = None
+    step: object = None
+    examples: int | None = None
+
+    def as_float32(self) -> "Exportable":
+        """Returns the same with a float32 copy of the model, if it needs one.
+
+        LiteRT has few operations in half precision, and a file's precision is
+        chosen when it is written, not when the model is trained.
+        """
+        model = as_float32(self.model)
+        step = self.step
+        if step is not None:
+            step = dataclasses.replace(step, model=model)
+        return dataclasses.replace(self, model=model, step=step)
+
+
+def kind_of(model) -> str:
+    """Returns `"encoder"`, `"decoder"` or `"encoder_decoder"`.
+
+    Args:
+        model: `keras.Model`.
+    """
+    if isinstance(model, models.MassSeq2SeqLM):
+        return ENCODER_DECODER
+    if (
+        isinstance(model, keras_hub.models.CausalLM)
+        and family_of(model.backbone) in DECODERS.values()
+    ):
+        return DECODER
+    return ENCODER
+
+
+def exportable(
+    model,
+    in_steps: bool,
+    sequence_length: int | None = None,
+    source_length: int | None = None,
+    verification_data: Iterable | None = None,
+) -> Exportable:
+    """Reads a model, and checks or generates its verification data.
+
+    Args:
+        model: `keras.Model` as in `kdkit.export.to_litert`.
+        in_steps: bool. Whether decoders become files that read one token at a
+            time, and not whole sequences.
+        sequence_length: int or `None`. As in `kdkit.export.to_litert`.
+        source_length: int or `None`. As in `kdkit.export.to_litert`.
+        verification_data: as in `kdkit.export.to_litert`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model or an argument does not fit.
+    """
+    kind = kind_of(model)
+    if source_length is not None and kind != ENCODER_DECODER:
+        raise UsageError(
+            "`source_length` applies to encoder-decoders only. Received: "
+            f"source_length={source_length} for a {type(model).__name__}. "
+            "Remove it."
+        )
+    if kind == ENCODER_DECODER:
+        return _pairs(model, sequence_length, source_length, verification_data)
+    if kind == DECODER and in_steps:
+        return _texts(model, sequence_length, verification_data)
+    return _sequences(model, kind, sequence_length, verification_data)
+
+
+def _sequences(model, kind, sequence_length, data):
+    """A model whose file reads batches of whole sequences."""
+    _require_interface(model)
+    layers = list(_nested_layers(model))
+    tables = sorted(_table_sizes(layers))
+    read = Exportable(
+        model,
+        kind,
+        batches=[],
+        sequence_length=_export_length(model, layers, sequence_length),
+        vocabulary_size=tables[-1] if tables else None,
+        input_names=tuple(name for name in INPUT_NAMES if name in model.input),
+        is_recurrent=any(
+            isinstance(layer, keras.layers.RNN) for layer in layers
+        ),
+        rows_per_output=_rows_per_output(model),
+        family=next(filter(None, map(family_of, layers)), None),
+    )
+    if data is None:
+        longest = min(_position_counts(layers), default=max(LENGTHS))
+        num_segments = tables[0] if len(tables) > 1 else 1
+        batches = _generated_batches(read, longest, num_segments)
+    else:
+        batches = _given_batches(data, read)
+    return dataclasses.replace(read, batches=batches)
+
+
+def _require_interface(model):
+    """Refuses models without the inputs and the one output of a file."""
+    if isinstance(getattr(model, "student", None), keras.Model):
+        raise UsageError(
+            f"A {type(model).__name__} cannot be exported. Expected the model "
+            "that it trained. Pass distiller.student."
+        )
+    inputs = getattr(model, "input", None)
+    if not isinstance(model, keras.Model) or not isinstance(inputs, dict):
+        raise UsageError(
+            "Only functional Keras models with a dict of inputs can be "
+            f"exported. Expected the inputs {list(INPUT_NAMES)} or some of "
+            f"them. Received: {type(model).__name__} with inputs {inputs!r}."
+        )
+    unknown = sorted(set(inputs) - set(INPUT_NAMES))
+    if unknown or "token_ids" not in inputs:
+        raise UsageError(
+            f"The model's inputs cannot be exported. Expected 'token_ids' and "
+            f"any of {list(INPUT_NAMES[1:])}. Received: {sorted(inputs)}."
+        )
+    if not isinstance(model.output, keras.KerasTensor):
+        raise UsageError(
+            "Only models with one output, the logits, can be exported. "
+            f"Received: outputs {model.output!r}. Put a head on an encoder, "
+            "for example keras_hub.models.BertTextClassifier."
+        )
+
+
+def _export_length(model, layers, sequence_length):
+    """The length to export with, checked against what the model takes."""
+    own = model.input["token_ids"].shape[1]
+    if sequence_length is None or sequence_length == own:
+        return own
+    positions = min(_position_counts(layers), default=None)
+    if own:
+        expected = f"{own}, the length of the model's inputs,"
+    elif positions:
+        expected = f"1 to {positions}, the model's positions,"
+    else:
+        expected = "a length of at least 1"
+    if own or not 1 <= sequence_length <= (positions or sequence_length):
+        raise UsageError(
+            "Invalid value for argument `sequence_length`. Expected "
+            f"{expected} or None. Received: sequence_length={sequence_length}."
+        )
+    return sequence_length
+
+
+def _given_batches(data, read):
+    """The user's batches, checked and padded to the file's length."""
+    batches = []
+    for batch in data:
+        batch = batch[0] if isinstance(batch, tuple) else batch
+        if read.kind == DECODER and isinstance(batch, np.ndarray):  # one text
+            ids = np.atleast_2d(batch)
+            batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+        batches.append(
+            pad(to_int32(batch, read.input_names), read.sequence_length)
+        )
+    if not batches:
+        raise UsageError(
+            "`verification_data` is empty. Expected at least one batch. Pass "
+            "verification_data=None to verify on generated batches."
+        )
+    return batches
+
+
+def _generated_batches(read, longest, num_segments):
+    """Random batches, the same ones every time."""
+    if read.vocabulary_size is None:
+        raise UsageError(
+            "The model has no embedding layer that tells its vocabulary size. "
+            "Expected batches to verify the file on. Received: "
+            "verification_data=None."
+        )
+    lengths = [min(length, longest) for length in LENGTHS]
+    if read.sequence_length:
+        lengths = [read.sequence_length] * len(LENGTHS)
+    rng = np.random.default_rng(SEED)
+    return [
+        random_batch(
+            BATCH_SIZE * read.rows_per_output,
+            length,
+            read.input_names,
+            read.vocabulary_size,
+            num_segments,
+            rng,
+        )
+        for length in lengths
+    ]
+
+
+def _texts(model, sequence_length, data):
+    """A decoder whose file reads one token at a time."""
+    if sequence_length is None:
+        sequence_length = models.num_positions(model)
+    if sequence_length is None:
+        raise UsageError(
+            f"A {type(model).__name__} reads texts of any length, and a file's "
+            "cache has one. Expected sequence_length=N. Received: None."
+        )
+    step = DecoderStep(model, sequence_length)
+    vocabulary_size = model.backbone.vocabulary_size
+    if data is None:
+        length = min(TEXT_LENGTH, sequence_length)
+        data = np.random.default_rng(SEED).integers(
+            0, vocabulary_size, (NUM_TEXTS, length)
+        )
+    texts = [np.asarray(text, "int32")[np.newaxis] for text in data]
+    wrong = [
+        text.shape[1:] for text in texts if not _fits(text, sequence_length)
+    ]
+    if not texts or wrong:
+        raise UsageError(
+            "A decoder's `verification_data` must be arrays of 1 to "
+            f"{sequence_length} tokens. Received: "
+            f"{f'shapes {wrong}' if wrong else 'none'}."
+        )
+    return Exportable(
+        model,
+        DECODER,
+        # One text per batch, since texts may have different lengths.
+        [
+            {"token_ids": text, "padding_mask": np.ones_like(text)}
+            for text in texts
+        ],
+        sequence_length,
+        vocabulary_size,
+        step=step,
+        examples=sum(text.shape[1] for text in texts),
+    )
+
+
+def _pairs(model, sequence_length, source_length, data):
+    """An encoder-decoder, whose file reads a source and writes tokens."""
+    longest = min(MAX_PAIR_LENGTH, model.backbone.max_sequence_length)
+    if sequence_length is None:
+        sequence_length = longest
+    if source_length is None:
+        source_length = sequence_length
+    step = Seq2SeqStep(model, source_length, sequence_length)
+    if data is None:
+        data = _random_pairs(step)
+    pairs = [
+        tuple(np.asarray(side, "int32")[np.newaxis] for side in pair)
+        for pair in data
+    ]
+    wrong = [
+        [side.shape[1:] for side in pair]
+        for pair in pairs
+        if not all(map(_fits, pair, (source_length, sequence_length)))
+    ]
+    if not pairs or wrong:
+        raise UsageError(
+            "An encoder-decoder's `verification_data` must be pairs: sources "
+            f"of 1 to {source_length} tokens with targets of 1 to "
+            f"{sequence_length}. Received: "
+            f"{f'shapes {wrong}' if wrong else 'none'}."
+        )
+    return Exportable(
+        model,
+        ENCODER_DECODER,
+        [
+            {
+                "encoder_token_ids": source,
+                "encoder_padding_mask": np.ones_like(source),
+                "decoder_token_ids": target,
+                "decoder_padding_mask": np.ones_like(target),
+                "decoder_positions": np.arange(target.shape[1])[np.newaxis],
+            }
+            for source, target in pairs
+        ],
+        sequence_length,
+        model.output_shape[-1],
+        step=step,
+        examples=sum(target.shape[1] for _, target in pairs),
+    )
+
+
+def _random_pairs(step):
+    """Sources of different lengths, each with a target."""
+    rng = np.random.default_rng(SEED)
+    longest = min(PAIR_LENGTH, step.source_length)
+    target_length = min(PAIR_LENGTH, step.sequence_length)
+    lengths = np.linspace(min(2, longest), longest, NUM_TEXTS).astype(int)
+    return [
+        (
+            rng.integers(0, step.model.backbone.vocabulary_size, length),
+            rng.integers(0, step.model.output_shape[-1], target_length),
+        )
+        for length in lengths
+    ]
+
+
+def _fits(text, longest):
+    return text.ndim == 2 and 1 <= text.shape[1] <= longest
+
+
+def _rows_per_output(model):
+    """How many rows make one, counted on a batch that any number divides."""
+    num_rows = math.lcm(*range(1, MAX_OPTIONS + 1))
+    shapes = {
+        name: (num_rows, tensor.shape[1] or 1)
+        for name, tensor in model.input.items()
+    }
+    return num_rows // model.compute_output_shape(shapes)[0]
+
+
+def _nested_layers(layer):
+    """Yields a layer and the layers that it publicly holds."""
+    yield layer
+    children = ()
+    if isinstance(layer, keras.Model):
+        children = layer.layers
+    elif isinstance(layer, keras.layers.Bidirectional):
+        children = (layer.forward_layer, layer.backward_layer)
+    elif isinstance(layer, keras.layers.Wrapper):
+        children = (layer.layer,)
+    for child in children:
+        yield from _nested_layers(child)
+
+
+def _table_sizes(layers):
+    """The number of rows of each embedding table."""
+    for layer in layers:
+        if isinstance(layer, keras.layers.Embedding):
+            yield layer.input_dim
+        elif isinstance(layer, keras_hub.layers.TokenAndPositionEmbedding):
+            yield layer.vocabulary_size
+
+
+def _position_counts(layers):
+    """How many positions each layer or backbone has, if they are limited."""
+    for layer in layers:
+        if isinstance(
+            layer,
+            (
+                keras_hub.layers.PositionEmbedding,
+                keras_hub.layers.TokenAndPositionEmbedding,
+            ),
+        ):
+            yield layer.sequence_length
+        elif getattr(layer, "max_sequence_length", None) is not None:
+            yield layer.max_sequence_length  # of a backbone

@@ -1,0 +1,483 @@
+"""Formats of exported files: one `Exporter` each, in one registry.
+
+`Exporter.export` is the only way to write a file: it verifies the file against
+the Keras model before the file gets its name, whatever the format.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+from kdkit.backends import need_tensorflow
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER
+from kdkit.export.exportable import ENCODER_DECODER
+from kdkit.export.exportable import exportable
+from kdkit.export.exportable import kind_of
+from kdkit.export.verification import FP32_TOLERANCE
+from kdkit.export.verification import compare
+from kdkit.export.verification import reference_outputs
+from kdkit.export.verification import warn_of_untrained_layers
+from kdkit.files import staged
+from kdkit.parameters import count_parameters
+from kdkit.version import __version__
+
+_KINDS = {
+    ENCODER: "an encoder",
+    DECODER: "a decoder",
+    ENCODER_DECODER: "an encoder-decoder",
+}
+_EXPORTERS = {}  # by name, in the order of registration
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportReport:
+    """A file that was written and how it compares with the Keras model.
+
+    `dataclasses.asdict` gives the fields of an "export" event.
+
+    Args:
+        file: string. The path of the file or directory.
+        format: string. The name of the exporter, such as `"litert"`.
+        title: string. The exporter's title, such as `"LiteRT"`.
+        precision: string. `"fp32"`, `"fp16"` or `"int8"`.
+        size_bytes: int. The size on disk.
+        sequence_length: int or `None`. The only length in tokens that the
+            file takes, `None` where it takes any.
+        max_abs_difference: float. The largest absolute difference between the
+            outputs of the file and of the Keras model.
+        same_top_class: float in [0, 1] or `None`. The share of outputs with
+            the same highest logit; `None` for a single logit (regression).
+        examples: int. The number of rows that were compared; for a decoder and
+            an encoder-decoder in LiteRT the number of positions.
+    """
+
+    file: str
+    format: str
+    title: str
+    precision: str
+    size_bytes: int
+    sequence_length: int | None
+    max_abs_difference: float
+    same_top_class: float | None
+    examples: int
+
+
+class Exporter:
+    """A file format: how its files are written, opened and run.
+
+    Subclasses define `write` and `open`, and register themselves with
+    `kdkit.export.register_exporter`. Every function and verb that writes or
+    reads exported files then knows the format.
+
+    Attributes:
+        name: string. Set by `register_exporter`; the value of `--format`.
+        title: string. The format's name for people.
+        suffix: string. The end of the file's name, such as `".tflite"`. Empty
+            if the format is a directory; then override `owns`.
+        precisions: tuple of strings. What `write` accepts. Defaults to
+            `("fp32",)`.
+        kinds: tuple of strings. The kinds of models that can be written.
+            Defaults to `("encoder",)`.
+        in_steps: bool. Whether decoders and encoder-decoders become files that
+            read one token at a time. Defaults to `False`: whole sequences.
+        prefers_fixed_length: bool. Whether the command line exports for one
+            sequence length by default. Defaults to `False`.
+        takes_threads: bool. Whether `open` sets the number of threads, so that
+            files can be timed. Defaults to `True`.
+
+    Example:
+
+    ```python
+    @kdkit.export.register_exporter("weights")
+    class Weights(kdkit.export.Exporter):
+        title = "Keras weights"
+        suffix = ".npz"
+
+        def write(self, source, path, precision):
+            np.savez(path, *source.model.get_weights())
+
+        def open(self, path, threads=1):
+            return MyRuntime(path)  # called with a batch, returns the logits
+
+    kdkit.export.export_model(student, "student.npz")
+    ```
+    """
+
+    name = ""
+    title = ""
+    suffix = ""
+    precisions = ("fp32",)
+    kinds = (ENCODER,)
+    in_steps = False
+    prefers_fixed_length = False
+    takes_threads = True
+
+    def owns(self, path: pathlib.Path) -> bool:
+        """Whether a path is a file of this format, by its name."""
+        return path.suffix == self.suffix
+
+    def file_name(self, label: str, precision: str) -> str:
+        """Returns the name of a file in the `exports/` of a run."""
+        return f"{label}-{precision}{self.suffix}"
+
+    def require_packages(self) -> None:
+        """Raises `UsageError` if a package that `write` needs is missing."""
+
+    def validate(self, source) -> None:
+        """Raises `UsageError` if the format cannot hold this model.
+
+        Args:
+            source: `Exportable`.
+        """
+
+    def write(self, source, path: pathlib.Path, precision: str) -> None:
+        """Writes a model, unverified.
+
+        Args:
+            source: `Exportable` with a float32 model.
+            path: `pathlib.Path`. A temporary name.
+            precision: string, from `precisions`.
+        """
+        raise NotImplementedError
+
+    def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
+        """Adds kdkit's metadata to a file. The default adds none."""
+
+    def open(self, path: pathlib.Path, threads: int = 1):
+        """Returns a file as a callable from a batch to logits.
+
+        Args:
+            path: `pathlib.Path`.
+            threads: int. The number of CPU threads. Defaults to `1`.
+
+        Returns:
+            A callable with the attributes `path`, `kind`, `sequence_length`,
+            `batch_size` and `metadata`. For `kdkit benchmark` a file that reads
+            whole sequences also has `input_names`, `set_inputs` and `invoke`,
+            as `kdkit.export.BatchFile` has them.
+        """
+        raise NotImplementedError
+
+    def run(self, file, batch):
+        """Runs an opened file on one batch of `Exportable.batches`.
+
+        Args:
+            file: what `open` returned.
+            batch: dict of int32 arrays.
+
+        Returns:
+            An array, the logits in the shape of the Keras model's.
+        """
+        return file(batch)
+
+    def export(
+        self,
+        model,
+        path: str | pathlib.Path,
+        precision: str = "fp32",
+        sequence_length: int | None = None,
+        source_length: int | None = None,
+        verification_data=None,
+        overwrite: bool = False,
+    ) -> ExportReport:
+        """Writes a model, compares the file with Keras, and names the file.
+
+        Args: as `kdkit.export.to_litert`.
+
+        Returns:
+            An `ExportReport`.
+
+        Raises:
+            UsageError: (a `ValueError`) if an argument is wrong, or the file
+                exists. Nothing is written.
+            RunError: (a `RuntimeError`) if outputs are not finite, or those of
+                the file have another shape or, in fp32, differ by more than
+                1e-4. No file is left.
+        """
+        need_tensorflow(f"Export to {self.title}")
+        path = pathlib.Path(path)
+        self._check_arguments(path, precision, overwrite)
+        self.require_packages()
+        self.require_kind(kind_of(model))
+        source = exportable(
+            model,
+            self.in_steps,
+            sequence_length,
+            source_length,
+            verification_data,
+        )
+        self.validate(source)
+        warn_of_untrained_layers(source.model, source.batches[0])
+        source = source.as_float32()
+        expected = reference_outputs(source.model, source.batches)
+        with staged(path) as partial:
+            self.write(source, partial, precision)
+            self.annotate(partial, _metadata(source, precision))
+            comparison = self._compare(
+                partial, path, source.batches, expected, precision
+            )
+            size_bytes = _size(partial)
+        return ExportReport(
+            str(path),
+            self.name,
+            self.title,
+            precision,
+            size_bytes,
+            source.sequence_length,
+            comparison.max_abs_difference,
+            comparison.same_top_class,
+            comparison.examples if source.examples is None else source.examples,
+        )
+
+    def require_kind(self, kind: str) -> None:
+        """Raises `UsageError` if models of a kind cannot be written."""
+        if kind not in self.kinds:
+            others = [
+                exporter.name
+                for exporter in _EXPORTERS.values()
+                if kind in exporter.kinds
+            ]
+            raise UsageError(
+                f"{self.title} files cannot hold {_KINDS[kind]}. Expected "
+                f"{' or '.join(_KINDS[known] for known in self.kinds)}. Export "
+                f"it as {' or '.join(others)}."
+            )
+
+    def _check_arguments(self, path, precision, overwrite):
+        problems = []
+        if self.suffix and path.suffix != self.suffix:
+            problems.append(
+                f"the path must end in {self.suffix!r}, received {path}"
+            )
+        if precision not in self.precisions:
+            problems.append(
+                f"precision must be one of {self.precisions}, received "
+                f"{precision!r}"
+            )
+        if self.suffix and path.is_dir():
+            problems.append(f"the path is a folder, received {path}")
+        elif path.exists() and not overwrite:
+            problems.append(
+                f"the path exists: {path}; remove it or pass overwrite=True"
+            )
+        elif path.exists() and not self.owns(path):
+            problems.append(
+                f"overwrite=True replaces {self.title}s only, received {path}"
+            )
+        if problems:
+            raise UsageError(f"Cannot export: {'; '.join(problems)}.")
+
+    def _compare(self, partial, path, batches, expected, precision):
+        """Compares a file, which has not got its name yet, with the model."""
+        try:
+            file = self.open(partial)
+            return compare(
+                expected,
+                lambda batch: self.run(file, batch),
+                batches,
+                file=str(path),
+                tolerance=FP32_TOLERANCE if precision == "fp32" else None,
+            )
+        except UsageError as error:
+            raise RunError(f"{path} was not written. {error}") from error
+
+
+def register_exporter(name: str) -> Callable[[type], type]:
+    """Registers a subclass of `Exporter` under a name. A class decorator.
+
+    Args:
+        name: string. The value of `format` in `kdkit.export.export_model` and
+            of `--format`.
+
+    Returns:
+        The decorator, which returns the class.
+
+    Raises:
+        UsageError: (a `ValueError`) if another exporter has the name or the
+            suffix.
+
+    Example:
+
+    ```python
+    @kdkit.export.register_exporter("my_format")
+    class MyFormat(kdkit.export.Exporter):
+        ...
+    ```
+    """
+
+    def register(cls):
+        clashes = [
+            exporter.name
+            for exporter in _EXPORTERS.values()
+            if exporter.name == name
+            or (cls.suffix and exporter.suffix == cls.suffix)
+        ]
+        if clashes:
+            raise UsageError(
+                f"Exporter {name!r} clashes with {clashes[0]!r}. Expected a "
+                f"name and a suffix of its own. Received: name={name!r}, "
+                f"suffix={cls.suffix!r}. Choose others."
+            )
+        cls.name = name
+        _EXPORTERS[name] = cls()
+        return cls
+
+    return register
+
+
+def all_exporters() -> tuple[Exporter, ...]:
+    """Returns all registered exporters, LiteRT first."""
+    return tuple(_EXPORTERS.values())
+
+
+def get_exporter(name: str) -> Exporter:
+    """Returns an exporter by its name.
+
+    Args:
+        name: string, such as `"litert"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
+    if name not in _EXPORTERS:
+        raise UsageError(
+            f"Unknown export format. Expected one of {', '.join(_EXPORTERS)}. "
+            f"Received: {name!r}."
+        )
+    return _EXPORTERS[name]
+
+
+def exporter_of(path: str | pathlib.Path) -> Exporter | None:
+    """Returns the exporter whose file a path is, `None` if it is of none.
+
+    Args:
+        path: string or path. A file with a known suffix, which need not exist,
+            or the directory of a SavedModel.
+    """
+    path = pathlib.Path(path)
+    for exporter in _EXPORTERS.values():
+        if exporter.owns(path):
+            return exporter
+    return None
+
+
+def export_model(
+    model,
+    path: str | pathlib.Path,
+    format: str | None = None,
+    **options,
+) -> ExportReport:
+    """Writes a model in any registered format, checked against Keras.
+
+    Args:
+        model: `keras.Model`. An encoder with a head, a decoder or an
+            encoder-decoder, as in `kdkit.export.to_litert`.
+        path: string or path. The file or directory to write.
+        format: string or `None`. The name of an exporter, such as `"litert"`,
+            `"saved_model"` or `"onnx"`. Defaults to the exporter of the path's
+            suffix.
+        **options: `precision`, `sequence_length`, `source_length`,
+            `verification_data` and `overwrite`, as in
+            `kdkit.export.to_litert`.
+
+    Returns:
+        An `ExportReport`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the format is unknown or an argument is
+            wrong.
+        RunError: (a `RuntimeError`) if the file differs from the model. No
+            file is left.
+
+    Example:
+
+    ```python
+    kdkit.export.export_model(student, "student.onnx", precision="int8")
+    ```
+    """
+    exporter = exporter_of(path) if format is None else get_exporter(format)
+    if exporter is None:
+        raise UsageError(
+            f"{path} has no known suffix. Expected "
+            f"{_suffixes()}. Pass format=, one of {', '.join(_EXPORTERS)}."
+        )
+    return exporter.export(model, path, **options)
+
+
+def open_file(
+    path: str | pathlib.Path, kind: str | None = None, threads: int = 1
+):
+    """Opens an exported model of any registered format.
+
+    Args:
+        path: string or path. A `.tflite` or `.onnx` file, or the directory of a
+            SavedModel.
+        kind: string or `None`. `"encoder"` refuses files that read one token
+            at a time; `"decoder"` and `"encoder_decoder"` refuse all others.
+            Defaults to `None`, any file.
+        threads: int. The number of CPU threads. Defaults to `1`. TensorFlow
+            sets the threads of a SavedModel.
+
+    Returns:
+        A `LiteRTModel`, `LiteRTDecoder`, `LiteRTSeq2Seq`, `ONNXModel` or
+        `SavedModel`, or what a registered exporter returns.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is missing, damaged, or of
+            another kind.
+    """
+    if not isinstance(path, str | pathlib.Path):
+        raise UsageError(
+            "Only exported files are opened. Expected a path. Received: "
+            f"{type(path).__name__}. Export the model first, with "
+            "kdkit.export.to_litert (the student of a Distiller is "
+            "distiller.student)."
+        )
+    exporter = exporter_of(path)
+    if exporter is None:
+        raise UsageError(
+            f"Not an exported model. Expected {_suffixes()}. Received: {path}. "
+            "Write one with kdkit export."
+        )
+    file = exporter.open(pathlib.Path(path), threads)
+    if kind is not None and file.kind != kind:
+        raise UsageError(
+            f"{path} is a file of {_KINDS[file.kind]}. Expected a file of "
+            f"{_KINDS[kind]}."
+        )
+    return file
+
+
+def _suffixes():
+    """What exported models look like, in words."""
+    *others, last = (
+        f"a {exporter.suffix} file"
+        if exporter.suffix
+        else f"the folder of a {exporter.title}"
+        for exporter in _EXPORTERS.values()
+    )
+    return f"{', '.join(others)} or {last}"
+
+
+def _metadata(source, precision):
+    return metadata.Metadata(
+        precision=precision,
+        parameters=count_parameters(source.model),
+        vocabulary_size=source.vocabulary_size,
+        kdkit_version=__version__,
+        rows_per_output=source.rows_per_output,
+        reads_tokens=source.step is not None,
+        reads_sources=source.kind == ENCODER_DECODER,
+    )
+
+
+def _size(path):
+    if path.is_file():
+        return path.stat().st_size
+    return sum(
+        file.stat().st_size for file in path.rglob("*") if file.is_file()
+    )

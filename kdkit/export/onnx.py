@@ -1,0 +1,307 @@
+"""Keras models to ONNX files, and running them in ONNX Runtime.
+
+Needs the packages of the extra `onnx`. Keras writes the file with tf2onnx, and
+ONNX Runtime quantises its weights.
+"""
+
+import contextlib
+import importlib.metadata
+import logging
+import pathlib
+import re
+import warnings
+
+from kdkit.backends import LateModule
+from kdkit.backends import tf
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.export.exportable import DECODER
+from kdkit.export.exportable import ENCODER
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import ExportReport
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import BatchFile
+from kdkit.export.inputs import require_file
+
+EXTRA = "'kdkit[onnx]'"
+onnx = LateModule("onnx", EXTRA)
+onnxruntime = LateModule("onnxruntime", EXTRA)
+quantization = LateModule("onnxruntime.quantization", EXTRA)
+# Oldest versions: tf2onnx up to 1.16 needs an older protobuf than TensorFlow.
+RUNTIME = {"onnxruntime": (1, 20)}
+CONVERTER = {"tf2onnx": (1, 17), "onnx": (1, 17)}
+SUFFIX = ".onnx"
+PROPERTY = "kdkit"  # the metadata property with kdkit's entry
+ERRORS_ONLY = 3  # a log level of ONNX Runtime
+
+
+@register_exporter("onnx")
+class ONNX(Exporter):
+    """The ONNX format: one file for ONNX Runtime, of any batch and length."""
+
+    title = "ONNX"
+    suffix = SUFFIX
+    precisions = ("fp32", "int8")
+    kinds = (ENCODER, DECODER)
+
+    def require_packages(self):
+        _require_versions(CONVERTER | RUNTIME)
+
+    def write(self, source, path, precision):
+        shape = (None, source.sequence_length)
+        with _without_notices():
+            source.model.export(
+                str(path),
+                format="onnx",
+                verbose=False,
+                input_signature=[
+                    {
+                        name: tf.TensorSpec(shape, "int32", name)
+                        for name in source.input_names
+                    }
+                ],
+            )
+            model = onnx.load(path)
+            _replace_erfc(model.graph)
+            _name_interface(model.graph, source)
+            onnx.save(model, path)
+            if precision == "int8":
+                quantization.quantize_dynamic(
+                    path,
+                    path,
+                    per_channel=True,
+                    weight_type=quantization.QuantType.QInt8,
+                )
+
+    def annotate(self, path, entry):
+        # Serialised messages merge when they are concatenated.
+        added = onnx.ModelProto()
+        added.metadata_props.add(
+            key=PROPERTY, value=metadata.complete(path, entry)
+        )
+        with open(path, "ab") as file:
+            file.write(added.SerializeToString())
+
+    def open(self, path, threads=1):
+        return ONNXModel(path, threads)
+
+
+class ONNXModel(BatchFile):
+    """Runs an `.onnx` file as `to_onnx` writes it, on CPU threads.
+
+    Called with a batch, a dict of integer arrays of shape `(batch_size,
+    sequence_length)`, it returns the logits as a NumPy array. Shorter batches
+    are padded where the file takes one length only.
+
+    Args:
+        path: string or path. The file.
+        threads: int. The number of CPU threads. Defaults to `1`.
+
+    Raises:
+        UsageError: (a `ValueError`) if onnxruntime is not installed, the file
+            is missing or not such a file, or a batch does not fit.
+
+    Example:
+
+    ```python
+    student = kdkit.export.ONNXModel("student-int8.onnx")
+    logits = student({"token_ids": ids, "padding_mask": ids != 0, ...})
+    ```
+    """
+
+    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+        self.path = pathlib.Path(path)
+        require_file(self.path, SUFFIX, threads)
+        _require_versions(RUNTIME)
+        self.threads = threads
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = ERRORS_ONLY
+        with self._usage_errors():
+            self._session = onnxruntime.InferenceSession(
+                str(self.path), options, providers=["CPUExecutionProvider"]
+            )
+        properties = self._session.get_modelmeta().custom_metadata_map
+        if PROPERTY in properties:
+            self.metadata = metadata.parse(self.path, properties[PROPERTY])
+        inputs = {given.name: given for given in self._session.get_inputs()}
+        outputs = self._session.get_outputs()
+        if (
+            "token_ids" not in inputs
+            or set(inputs) - set(INPUT_NAMES)
+            or any(
+                given.type != "tensor(int32)" or len(given.shape) != 2
+                for given in inputs.values()
+            )
+            or len(outputs) != 1
+        ):
+            raise UsageError(
+                f"Not an ONNX file as kdkit exports them: {self.path}. "
+                "Expected the int32 inputs 'token_ids' and any of "
+                f"{list(INPUT_NAMES[1:])}, with two axes, and one output. "
+                f"Received: inputs {sorted(inputs)}, {len(outputs)} outputs."
+            )
+        self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
+        rows, columns = inputs["token_ids"].shape  # strings where dynamic
+        self.batch_size = rows if isinstance(rows, int) else None
+        self.sequence_length = columns if isinstance(columns, int) else None
+
+    def set_inputs(self, batch):
+        self._inputs = {name: batch[name] for name in self.input_names}
+
+    def invoke(self):
+        with self._usage_errors():
+            (self._logits,) = self._session.run(None, self._inputs)
+
+    def output(self):
+        return self._logits
+
+    @contextlib.contextmanager
+    def _usage_errors(self):
+        """Turns errors of ONNX Runtime, which share no class, into ours."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"ONNX Runtime cannot run this file: {self.path}. "
+                f"Its error: {error}"
+            ) from error
+
+
+def to_onnx(
+    model,
+    path: str | pathlib.Path,
+    precision: str = "fp32",
+    sequence_length: int | None = None,
+    verification_data=None,
+    overwrite: bool = False,
+) -> ExportReport:
+    """Writes a model as an ONNX file, checked against the Keras model.
+
+    The file takes the int32 inputs `token_ids`, `segment_ids` and
+    `padding_mask` (those that the model has) of shape `(batch_size,
+    sequence_length)`, of any batch size and by default any length, and returns
+    `logits`. ONNX Runtime runs it; `kdkit.export.ONNXModel` does so from
+    Python. Needs `pip install 'kdkit[onnx]'`.
+
+    Models in mixed or half precision are exported as in `to_litert`.
+
+    Args:
+        model: as in `to_litert`, but not an encoder-decoder. A decoder becomes
+            a file that reads whole sequences and returns the logits of every
+            position.
+        path: string or path. Ends in `.onnx`.
+        precision: string. `"fp32"`; or `"int8"`, dynamic quantisation by ONNX
+            Runtime: weights of matrix products and embedding tables stored in
+            8 bits, activations quantised as they come. Defaults to `"fp32"`.
+        sequence_length: int or `None`. The only length that the file takes,
+            in tokens. Defaults to `None`, any length.
+        verification_data: batches, as in `to_litert`.
+        overwrite: bool. Whether to replace a file. Defaults to `False`.
+
+    Returns:
+        An `ExportReport` with the differences from the Keras model.
+
+    Warns:
+        UserWarning: as `to_litert`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a package is missing or too old, an
+            argument is wrong, or the file exists. Nothing is written.
+        RunError: (a `RuntimeError`) as `to_litert`. No file is left.
+
+    Example:
+
+    ```python
+    kdkit.export.to_onnx(student, "student-int8.onnx", precision="int8")
+    ```
+    """
+    return get_exporter("onnx").export(
+        model,
+        path,
+        precision,
+        sequence_length,
+        verification_data=verification_data,
+        overwrite=overwrite,
+    )
+
+
+def _require_versions(oldest):
+    """Refuses missing packages and versions that are too old."""
+    problems = []
+    for name, least in oldest.items():
+        wanted = ".".join(map(str, least))
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            problems.append(f"{name} {wanted} or newer, received none")
+            continue
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
+            problems.append(f"{name} {wanted} or newer, received {version}")
+    if problems:
+        raise UsageError(
+            f"ONNX files need other packages. Expected {'; '.join(problems)}. "
+            f"Run pip install {EXTRA}."
+        )
+
+
+@contextlib.contextmanager
+def _without_notices():
+    """Hides notices of Keras, tf2onnx and the quantiser; errors still raise."""
+    previous = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            # Keras tests for `np.object`.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logging.disable(previous)
+
+
+def _replace_erfc(graph):
+    """Replaces `Erfc`, TensorFlow's part of GELU, which ONNX does not have.
+
+    erfc(x) = 1 - erf(x). tf2onnx 1.17 passes the operation on as it is.
+    """
+    nodes = list(graph.node)
+    if not any(node.op_type == "Erfc" for node in nodes):
+        return
+    one = onnx.helper.make_tensor("kdkit_one", onnx.TensorProto.FLOAT, (), [1])
+    graph.initializer.append(one)
+    del graph.node[:]
+    for node in nodes:
+        if node.op_type != "Erfc":
+            graph.node.append(node)
+            continue
+        erf = f"{node.output[0]}_erf"
+        graph.node.append(onnx.helper.make_node("Erf", node.input, [erf]))
+        graph.node.append(
+            onnx.helper.make_node("Sub", [one.name, erf], node.output)
+        )
+
+
+def _name_interface(graph, source):
+    """Names the output and the dynamic axes; tf2onnx numbers them."""
+    (output,) = graph.output
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for index, name in enumerate(names):
+                if name == output.name:
+                    names[index] = "logits"
+    output.name = "logits"
+    rows = "batch_size" if source.rows_per_output == 1 else "num_questions"
+    for tensor, first in (
+        *((given, "batch_size") for given in graph.input),
+        (output, rows),
+    ):
+        axes = tensor.type.tensor_type.shape.dim
+        for axis, name in zip(axes, (first, "sequence_length"), strict=False):
+            if not axis.HasField("dim_value"):
+                axis.dim_param = name
+    del graph.value_info[:]  # with the old names of the axes

@@ -1,0 +1,262 @@
+"""Every exporter with every kind of model: one contract for all formats."""
+
+import functools
+import itertools
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from helpers import decoder
+from helpers import with_random_weights
+from references import reference
+
+from kdkit import export
+from kdkit import models
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.export import exporters
+
+EXPORTERS = {exporter.name: exporter for exporter in export.all_exporters()}
+KINDS = ("encoder", "bilstm", "decoder", "encoder_decoder")
+# Refused, and nothing else.
+REFUSED = {("saved_model", "encoder_decoder"), ("onnx", "encoder_decoder")}
+# The rest runs in `make test-large`: other tests here and in tests/decoding/
+# write the same LiteRT files.
+QUICK = {
+    ("litert", "decoder", "fp32"),
+    ("onnx", "encoder", "int8"),
+    ("onnx", "decoder", "fp32"),
+    ("saved_model", "encoder", "fp32"),
+}
+CASES = [
+    pytest.param(
+        *case,
+        marks=() if case in QUICK else pytest.mark.large,
+        id="-".join(case),
+    )
+    for case in itertools.product(EXPORTERS, KINDS, export.PRECISIONS)
+    if case[:2] not in REFUSED and case[2] in EXPORTERS[case[0]].precisions
+]
+every_exporter = pytest.mark.parametrize("format", EXPORTERS)
+
+
+@pytest.fixture(autouse=True)
+def onnx_packages(request):
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and callspec.params.get("format") == "onnx":
+        for name in ("onnxruntime", "tf2onnx"):
+            reference(name)
+
+
+@pytest.fixture(scope="module")
+def of_kind(bert, lstm):
+    """A model of each kind."""
+    backbone = models.MassBackbone(120, 1, 1, 2, 32, 40, max_sequence_length=12)
+    return {
+        "encoder": bert,
+        "bilstm": lstm,
+        "decoder": decoder(1, vocabulary_size=120, hidden_dim=32),
+        "encoder_decoder": with_random_weights(
+            models.MassSeq2SeqLM(backbone), scale=0.2
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def bilstm_files(lstm, tmp_path_factory):
+    """Writes the model in a format, once; returns the report."""
+    folder = tmp_path_factory.mktemp("bilstm")
+
+    @functools.cache
+    def written(format):
+        path = file_of(EXPORTERS[format], folder)
+        return export.export_model(lstm, path, format)
+
+    return written
+
+
+def file_of(exporter, folder, precision="fp32"):
+    return folder / exporter.file_name("student", precision)
+
+
+@pytest.mark.parametrize(("format", "kind", "precision"), CASES)
+def test_a_file_is_the_model_and_says_so(
+    format, kind, precision, of_kind, tmp_path
+):
+    exporter = EXPORTERS[format]
+    path = file_of(exporter, tmp_path, precision)
+    model = of_kind[kind]
+    report = export.export_model(model, path, format, precision=precision)
+    assert (report.format, report.precision) == (format, precision)
+    assert report.title == exporter.title
+    limit = {"fp32": 1e-4, "fp16": 0.1, "int8": 1.0}[precision]
+    assert report.max_abs_difference <= limit
+    assert report.same_top_class >= (1 if precision == "fp32" else 0.75)
+    assert os.listdir(tmp_path) == [path.name]
+    assert export.exporter_of(path) is exporter
+    file = export.open_file(path)
+    assert file.kind in (kind, "encoder")
+    assert file.path == path
+    if exporter.takes_threads:
+        assert file.metadata.precision == precision
+        assert file.metadata.parameters == model.count_params()
+        length = 8 if file.kind == "encoder" else None
+        measured = export.measure_latency(path, length, warmup=0, runs=1)
+        assert measured.median_ms > 0
+    if file.kind == "encoder":
+        assert set(file.input_names) == set(model.input)
+
+
+@pytest.mark.parametrize(("format", "kind"), sorted(REFUSED))
+def test_other_kinds_are_refused_in_one_line(format, kind, of_kind, tmp_path):
+    path = file_of(EXPORTERS[format], tmp_path)
+    with pytest.raises(UsageError) as error:
+        export.export_model(of_kind[kind], path, format)
+    assert "files cannot hold an encoder-decoder" in str(error.value)
+    assert "Export it as litert" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@every_exporter
+def test_a_bilstm_is_written_for_any_length(
+    format, bilstm_files, lstm, make_batch, logits
+):
+    report = bilstm_files(format)
+    assert report.max_abs_difference <= 1e-4
+    file = export.open_file(report.file)
+    for shape in ((3, 8), (1, 21)):
+        batch = make_batch(*shape)
+        np.testing.assert_allclose(file(batch), logits(lstm, batch), atol=1e-4)
+
+
+@every_exporter
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda x: x + 0.01, "differ from the Keras model's by 0.01"),
+        (lambda x: x * np.nan, "NaN or infinity"),
+        (lambda x: x[:, :1], "wrong shape"),
+    ],
+    ids=["other", "nan", "shape"],
+)
+def test_a_file_that_is_not_the_model_is_not_left(
+    format, change, problem, bilstm_files, lstm, tmp_path, monkeypatch
+):
+    exporter = EXPORTERS[format]
+    written = pathlib.Path(bilstm_files(format).file)
+    copy = shutil.copytree if written.is_dir() else shutil.copyfile
+    monkeypatch.setattr(
+        exporter, "write", lambda source, path, precision: copy(written, path)
+    )
+    monkeypatch.setattr(exporter, "annotate", lambda path, entry: None)
+    monkeypatch.setattr(exporter, "run", lambda file, x: change(file(x)))
+    with pytest.raises(RunError, match=f"was not written.*{problem}"):
+        export.export_model(lstm, file_of(exporter, tmp_path), format)
+    assert not list(tmp_path.iterdir())
+
+
+@every_exporter
+def test_an_existing_file_is_replaced_only_when_asked(format, lstm, tmp_path):
+    exporter = EXPORTERS[format]
+    path = file_of(exporter, tmp_path)
+    path.mkdir() if not exporter.suffix else path.touch()
+    with pytest.raises(UsageError, match="the path exists.*overwrite=True"):
+        export.export_model(lstm, path, format)
+    with pytest.raises(UsageError, match="precision must be one of.*int3"):
+        export.export_model(lstm, path, format, precision="int3")
+
+
+def test_the_suffix_chooses_the_exporter(lstm, tmp_path):
+    for suffix, format in ((".tflite", "litert"), (".onnx", "onnx")):
+        path = tmp_path / f"model{suffix}"
+        assert export.exporter_of(path) is export.get_exporter(format)
+    with pytest.raises(UsageError, match="no known suffix.*litert, onnx"):
+        export.export_model(lstm, tmp_path / "model.bin")
+    with pytest.raises(UsageError, match="one of litert, onnx.*'tflite'"):
+        export.export_model(lstm, tmp_path / "model.bin", "tflite")
+
+
+def test_files_of_another_kind_are_refused(bilstm_files, of_kind, tmp_path):
+    file = bilstm_files("litert").file
+    with pytest.raises(UsageError, match="a file of an encoder. Expected a"):
+        export.open_file(file, kind="decoder")
+    path = tmp_path / "step.tflite"
+    with pytest.raises(UsageError, match="source_length=3 for a GPT2CausalLM"):
+        export.to_litert(of_kind["decoder"], path, source_length=3)
+
+
+@pytest.fixture
+def own_format(monkeypatch):
+    """An exporter of a user's own, which is forgotten after the test."""
+    monkeypatch.setattr(exporters, "_EXPORTERS", dict(exporters._EXPORTERS))
+
+    @export.register_exporter("weights")
+    class Weights(export.Exporter):
+        title = "Weights"
+        suffix = ".npz"
+
+        def write(self, source, path, precision):
+            np.savez(path, *source.model.get_weights())
+            self.written = source.model
+
+        def open(self, path, threads=1):
+            file = export.BatchFile()
+            file.path, file.input_names = path, tuple(self.written.input)
+            file.set_inputs = lambda batch: setattr(file, "batch", batch)
+            file.invoke = lambda: None
+            file.output = lambda: self.written(file.batch)
+            return file
+
+    return Weights
+
+
+def test_a_user_registers_an_exporter(own_format, lstm, tmp_path):
+    report = export.export_model(lstm, tmp_path / "student.npz")
+    assert (report.format, report.title) == ("weights", "Weights")
+    assert report.max_abs_difference == 0
+    assert export.measure_latency(report.file, warmup=0, runs=1).runs == 1
+    for name, suffix in (("weights", ".w"), ("other", ".npz")):
+        own_format.suffix = suffix
+        with pytest.raises(UsageError, match="clashes with 'weights'"):
+            export.register_exporter(name)(own_format)
+
+
+def test_onnx_runtime_reads_named_inputs_of_any_size(bert, tmp_path):
+    onnxruntime = reference("onnxruntime")
+    reference("tf2onnx")
+    report = export.to_onnx(bert, tmp_path / "student.onnx")
+    session = onnxruntime.InferenceSession(
+        report.file, providers=["CPUExecutionProvider"]
+    )
+    axes = ["batch_size", "sequence_length"]
+    assert {i.name: i.shape for i in session.get_inputs()} == {
+        "token_ids": axes,
+        "segment_ids": axes,
+        "padding_mask": axes,
+    }
+    (output,) = session.get_outputs()
+    assert (output.name, output.shape) == ("logits", ["batch_size", 2])
+    content = bytearray((tmp_path / "student.onnx").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "damaged.onnx").write_bytes(content)
+    with pytest.raises(UsageError, match="damaged|cannot run this file"):
+        export.ONNXModel(tmp_path / "damaged.onnx")
+    (tmp_path / "text.onnx").write_text("no model")
+    with pytest.raises(UsageError, match="ONNX Runtime cannot run this file"):
+        export.ONNXModel(tmp_path / "text.onnx")
+
+
+def test_missing_and_old_packages_are_named_before_any_work(
+    lstm, tmp_path, monkeypatch
+):
+    reference("onnxruntime")
+    monkeypatch.setattr(
+        "kdkit.export.onnx.CONVERTER", {"tf2onnx": (99, 1), "absent": (1, 0)}
+    )
+    with pytest.raises(UsageError) as error:
+        export.to_onnx(lstm, tmp_path / "student.onnx")
+    for text in ("tf2onnx 99.1", "absent 1.0", "pip install 'kdkit[onnx]'"):
+        assert text in str(error.value)

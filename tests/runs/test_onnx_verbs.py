@@ -1,0 +1,75 @@
+"""ONNX files of a run: exported, evaluated, timed and reported."""
+
+import json
+import shutil
+
+import pytest
+from helpers import read_events
+from references import reference
+
+from kdkit.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def run(finished_run, tmp_path_factory):
+    """A run with an ONNX and a LiteRT file in int8."""
+    reference("onnxruntime")
+    reference("tf2onnx")
+    path = tmp_path_factory.mktemp("onnx") / "run"
+    shutil.copytree(finished_run, path)
+    for format in ("onnx", "litert"):
+        command = ["export", str(path), "--format", format, "--no-teacher"]
+        assert main([*command, "--precision", "int8"]) == 0
+    return path
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def test_export_notes_the_file_and_its_metrics(run, capsys):
+    event, _ = read_events(run, "export")
+    assert event["file"] == "exports/student-int8.onnx"
+    assert (event["format"], event["title"]) == ("onnx", "ONNX")
+    assert event["sequence_length"] is None
+    assert main(["evaluate", str(run / event["file"])]) == 0
+    assert last_json(capsys.readouterr().out)["metrics"] == event["metrics"]
+
+
+def test_files_of_both_formats_are_timed_alike_and_reported(
+    run, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["benchmark", str(run), "--runs", "1", "--warmup", "0"]) == 0
+    results = last_json(capsys.readouterr().out)["results"]
+    suffixes = [result["file"].rpartition(".")[2] for result in results]
+    assert suffixes == ["tflite", "onnx"]
+    # The length of the LiteRT file, as ONNX files take any.
+    fixed = read_events(run, "export")[1]["sequence_length"]
+    assert {result["sequence_length"] for result in results} == {fixed}
+    assert len({result["parameters"] for result in results}) == 1
+    assert main(["report", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "ONNX int8" in out
+    assert "LiteRT int8" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "RUN", "--format", "onyx"], "one of litert, onnx, saved"),
+        (
+            ["export", "RUN", "--format", "onnx", "--precision", "fp16"],
+            "ONNX files have fp32 or int8. Received: fp16",
+        ),
+        (["export", "RUN", "--format", "onnx"], "Already there"),
+        (["export", "FILE"], "is an exported file"),
+        (["generate", "FILE", "--prompt", "a"], "a file of an encoder"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, run, capsys):
+    places = {"RUN": run, "FILE": run / "exports" / "student-int8.onnx"}
+    assert main([str(places.get(word, word)) for word in arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
