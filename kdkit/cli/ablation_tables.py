@@ -13,9 +13,9 @@ from kdkit.cli import evaluate
 from kdkit.cli.evaluating import measure_and_note
 from kdkit.cli.locating import locate
 from kdkit.cli.writers import text_of_run
+from kdkit.reporting.comparison import WITHIN_NOISE
+from kdkit.reporting.comparison import is_noise
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.uncertainty import WITHIN_NOISE
-from kdkit.reporting.uncertainty import is_noise
 from kdkit.tasks import generation_signatures
 from kdkit.training.run_directory import RunDirectory
 

@@ -115,10 +115,11 @@ def to_litert(
     The file of a decoder reads one token at a time. Its signature `step` takes
     the int32 inputs `token_ids`, of shape `(1,)`, and `position`, of shape
     `()`, and for each layer the cached float32 inputs `keys_0`, `values_0` and
-    so on, of shape `(1, num_key_value_heads, sequence_length, head_dim)`. It returns
-    `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and `new_values`,
-    of shape `(num_layers, 1, num_heads, head_dim)`, which belong at `position`.
-    No step copies the cache. `kdkit.export.LiteRTDecoder` runs such a file.
+    so on, of shape `(1, num_key_value_heads, sequence_length, head_dim)`. It
+    returns `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and
+    `new_values`, of shape `(num_layers, 1, num_key_value_heads, head_dim)`,
+    which belong at `position`. No step copies the cache.
+    `kdkit.export.LiteRTDecoder` runs such a file.
 
     The file of an encoder-decoder has two signatures. `encode` takes the int32
     inputs `token_ids` and `padding_mask`, of shape `(1, source_length)`, and
