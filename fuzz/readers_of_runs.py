@@ -17,7 +17,7 @@ from kdkit.augmentation.files import _begun
 from kdkit.augmentation.notes import check_made_from
 from kdkit.backends import tf
 from kdkit.cli.begun_texts import BegunTexts
-from kdkit.cli.lengths import _saved_positions
+from kdkit.cli.lengths import saved_size
 from kdkit.cli.sweeping import split_values
 from kdkit.cli.writing_texts import _read
 from kdkit.data.augmented import _is_stored
@@ -212,7 +212,7 @@ def saved_config(content, folder):
     folder = pathlib.Path(folder)
     write(folder, "config.json", content)
     write(folder, "task.json", content)
-    _saved_positions(str(folder))
+    saved_size(str(folder), "max_sequence_length")
     way_to_restore(folder / "student")
     holds_plain_encoder(folder)
     check_convertible(folder)

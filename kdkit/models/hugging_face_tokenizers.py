@@ -14,7 +14,6 @@ from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
-from kdkit.models.hugging_face_config import OFFSET_POSITIONS
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.hugging_face_files import tokenizer_files
@@ -89,7 +88,7 @@ def _with_sides(files: TokenizerFiles, tokenizer, family):
     if (
         files.side("padding") == "left"
         and family.name not in DECODERS
-        and family.checkpoints.model_type not in OFFSET_POSITIONS
+        and not family.checkpoints.positions_follow_padding
     ):
         warnings.warn(
             f"The tokenizer in {files.path} pads on the left (padding_side), "
