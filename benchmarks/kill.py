@@ -197,7 +197,7 @@ def main():
     # What a run imports, before it is forked.
     for module in ("distiller", "cli.repeating", "cli.resolving"):
         importlib.import_module(f"kdkit.{module}")
-    importlib.import_module("kdkit.training.runner")
+    importlib.import_module("kdkit.runs.runner")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.keep or temporary).resolve()
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 import json
 import zipfile
 
-from kdkit.own_digest import OWN_DIGEST
-from kdkit.training.curves import read_points
+from kdkit.io.files import OWN_DIGEST
+from kdkit.training.callbacks import read_points
 
 TIMES = ("time", "seconds")
 # Checks of the doctor that say how much is free.

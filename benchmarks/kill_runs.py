@@ -18,8 +18,8 @@ from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import UnlabeledSettings
-from kdkit.training.control_stages import same_number_of_updates
-from kdkit.training.control_stages import without_teacher
+from kdkit.training.stages import same_number_of_updates
+from kdkit.training.stages import without_teacher
 
 SAVING = ["checkpoint_minutes=0"]
 TEACHER = "teacher"  # of the recipes that do not train one

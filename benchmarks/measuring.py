@@ -11,7 +11,7 @@ from kdkit import data
 from kdkit import models
 from kdkit.backends import tf
 from kdkit.data import EncodedExamples
-from kdkit.memory import keep_freed_memory
+from kdkit.io.machine import keep_freed_memory
 from kdkit.tasks import get_task
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache

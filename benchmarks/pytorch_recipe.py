@@ -13,7 +13,7 @@ import numpy as np
 
 from kdkit import data
 from kdkit import models
-from kdkit.memory import keep_freed_memory
+from kdkit.io.machine import keep_freed_memory
 from kdkit.recipes import RECIPES
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task

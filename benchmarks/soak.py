@@ -35,7 +35,7 @@ from kdkit.recipes import smoke
 from kdkit.training import CacheSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
-from kdkit.training.loops import KerasLoop
+from kdkit.training.stage_fit import KerasLoop
 
 STEPS = 20_000
 STEPS_PER_EPOCH, BATCH_SIZE = 100, 8

@@ -39,6 +39,7 @@ from kdkit.data import open_packed
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
+from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import MassSettings
@@ -46,12 +47,11 @@ from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import seq2seq_material
-from kdkit.training.compiling import UPDATE
-from kdkit.training.corpus_material import EVALUATION_BATCH_SIZE
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
-from kdkit.training.run_directory import RunDirectory
+from kdkit.training.model_settings import UPDATE
+from kdkit.training.text_material import EVALUATION_BATCH_SIZE
 
 
 @dataclasses.dataclass(frozen=True)

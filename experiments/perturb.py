@@ -28,11 +28,11 @@ from rich.table import Table
 from kdkit import export
 from kdkit import models
 from kdkit.cli import options as shared
-from kdkit.cli.evaluating import open_measurable
+from kdkit.cli.evaluate import open_measurable
 from kdkit.cli.main import run_script
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import write_text
+from kdkit.io.files import write_text
 from kdkit.reporting import plot_noise
 
 EVENT = "perturbation"

@@ -7,9 +7,9 @@ import zipfile
 
 import pyarrow as pa
 
-from kdkit.models.plain_charsmap import plain_charsmap
-from kdkit.models.unigram import Piece
-from kdkit.models.unigram import sentencepiece_model
+from kdkit.models.hugging_face_unigrams import plain_charsmap
+from kdkit.models.token_models import Piece
+from kdkit.models.token_models import sentencepiece_model
 from kdkit.teacher_cache.shards import KEY
 
 

@@ -34,16 +34,16 @@ from readers_of_runs import parts
 from readers_of_runs import to_json
 from readers_of_runs import write
 
-from kdkit.data.conll import ConllLayout
-from kdkit.data.copies import read_copies
-from kdkit.data.corpus import Corpus
-from kdkit.data.labels import read_label_words
+from kdkit.data.augmented import read_copies
+from kdkit.data.examples import read_label_words
+from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
-from kdkit.data.parallel import ParallelText
-from kdkit.data.polyphones import PolyphoneLayout
-from kdkit.data.race import RaceLayout
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
+from kdkit.data.text_files import Corpus
+from kdkit.data.text_files import ParallelText
+from kdkit.data.token_files import ConllLayout
+from kdkit.data.token_files import PolyphoneLayout
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.word_vectors import read_all_word_vectors
 from kdkit.data.word_vectors import read_word_vectors
@@ -51,23 +51,23 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.models import trust
-from kdkit.models.byte_pairs import read_byte_pairs
-from kdkit.models.extras import EXTRAS_FILE
 from kdkit.models.heads import Head
 from kdkit.models.hugging_face_byte_pairs import (
     read_byte_pairs as read_checkpoint_pairs,
 )
 from kdkit.models.hugging_face_files import tokenizer_files
-from kdkit.models.hugging_face_unigrams import read_unigrams
-from kdkit.models.hugging_face_word_pieces import (
+from kdkit.models.hugging_face_tokenizers import (
     read_word_pieces as read_checkpoint_pieces,
 )
-from kdkit.models.loading_checks import check_class_names
-from kdkit.models.preset_tokenizers import with_saved_rules
+from kdkit.models.hugging_face_unigrams import read_unigrams
+from kdkit.models.loading import check_class_names
 from kdkit.models.text_rules import AddedToken
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
-from kdkit.models.word_pieces import read_word_pieces
+from kdkit.models.tokenizers import with_saved_rules
+from kdkit.models.variants import EXTRAS_FILE
+from kdkit.models.vocabularies import read_byte_pairs
+from kdkit.models.vocabularies import read_word_pieces
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.reporting import comparison_table
@@ -80,13 +80,13 @@ from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting import render_report
 from kdkit.reporting.records import read_run
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import Shard
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import read_config
 
 SMOKE = smoke.distillation(RECIPES["tinybert"])
 LAYOUTS = {

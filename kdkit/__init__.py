@@ -13,13 +13,13 @@ __all__ = [
     "Objective",
     "__version__",
     "data",
-    "decoding",
+    "distillation",
     "export",
+    "generation",
     "keep_freed_memory",
     "layer_map",
     "losses",
     "models",
-    "projections",
     "recipes",
     "reporting",
     "taps",
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 _DEFINED_IN = {
-    "Distiller": "kdkit.distiller",
-    "Objective": "kdkit.objectives",
-    "keep_freed_memory": "kdkit.memory",
-    "layer_map": "kdkit.layer_maps",
+    "Distiller": "kdkit.distillation.distiller",
+    "Objective": "kdkit.distillation",
+    "keep_freed_memory": "kdkit.io.machine",
+    "layer_map": "kdkit.distillation.layer_maps",
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.reading import parse_json
+from kdkit.io.reading import parse_json
 
 LARGEST_INT = (1 << 63) - 1
 

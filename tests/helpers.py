@@ -19,9 +19,9 @@ import pytest
 import kdkit
 from kdkit import data
 from kdkit import models
-from kdkit.data import sentiment
-from kdkit.own_digest import with_own_digest
-from kdkit.own_digest import without_digest
+from kdkit.data import synthetic
+from kdkit.io.files import with_own_digest
+from kdkit.io.files import without_digest
 from kdkit.training.checkpoints import StageCheckpoints
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
@@ -346,7 +346,7 @@ def small_dev_set():
     """The generated sentences to measure on are `DEV_ROWS`."""
     data.load_sentiment("dev")  # all are kept for later
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sentiment.NUM_EXAMPLES, "dev", DEV_ROWS)
+        patch.setitem(synthetic.NUM_EXAMPLES, "dev", DEV_ROWS)
         yield
 
 

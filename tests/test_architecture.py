@@ -9,65 +9,39 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parent.parent / "kdkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Each room may import the rooms of lower floors, and of its own floor those in
-# `TOGETHER` alone.
+# A package may import those of lower rows. Within a row, files may import each
+# other as long as no circle arises.
 FLOORS = (
     ("__main__",),
     ("cli",),
     ("recipes",),
-    ("training",),
-    ("doctor",),
-    ("distiller", "export"),
+    ("doctor", "runs", "training"),
     (
         "augmentation",
-        "decoding",
-        "objectives",
+        "distillation",
+        "export",
+        "generation",
         "steps",
         "tasks",
         "teacher_cache",
     ),
-    (
-        "data",
-        "layer_maps",
-        "losses",
-        "projections",
-        "reporting",
-    ),
+    ("data", "losses", "reporting"),
     ("models", "taps"),
     (
         "backends",
-        "chunk_size",
-        "disk",
         "errors",
-        "files",
-        "gradients",
-        "hdf5",
-        "hdf5_walk",
+        "io",
         "late_names",
-        "locks",
-        "machine",
-        "memory",
-        "network",
-        "own_digest",
-        "parameters",
-        "policies",
-        "quantities",
-        "reading",
         "settings",
-        "stopping",
-        "trained_weights",
         "version",
+        "weights",
     ),
 )
-LEAVES = FLOORS[-1]
-# Taps read blocks by the families' adapters; models read taps of their own.
-# test_no_files_import_each_other_in_a_circle looks at their files.
-TOGETHER = (LEAVES, ("models", "taps"))
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # These import in functions: to answer quickly, and to need no TFDS.
 MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
 MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
-MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/saving.py")
+MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/naming.py")
 MAXIMUM_LINES = 600
 
 
@@ -119,10 +93,7 @@ def test_imports_point_down():
                 target = parts[1] if len(parts) > 1 else None
                 if target == room:
                     continue
-                together = any({room, target} <= {*one} for one in TOGETHER)
-                if not together and (
-                    target not in FLOOR_OF or FLOOR_OF[target] <= FLOOR_OF[room]
-                ):
+                if target not in FLOOR_OF or FLOOR_OF[target] < FLOOR_OF[room]:
                     offences.append(
                         f"{where(path, node)} imports {name}: {room} may not. "
                         "Move the shared code down, or pass it in."

@@ -21,8 +21,8 @@ from helpers import to_numpy
 
 from kdkit import export
 from kdkit.backends import LateModule
+from kdkit.distillation import Objective
 from kdkit.errors import UsageError
-from kdkit.objectives import Objective
 from kdkit.recipes import RECIPES
 from kdkit.recipes import run_on_arrays
 from kdkit.taps import TEACHER_OUTPUTS

@@ -10,12 +10,12 @@ from helpers import to_numpy
 
 import kdkit
 from kdkit import taps
+from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import HiddenStateMSE
 from kdkit.losses import LogitKLDivergence
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses import SoftCrossEntropy
-from kdkit.objectives import Objective
 
 BATCH, LENGTH, VOCABULARY = 3, 7, 40
 

@@ -16,9 +16,9 @@ import kdkit
 from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.training import distribution
-from kdkit.training.loops import KerasLoop
-from kdkit.training.loops import ReplicaLoop
 from kdkit.training.optimizers import AdamW
+from kdkit.training.stage_fit import KerasLoop
+from kdkit.training.stage_fit import ReplicaLoop
 
 
 @pytest.fixture(scope="module")

@@ -48,10 +48,10 @@ READING = {
 }
 # What others read with, and what reads a file that it has just made.
 PASSED_ON = {
-    "kdkit.hdf5_walk",  # of a process, which `running_state` runs
-    "kdkit.reading",
-    "kdkit.data.lines_of_text",  # `corpus`, `parallel` and `unlabeled` do
-    "kdkit.data.problems",
+    "kdkit.io.hdf5_walk",  # of a process, which `running_state` runs
+    "kdkit.io.reading",
+    "kdkit.data.text_files",  # `corpus`, `parallel` and `unlabeled` do
+    "kdkit.data.examples",
     "kdkit.models.places",  # tables within keras-hub
     "kdkit.export.shared_table",
 }

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit import hdf5
-from kdkit import hdf5_walk
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import digest
-from kdkit.hdf5 import hdf5_problem
+from kdkit.io import hdf5
+from kdkit.io import hdf5_walk
+from kdkit.io.files import digest
+from kdkit.io.hdf5 import hdf5_problem
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
+from kdkit.training.checkpoints import STATE
+from kdkit.training.checkpoints import Position
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.stage_state import STATE
-from kdkit.training.stage_state import Position
-from kdkit.training.stage_state import StageState
-from kdkit.training.stage_state import write_state
+from kdkit.training.checkpoints import StageState
+from kdkit.training.checkpoints import write_state
 
 DRIVER = 0x30  # in HDF5's superblock, where the address of a block stands
 SAYS = 0xC0000000  # bytes that the block says it has
@@ -118,7 +118,7 @@ def test_a_file_that_says_it_needs_gigabytes_is_refused_in_little_memory(
     swollen(weights)
     code = (
         "import resource, sys, pathlib\n"
-        "from kdkit.hdf5 import hdf5_problem\n"
+        "from kdkit.io.hdf5 import hdf5_problem\n"
         "print(hdf5_problem(pathlib.Path(sys.argv[1])))\n"
         "used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
         "sys.exit(used > 500_000)"

@@ -8,23 +8,23 @@ import sys
 
 import pytest
 
-from kdkit.cli.writing_texts import show
-from kdkit.data.copies import read_copies
-from kdkit.data.labels import label_parser
-from kdkit.data.problems import read_lines
+from kdkit.cli.generate import show
+from kdkit.data.augmented import read_copies
+from kdkit.data.examples import label_parser
+from kdkit.data.examples import read_lines
 from kdkit.data.word_vectors import read_word_vectors
 from kdkit.errors import UsageError
 from kdkit.errors import printable
-from kdkit.reading import MAX_LINE_BYTES
-from kdkit.reading import check_links
-from kdkit.reading import json_lines
-from kdkit.reading import numbered_lines
-from kdkit.reading import parse_json
-from kdkit.reading import read_json
+from kdkit.io.reading import MAX_LINE_BYTES
+from kdkit.io.reading import check_links
+from kdkit.io.reading import json_lines
+from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import parse_json
+from kdkit.io.reading import read_json
+from kdkit.runs.directory import read_config
+from kdkit.runs.settings import DataSettings
 from kdkit.settings import override
 from kdkit.teacher_cache.index import Index
-from kdkit.training.run_directory import read_config
-from kdkit.training.run_settings import DataSettings
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -56,7 +56,7 @@ def test_a_line_of_100_megabytes_is_refused_in_little_memory(tmp_path):
             file.write(b"a" * 1_000_000)
     done = in_little_memory(
         (
-            "from kdkit.reading import numbered_lines, json_lines",
+            "from kdkit.io.reading import numbered_lines, json_lines",
             f"assert all(one is None for _, one in json_lines({str(path)!r}))\n"
             "try:\n"
             f"    print(len(list(numbered_lines({str(path)!r}))))\n"

@@ -16,7 +16,7 @@ from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_tokenizer
 from kdkit.models.saving import save_preset
-from kdkit.models.tokens import save_tokenizer
+from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import check_archive
 from kdkit.models.trust import check_directory
 

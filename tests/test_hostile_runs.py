@@ -7,20 +7,20 @@ import pathlib
 import pytest
 
 from kdkit.cli.main import main
-from kdkit.disk import describe
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.reading import json_lines
-from kdkit.reading import numbered_lines
-from kdkit.reading import read_json
+from kdkit.io.disk import describe
+from kdkit.io.reading import json_lines
+from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import read_json
 from kdkit.reporting import markdown_results
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import print_report
 from kdkit.reporting import read_run
 from kdkit.reporting import render_report
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import open_run
 from kdkit.teacher_cache.index import Index
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import open_run
 
 EVIL = "<script>alert(1)</script>\x1b]0;owned\x07$\\frac{"
 

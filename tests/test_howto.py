@@ -13,7 +13,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.tasks import TASKS
-from kdkit.training import stage_settings
+from kdkit.training import stages
 
 
 def block_with(word):
@@ -58,7 +58,7 @@ def test_loss_of_ones_own_is_an_objective_and_a_setting(monkeypatch):
     loss = names["objective"].loss
     assert float(loss(*states, sample_weight=[[1, 0]])) == 1.0
     monkeypatch.setitem(
-        stage_settings.LOSSES, "hidden_state_l1", names["HiddenStateL1"]
+        stages.LOSSES, "hidden_state_l1", names["HiddenStateL1"]
     )
     setting = re.search(r"stages\.\S*=hidden_state_l1", document("howto"))
     settings = override(smoke.distillation(RECIPES["tinybert"]), [setting[0]])

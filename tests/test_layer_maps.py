@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit.layer_maps import NAMES
+from kdkit.distillation.layer_maps import NAMES
 
 EVEN_12_TO_5 = {1: 2, 2: 5, 3: 7, 4: 10, 5: 12}  # nearest to 2.4, 4.8, …
 

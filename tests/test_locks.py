@@ -12,17 +12,17 @@ import pytest
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import write_text
-from kdkit.locks import alone_with
-from kdkit.locks import append_line
-from kdkit.locks import locked
+from kdkit.io.files import write_text
+from kdkit.io.locks import alone_with
+from kdkit.io.locks import append_line
+from kdkit.io.locks import locked
 
 
 def test_a_lock_dies_with_its_process(tmp_path):
     lock = tmp_path / ".lock"
     code = (
         "import pathlib, time\n"
-        "from kdkit.locks import locked\n"
+        "from kdkit.io.locks import locked\n"
         f"with locked(pathlib.Path({str(lock)!r}), 'busy'):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(60)\n"

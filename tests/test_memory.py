@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from kdkit import memory
 from kdkit.cli import main as command_line
+from kdkit.io import machine
 
 PAGES_OF_TWO_BLOCKS = """
 import resource
@@ -32,7 +32,7 @@ def kept_and_pages(**environment):
     clean = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*memory.CHOICES, "GLIBC_TUNABLES")
+        if name not in (*machine.CHOICES, "GLIBC_TUNABLES")
     }
     answer, pages = subprocess.run(
         [sys.executable, "-c", PAGES_OF_TWO_BLOCKS],
@@ -69,7 +69,7 @@ def test_who_chose_in_the_environment_has_chosen(chosen):
 
 def test_other_systems_are_left_alone(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert memory.keep_freed_memory() is False
+    assert machine.keep_freed_memory() is False
 
 
 @pytest.mark.parametrize("verb", [["list"], ["show", "tinybert"]])

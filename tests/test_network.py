@@ -8,17 +8,17 @@ import keras_hub
 import pytest
 
 from kdkit import models
-from kdkit import network
 from kdkit.errors import UsageError
-from kdkit.models import downloads
+from kdkit.io import network
+from kdkit.io.network import require_connection
+from kdkit.models import places
 from kdkit.models.places import preset_table
-from kdkit.network import require_connection
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     monkeypatch.setattr(network, "_failures", {})
-    monkeypatch.setattr(downloads, "_announced", set())
+    monkeypatch.setattr(places, "_announced", set())
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_preset_is_announced_once_with_source_place_and_size(
     )
     place.mkdir(parents=True)
     (place / "config.json").write_text("{}")
-    downloads.announce_download("bert_tiny_en_uncased")
+    places.announce_download("bert_tiny_en_uncased")
     assert len(asked) == 1
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import kdkit
 from kdkit import losses
-from kdkit.objectives import bind
-from kdkit.projections import Projection
+from kdkit.distillation import bind
+from kdkit.distillation.objective import Projection
 from kdkit.taps import ModelShape
 
 TEACHER = ModelShape(3, 4, 12, 2, has_pooled_output=True)

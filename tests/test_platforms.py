@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 from kdkit.cli.places import is_path
-from kdkit.files import staged
-from kdkit.files import write_text
-from kdkit.locks import append_line
-from kdkit.locks import locked
+from kdkit.io.files import staged
+from kdkit.io.files import write_text
+from kdkit.io.locks import append_line
+from kdkit.io.locks import locked
 
 # Imports all of kdkit, its own imports without the modules and the names that
 # Windows lacks. Other packages are as they are on Linux.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kdkit.projections import Projection
-from kdkit.projections import get_projection
+from kdkit.distillation.objective import Projection
+from kdkit.distillation.objective import get_projection
 
 
 def build(sharing, **arguments):

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from kdkit.cli import main as command_line
-from kdkit.stopping import StopSignals
-from kdkit.stopping import Terminated
-from kdkit.stopping import terminable
+from kdkit.io.signals import StopSignals
+from kdkit.io.signals import Terminated
+from kdkit.io.signals import terminable
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
 
@@ -166,7 +166,7 @@ def test_nothing_is_noted_where_it_is_off_or_in_another_thread():
 def test_a_process_that_sigterm_ends_has_status_143():
     code = (
         "import os, signal\n"
-        "from kdkit.stopping import terminable\n"
+        "from kdkit.io.signals import terminable\n"
         "with terminable():\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
     )

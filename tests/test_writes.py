@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.augmentation import parts as parts_of_files
+from kdkit.augmentation import files as parts_of_files
 from kdkit.augmentation import write_augmented
-from kdkit.cli.begun_texts import BegunTexts
 from kdkit.cli.main import main
+from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
 from kdkit.data.packing import open_packed
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import staged
-from kdkit.files import write_text
-from kdkit.locks import append_line
+from kdkit.io.files import staged
+from kdkit.io.files import write_text
+from kdkit.io.locks import append_line
 from kdkit.models import Head
 from kdkit.models import stored_size
 from kdkit.models.saving import save_labels
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import open_run
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import write_shard
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import open_run
 
 OLD, NEW = "old\n" * 100, "new\n" * 200
 
@@ -224,7 +224,7 @@ def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
 def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("kdkit.files._exchange", lambda first, second: False)
+    monkeypatch.setattr("kdkit.io.files._exchange", lambda first, second: False)
     folder = prepared(tmp_path / "a")
     with faults.disk(folder) as counted:
         replace_folder(folder)

@@ -3,18 +3,18 @@
 from kdkit.augmentation.augmenter import Augmentation
 from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.augmenter import copies_for
+from kdkit.augmentation.augmenter import default_stop_words
+from kdkit.augmentation.candidates import MaskedWords
+from kdkit.augmentation.candidates import PieceNeighbors
+from kdkit.augmentation.candidates import Query
+from kdkit.augmentation.candidates import VectorNeighbors
+from kdkit.augmentation.files import check_made_from
+from kdkit.augmentation.files import check_output
+from kdkit.augmentation.files import join_parts
+from kdkit.augmentation.files import numbers_of_parts
+from kdkit.augmentation.files import part_of_file
+from kdkit.augmentation.files import rows_of_part
 from kdkit.augmentation.files import write_augmented
-from kdkit.augmentation.masked_words import MaskedWords
-from kdkit.augmentation.masked_words import Query
-from kdkit.augmentation.neighbors import VectorNeighbors
-from kdkit.augmentation.notes import check_made_from
-from kdkit.augmentation.outputs import check_output
-from kdkit.augmentation.parts import join_parts
-from kdkit.augmentation.parts import numbers_of_parts
-from kdkit.augmentation.parts import part_of_file
-from kdkit.augmentation.parts import rows_of_part
-from kdkit.augmentation.piece_neighbors import PieceNeighbors
-from kdkit.augmentation.words import default_stop_words
 
 __all__ = [
     "Augmentation",

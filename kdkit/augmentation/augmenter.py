@@ -1,22 +1,25 @@
 """TinyBERT's data augmentation: words replaced by words that fit or resemble.
 
 Jiao et al., 2019, https://arxiv.org/abs/1909.10351, algorithm 1.
+
+Jiao et al., 2019, https://arxiv.org/abs/1909.10351. A word is replaced with
+probability p_t, by each of its M candidates alike.
+
+Algorithm 1 of Jiao et al., 2019, https://arxiv.org/abs/1909.10351, word for
+word.
 """
 
 import dataclasses
+import re
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.feature_extraction import text as scikit_text
 
-from kdkit.augmentation.drawing import candidates_of
-from kdkit.augmentation.drawing import draw_at_once
-from kdkit.augmentation.in_turn import InTurn
-from kdkit.augmentation.masked_words import MaskedWords
-from kdkit.augmentation.parsed import parse
-from kdkit.augmentation.words import default_stop_words
-from kdkit.augmentation.words import replace_words
-from kdkit.augmentation.words import split_words
+from kdkit.augmentation.candidates import MaskedWords
+from kdkit.augmentation.candidates import Query
 from kdkit.data.encoding import make_tokenize
 from kdkit.errors import UsageError
 
@@ -194,3 +197,330 @@ class Augmenter:
             )
             for row in words
         ]
+
+
+class InTurn:
+    """Draws the replacements of copies of texts.
+
+    All copies of all texts take their next step together, so that the model is
+    run on large batches. The coin for a place is tossed before its candidates
+    are asked for, which is the same: it does not depend on them.
+
+    Args:
+        masked_words: `MaskedWords`, for words of one piece.
+        neighbors: callable from words to a dict from each of them that it
+            knows to a list of words, for words of several pieces.
+        vocabulary: sequence of the pieces by their ids.
+        tokenize: callable from words to a dict from each of them to the ids of
+            its pieces.
+    """
+
+    def __init__(self, masked_words, neighbors, vocabulary, tokenize):
+        self._masked_words = masked_words
+        self._neighbors = neighbors
+        self._vocabulary = vocabulary
+        self._tokenize = tokenize
+
+    def __call__(self, texts, num_copies, probability, generators):
+        """Returns for each text a list of dicts from place to word.
+
+        Args:
+            texts: sequence of `ParsedText`s.
+            num_copies: int. N.
+            probability: float. p_t.
+            generators: sequence of `numpy.random.Generator`s, one per text.
+        """
+        copies = [
+            [
+                _Copy(text, probability, generator, self._masked_words)
+                for _ in range(num_copies)
+            ]
+            for text, generator in zip(texts, generators, strict=True)
+        ]
+        in_order = [copy for row in copies for copy in row]
+        while waiting := [copy for copy in in_order if copy.next_place()]:
+            self._step(waiting)
+        return [[copy.new for copy in row] for row in copies]
+
+    def _step(self, copies):
+        """Replaces the next place of each copy."""
+        single = [copy for copy in copies if copy.is_single]
+        best = self._masked_words([copy.query() for copy in single])
+        for copy, ids in zip(single, best, strict=True):
+            copy.choose([self._vocabulary[one] for one in ids])
+        multiple = [copy for copy in copies if not copy.is_single]
+        near = self._neighbors([copy.word for copy in multiple])
+        for copy in multiple:
+            copy.choose(near.get(copy.word))
+        pieces = self._tokenize([copy.chosen for copy in copies if copy.chosen])
+        for copy in copies:
+            copy.replace(pieces)
+
+
+class _Copy:
+    """A copy of a text on its way from left to right."""
+
+    def __init__(self, text, probability, generator, masked_words):
+        self.new = {}
+        self.chosen = None
+        self._text = text
+        self._pieces = list(text.pieces)
+        self._generator = generator
+        self._most_pieces = masked_words.most_pieces
+        self._places = [
+            place for place in text.places if generator.random() < probability
+        ]
+
+    @property
+    def place(self):
+        return self._places[0]
+
+    @property
+    def is_single(self):
+        return self.place in self._text.single
+
+    @property
+    def word(self):
+        return self._text.words[self.place].text.lower()
+
+    def next_place(self) -> bool:
+        """Whether a place is left that the model can see to its end."""
+        if not self._places:
+            return False
+        end = sum(len(ids) for ids in self._pieces[: self.place + 1])
+        if end > self._most_pieces:
+            self._places = []  # moved out of sight by longer words before it
+        return bool(self._places)
+
+    def query(self):
+        start = sum(len(ids) for ids in self._pieces[: self.place])
+        return Query(np.concatenate(self._pieces), start)
+
+    def choose(self, words):
+        """Draws one of the candidates, of which there may be none."""
+        self.chosen = None
+        if words:
+            self.chosen = words[self._generator.integers(len(words))]
+
+    def replace(self, pieces):
+        """Puts what was chosen in its place, and goes on to the next."""
+        if self.chosen is not None:
+            self.new[self.place] = self.chosen
+            self._pieces[self.place] = pieces[self.chosen]
+        self._places = self._places[1:]
+
+
+# A run of letters and digits, or any other visible character by itself, as
+# BERT splits texts before it looks for word pieces.
+_WORD = re.compile(r"[^\W_]+|[^\s]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+    """A word in a text.
+
+    Args:
+        text: string. As it stands there.
+        start: int. Where it begins.
+        end: int. Where it ends.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+def split_words(text: str) -> list[Word]:
+    """Returns the words and punctuation marks of a text.
+
+    >>> [word.text for word in split_words("It's fine, really")]
+    ['It', "'", 's', 'fine', ',', 'really']
+    """
+    return [
+        Word(match.group(), match.start(), match.end())
+        for match in _WORD.finditer(text)
+    ]
+
+
+def is_replaceable(
+    word: str, stop_words: Collection[str] | None = None
+) -> bool:
+    """Whether a word may be replaced: letters alone, and no stop word.
+
+    Args:
+        word: string.
+        stop_words: collection of lower-case strings. Defaults to
+            scikit-learn's English ones.
+
+    >>> [word for word in ("the", "film", "2", "s") if is_replaceable(word)]
+    ['film']
+    """
+    if stop_words is None:
+        stop_words = default_stop_words()
+    return word.isalpha() and len(word) > 1 and word.lower() not in stop_words
+
+
+def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
+    """Returns the text with some words replaced and all else as it was.
+
+    Args:
+        text: string.
+        words: what `split_words` returned for it.
+        new: dict from the number of a word to what stands in its place.
+
+    >>> text = "a dull,  dull film"
+    >>> replace_words(text, split_words(text), {1: "fine", 4: "play"})
+    'a fine,  dull play'
+    """
+    parts, end = [], 0
+    for number in sorted(new):
+        word = words[number]
+        parts += [text[end : word.start], new[number]]
+        end = word.end
+    return "".join([*parts, text[end:]])
+
+
+def default_stop_words() -> frozenset[str]:
+    """Returns scikit-learn's English stop words."""
+    return scikit_text.ENGLISH_STOP_WORDS
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ParsedText:
+    """Words of a text with their pieces.
+
+    Args:
+        words: list of `Word`s.
+        pieces: list of int arrays, the ids of each word's pieces.
+        single: tuple of ints. The places of words that are one piece and may
+            be replaced.
+        multiple: tuple of ints. Those of words of several pieces.
+    """
+
+    words: Sequence[Word]
+    pieces: Sequence[np.ndarray]
+    single: tuple[int, ...]
+    multiple: tuple[int, ...]
+
+    @property
+    def places(self) -> list[int]:
+        """All places that may be replaced, from left to right."""
+        return sorted((*self.single, *self.multiple))
+
+
+def parse(
+    words: Sequence[Word],
+    pieces: Sequence[np.ndarray],
+    stop_words: Collection[str],
+    most_pieces: int,
+    unknown_id: int,
+) -> ParsedText:
+    """Finds the places of a text that may be replaced.
+
+    Args:
+        words: what `split_words` returned.
+        pieces: sequence of int arrays, the ids of each word's pieces.
+        stop_words: collection of lower-case strings, which stay.
+        most_pieces: int. Words that end beyond so many pieces stay.
+        unknown_id: int. Words that the vocabulary cannot spell stay.
+    """
+    ends = np.cumsum([len(ids) for ids in pieces])
+    places = [
+        place
+        for place, (word, ids) in enumerate(zip(words, pieces, strict=True))
+        if is_replaceable(word.text, stop_words)
+        and ends[place] <= most_pieces
+        and unknown_id not in ids
+    ]
+    return ParsedText(
+        words,
+        pieces,
+        tuple(place for place in places if len(pieces[place]) == 1),
+        tuple(place for place in places if len(pieces[place]) > 1),
+    )
+
+
+Neighbors = Callable[[Sequence[str]], dict[str, list[str]]]
+
+
+def candidates_of(
+    texts: Sequence[ParsedText],
+    masked_words: MaskedWords,
+    neighbors: Neighbors,
+    vocabulary: Sequence[str],
+) -> list[dict[int, list[str]]]:
+    """Returns the candidates of every place, from the texts as they are.
+
+    Args:
+        texts: sequence of `ParsedText`s.
+        masked_words: `MaskedWords`, for words of one piece.
+        neighbors: callable from words to a dict from each of them that it
+            knows to a list of words, for words of several pieces.
+        vocabulary: sequence of the pieces by their ids.
+
+    Returns:
+        For each text a dict from place to a list of words. Places without
+        candidates are not in it.
+    """
+    single = [
+        (number, place)
+        for number, text in enumerate(texts)
+        for place in text.single
+    ]
+    best = masked_words(
+        [_query(texts[number], place) for number, place in single]
+    )
+    found = [{} for _ in texts]
+    for (number, place), ids in zip(single, best, strict=True):
+        found[number][place] = [vocabulary[one] for one in ids]
+    near = neighbors(
+        [_multiple(text, place) for text in texts for place in text.multiple]
+    )
+    for candidates, text in zip(found, texts, strict=True):
+        for place in text.multiple:
+            if _multiple(text, place) in near:
+                candidates[place] = near[_multiple(text, place)]
+    return found
+
+
+def draw_at_once(
+    candidates: dict[int, list[str]],
+    num_copies: int,
+    probability: float,
+    generator: np.random.Generator,
+) -> list[dict[int, str]]:
+    """Draws the replacements of each copy of a text, from shared candidates.
+
+    Args:
+        candidates: dict from place to a list of words.
+        num_copies: int. N.
+        probability: float. p_t.
+        generator: `numpy.random.Generator`.
+
+    Returns:
+        A list of dicts from place to word.
+    """
+    places = sorted(candidates)
+    sizes = np.array([len(candidates[place]) for place in places])
+    shape = (num_copies, len(places))
+    is_replaced = generator.random(shape) < probability
+    chosen = generator.integers(sizes, size=shape) if places else is_replaced
+    return [
+        {
+            place: candidates[place][chosen[copy, column]]
+            for column, place in enumerate(places)
+            if is_replaced[copy, column]
+        }
+        for copy in range(num_copies)
+    ]
+
+
+def _query(text, place):
+    """The question for a text's place of one piece."""
+    start = sum(len(ids) for ids in text.pieces[:place])
+    return Query(np.concatenate(text.pieces), start)
+
+
+def _multiple(text, place):
+    """A word of several pieces as lists of vectors have it."""
+    return text.words[place].text.lower()

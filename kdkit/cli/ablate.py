@@ -10,16 +10,55 @@ mass are compared by the BLEU of what they write of the pairs held out, as kdkit
 evaluate RUN measures it.
 
 example:
-  kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\
+  kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \
       --teacher runs/teacher --seeds 0 1 2 --run-dir runs/layer_maps
-  kdkit ablate lightpaff --model gpt2 --over stages --corpus wiki.txt \\
-      --decoder gpt2_medium_en --vocabulary-size 8000 \\
-      --task-text ptb.train.txt --task-held-out ptb.valid.txt \\
+  kdkit ablate lightpaff --model gpt2 --over stages --corpus wiki.txt \
+      --decoder gpt2_medium_en --vocabulary-size 8000 \
+      --task-text ptb.train.txt --task-held-out ptb.valid.txt \
       --one-document --detokenizer ptb --run-dir runs/ptb_arms
 """
 
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from kdkit import generation
+from kdkit import training
 from kdkit.cli import distill as distill_verb
+from kdkit.cli import evaluate
 from kdkit.cli import options as shared
+from kdkit.cli.evaluate import measure_and_note
+from kdkit.cli.models import locate
+from kdkit.cli.resolving import distill_settings
+from kdkit.cli.resolving import get_recipe
+from kdkit.cli.text_steps import check_steps
+from kdkit.cli.text_steps import decoder_steps
+from kdkit.cli.text_steps import given_models
+from kdkit.cli.text_steps import made
+from kdkit.cli.texts import text_of_run
+from kdkit.doctor import text_examination
+from kdkit.errors import UsageError
+from kdkit.recipes.ablations import get_ablation
+from kdkit.reporting.comparison import WITHIN_NOISE
+from kdkit.reporting.comparison import is_noise
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.results import TEXT_METRICS
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import read_config
+from kdkit.runs.first_checks import check_sources
+from kdkit.runs.settings import PretrainSettings
+from kdkit.settings import from_dict
+from kdkit.tasks import generation_signatures
+from kdkit.tasks import get_task
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import check_one_process
+from kdkit.training.stages import check_objectives
 
 
 def add_arguments(parser):
@@ -51,12 +90,414 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.ablating import run_ablation
-    from kdkit.cli.ablating_text import run_text_ablation
-    from kdkit.cli.decoder_steps import reject_for_encoders
+    pass  # MERGED
+    pass  # MERGED
+    from kdkit.cli.text_steps import reject_for_encoders
 
     if options.model != "bert":
         run_text_ablation(options)
         return
     reject_for_encoders(options)
     run_ablation(options)
+
+
+def run_ablation(options) -> None:
+    """Runs every arm with every seed, and prints the table.
+
+    Args:
+        options: the parsed options of `kdkit ablate`.
+
+    Raises:
+        UsageError: if the recipe has no such arms or a setting is wrong,
+            before anything is run.
+    """
+    ablation = get_ablation(options.recipe, options.over, options.arms)
+    settings = distill_settings(options)
+    check_one_process(settings)
+    if not pathlib.Path(options.run_dir).exists():
+        check_sources(settings)
+    # All of them first, so that a mistake in one is told before the others run.
+    arms = []
+    for arm in ablation.arms:
+        changed = _settings_of(arm, settings)
+        if changed is None:
+            print(
+                f"{arm.name}: left out, since the other arms do without it "
+                "too. Pass --general and --augment for it.",
+                flush=True,
+            )
+            continue
+        seeds = dict.fromkeys(options.seeds)
+        arms.append(
+            (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
+        )
+    if not arms:
+        raise UsageError(
+            "Nothing is left to run: each of the arms does without what is "
+            "not given. Pass --general and --augment, or name other --arms."
+        )
+    check_objectives([of_arm for _, of_arm in arms])
+    task = get_task(settings.data.task)
+    rows, examples = [], None
+    for arm, seeds in arms:
+        values = []
+        for seeded in seeds:
+            path = place_of_arm(options, arm.name, seeded.seed)
+            training.distill(seeded, path, options.force, needs_models=False)
+            values.append(best_metrics(path)[task.primary_metric])
+            examples = examples or num_examples(path)
+        rows.append(row_of_arm(arm, values, task.name))
+    show_arms(
+        options,
+        ablation,
+        {"task": task.name},
+        task.primary_metric,
+        rows,
+        examples=examples,
+    )
+
+
+def _settings_of(arm, settings):
+    """The settings of an arm; `None` if it leaves out what is not there."""
+    changes = {"stages": arm.change(settings.stages)}
+    if "augment" in arm.without:
+        if settings.augmented is None:
+            return None
+        changes["augmented"] = None
+    if "general" in arm.without:
+        model = _general_model(settings)
+        if model is None:
+            return None
+        changes |= {"student": model, "general": None}
+    if not any(
+        stage.objectives for stage in changes["stages"] if stage.data == "task"
+    ):
+        # What only a teacher on the task has a use for.
+        changes |= {
+            "cache": None,
+            "unlabeled": None,
+            "more_teachers": (),
+            "teacher_weights": (),
+        }
+    return dataclasses.replace(settings, **changes)
+
+
+def _general_model(settings):
+    """The sizes of the student that general distillation made, if it did."""
+    if settings.general is not None:
+        return settings.general.model
+    place = settings.student.checkpoint
+    if place is None or not pathlib.Path(place, CONFIG).is_file():
+        return None
+    config = read_config(place)
+    if config.get("verb") != "pretrain" or config.get("teacher") is None:
+        return None
+    return from_dict(ModelSettings, config["model"])
+
+
+PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """The runs of the student, of one arm and seed.
+
+    Args:
+        general: `PretrainSettings` or `None`. The student on general text.
+        kind: string or `None`. `"kd"` or `"labels"`: what it learns from
+            there. Arms of the same seed and kind have that run in common.
+        student: `PretrainSettings`. It goes on with the task's text; its model
+            is where the run before will be.
+    """
+
+    general: PretrainSettings | None
+    kind: str | None
+    student: PretrainSettings
+
+
+def run_text_ablation(options) -> None:
+    """Runs every arm with every seed, and prints the table.
+
+    The teachers are made once, in DIR/pretrained_run and, where an arm learns
+    from it, DIR/teacher_run, and what an arm's student learns from general
+    text in DIR/general_kd/seed_N or DIR/general_labels/seed_N.
+
+    Args:
+        options: the parsed options of `kdkit ablate` with `--model`.
+
+    Raises:
+        UsageError: if the recipe has no such arms or a setting is wrong,
+            before anything is run.
+    """
+    ablation = get_ablation(options.recipe, options.over, options.arms)
+    if options.over != "stages" or options.general is not None:
+        raise UsageError(
+            f"--model {options.model}: the arms are over stages, and what the "
+            "student learns in pretraining differs between them. Received: "
+            f"--over {options.over}, --general {options.general}."
+        )
+    recipe = get_recipe(options.recipe)
+    seeds = dict.fromkeys(options.seeds)
+    steps = {
+        seed: decoder_steps(
+            recipe, argparse.Namespace(**{**vars(options), "seed": seed})
+        )
+        for seed in seeds
+    }
+    first = next(iter(steps.values())).runs()
+    check_steps(first, options)
+    arms = [
+        (arm, {seed: chain(arm, steps[seed], options) for seed in seeds})
+        for arm in ablation.arms
+    ]
+    findings = text_examination.examine_first(
+        text_examination.TextSteps(
+            first, given_models(options), pathlib.Path(options.run_dir)
+        ),
+        options.force,
+    )
+    teaches_task = any(
+        of_seed.student.teacher is not None
+        for _, chains in arms
+        for of_seed in chains.values()
+    )
+    for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
+        if name in first:
+            training.pretrain(
+                first[name], made(options.run_dir, name), findings
+            )
+    rows, signature = [], None
+    for arm, chains in arms:
+        paths = [
+            _run(arm, seed, of_seed, options, findings)
+            for seed, of_seed in chains.items()
+        ]
+        if options.model == "mass":
+            measured = [written_metrics(path) for path in paths]
+            metric = "bleu"
+            signature = measured[0]["signatures"][metric]
+            found = [of_seed["metrics"] for of_seed in measured]
+        else:
+            found = [best_metrics(path) for path in paths]
+            metric = next(name for name in TEXT_METRICS if name in found[0])
+        values = [metrics[metric] for metrics in found]
+        rows.append(row_of_arm(arm, values, options.model))
+    show_arms(
+        options, ablation, {"model": options.model}, metric, rows, signature
+    )
+
+
+def chain(arm, steps, options) -> Chain:
+    """Returns the runs of an arm.
+
+    Args:
+        arm: `AblationArm`.
+        steps: `Steps` of the whole recipe, with one seed.
+        options: the parsed options of `kdkit ablate`.
+    """
+    stages = {
+        stage.name: stage
+        for stage in arm.change((*steps.general.stages, *steps.student.stages))
+    }
+    begun = steps.general
+    general = kind = None
+    model = begun.model
+    if PRETRAINING in stages:
+        stage = stages[PRETRAINING]
+        kind = "kd" if stage.objectives else "labels"
+        general = _learning(begun, stage, model, begun.teacher)
+        place = _general_place(options, kind, begun.seed)
+        model = ModelSettings(checkpoint=str(place))
+    student = _learning(
+        steps.student, stages[FINE_TUNING], model, begun.teacher
+    )
+    return Chain(general, kind, student)
+
+
+def _learning(settings, stage, model, pretrained):
+    """The settings with a stage; without its teacher where it has no use."""
+    changes = {"stages": (stage,), "model": model}
+    if not stage.objectives:
+        changes |= {"teacher": None, "recipe": None, "cache": None}
+        if model.has_random_weights:
+            changes["tokenizer"] = pretrained
+    return dataclasses.replace(settings, **changes)
+
+
+def _general_place(options, kind, seed):
+    return pathlib.Path(
+        options.run_dir, f"general_{kind}", f"seed_{seed}"
+    ).absolute()
+
+
+def _run(arm, seed, of_seed, options, findings):
+    """Runs what is not done yet of an arm; returns its run directory."""
+    if of_seed.general is not None:
+        place = _general_place(options, of_seed.kind, seed)
+        training.pretrain(of_seed.general, place, findings)
+    path = place_of_arm(options, arm.name, seed)
+    training.pretrain(of_seed.student, path, findings)
+    return path
+
+
+MARK = "≈"
+
+
+def place_of_arm(options, name: str, seed: int) -> pathlib.Path:
+    """Returns the run directory of an arm, and prints it."""
+    path = pathlib.Path(options.run_dir, name, f"seed_{seed}")
+    print(f"\n{name}, seed {seed}: {path}", flush=True)
+    return path
+
+
+def best_metrics(path: pathlib.Path) -> dict:
+    """Returns the metrics on dev, or on what is held out, of a finished run.
+
+    Args:
+        path: path of a run with one trained model, or a student.
+    """
+    (finished,) = RunDirectory(path).events("run_finished")
+    best = finished["best"]
+    (only,) = [best["student"]] if "student" in best else best.values()
+    return only["metrics"]
+
+
+def num_examples(path: pathlib.Path) -> int | None:
+    """Returns how many examples a finished run was measured on.
+
+    Args:
+        path: as in `best_metrics`.
+
+    Returns:
+        Int, `None` where the run's log does not have it.
+    """
+    run = RunDirectory(path)
+    found = [event for event in run.events("evaluation") if "examples" in event]
+    return found[-1]["examples"] if found else None
+
+
+def written_metrics(path: pathlib.Path) -> dict:
+    """Returns what `kdkit evaluate RUN` finds of a run's encoder-decoder.
+
+    It is measured by what it writes of the pairs that the run held out, and
+    that is noted in the run; what is noted there is not measured again.
+
+    Args:
+        path: path of a finished run on pairs.
+
+    Returns:
+        A dict with `metrics`, and `signatures` of some of them.
+    """
+    place = locate(str(path))
+    text = text_of_run(place)
+    beams = generation.Beams()
+    wanted = {
+        "pairs": list(text.held_out or text.files),
+        "columns": list(text.columns),
+        "held_out_every": None if text.held_out else text.held_out_every,
+        "languages": list(text.languages),
+        "signatures": generation_signatures(text.sides[1]),
+        "sequence_length": text.sequence_length,
+        "beam_size": beams.beam_size,
+        "length_penalty": beams.length_penalty,
+        "file": None,
+    }
+    for event in place.run.events("measurement"):
+        if all(event.get(name) == value for name, value in wanted.items()):
+            return event
+    parser = argparse.ArgumentParser()
+    evaluate.add_arguments(parser)
+    return measure_and_note(parser.parse_args([str(path)]))
+
+
+def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
+    """Returns a row of the table, as JSON data.
+
+    Args:
+        arm: `AblationArm`.
+        values: list of floats, one a seed.
+        of_paper: string. Which of the paper's figures is the arm's.
+    """
+    return {
+        "arm": arm.name,
+        "values": values,
+        "mean": statistics.fmean(values),
+        "standard_deviation": (
+            statistics.stdev(values) if len(values) > 1 else None
+        ),
+        "paper": arm.paper.get(of_paper),
+    }
+
+
+def show_arms(
+    options,
+    ablation,
+    about: dict,
+    metric: str,
+    rows,
+    signature=None,
+    examples=None,
+) -> None:
+    """Prints the table and, last, one line of JSON.
+
+    Arms within two standard errors of the first arm are marked.
+
+    Args:
+        options: the parsed options of `kdkit ablate`.
+        ablation: `Ablation`.
+        about: dict with one entry, what the arms were run on.
+        metric: string. What is compared.
+        rows: list of dicts as `row_of_arm` returns them.
+        signature: string or `None`. sacrebleu's, of the metric. Defaults to
+            `None`.
+        examples: int or `None`. How many examples the metric was measured on.
+            Defaults to `None`.
+    """
+    shown = metric_format(metric)
+    first = rows[0]
+    rows = [
+        {
+            **row,
+            "within_two_standard_errors": row is not first
+            and is_noise(metric, row["values"], first["values"], examples),
+        }
+        for row in rows
+    ]
+    where = "dev" if "task" in about else "what is held out"
+    (subject,) = about.values()
+    table = Table(
+        "arm",
+        f"{shown.title} on {where}",
+        "seeds",
+        "paper",
+        title=f"{options.recipe} over {options.over} on {subject}",
+        caption=f"Paper: {ablation.source}."
+        + (f"\n{shown.title}: {signature}" if signature else "")
+        + (
+            f"\n{MARK}: {WITHIN_NOISE} of {first['arm']}."
+            if any(row["within_two_standard_errors"] for row in rows)
+            else ""
+        ),
+    )
+    for row in rows:
+        paper = row["paper"]
+        table.add_row(
+            row["arm"],
+            shown.mean(row["values"])
+            + (f" {MARK}" if row["within_two_standard_errors"] else ""),
+            str(len(row["values"])),
+            "not printed" if paper is None else f"{paper:.1f}",
+        )
+    Console().print(table)
+    print(
+        json.dumps(
+            {
+                "recipe": options.recipe,
+                "over": options.over,
+                **about,
+                "metric": metric,
+                **({"signature": signature} if signature else {}),
+                "arms": rows,
+            }
+        )
+    )

@@ -77,8 +77,8 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.augmenting import augment_settings
-    from kdkit.training.augmenting import augment
+    from kdkit.cli.choosing import augment_settings
+    from kdkit.runs.augmenting import augment
 
     augment(
         augment_settings(options), options.output, shared.part_of(options.shard)

@@ -12,7 +12,23 @@ example:
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
 """
 
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+
+from rich.console import Console
+from rich.table import Column
+from rich.table import Table
+
+from kdkit import export
 from kdkit.cli import options as shared
+from kdkit.cli.models import locate
+from kdkit.errors import UsageError
+from kdkit.reporting.records import is_run
+from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import Setting
 
 
 def add_arguments(parser):
@@ -40,6 +56,146 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.measuring import benchmark_files
+    pass  # MERGED
 
     benchmark_files(options)
+
+
+JSON_FIELDS = (
+    "file",
+    "median_ms",
+    "p95_ms",
+    "threads",
+    "batch_size",
+    "sequence_length",
+    "size_bytes",
+    "parameters",
+)
+TEXT = 512  # tokens of a text, as LightPAFF's table 4 has them
+
+
+def benchmark_files(options) -> None:
+    """Measures files in turn and prints, last, one line of JSON.
+
+    Args:
+        options: the parsed options of `kdkit benchmark`.
+
+    Raises:
+        UsageError: if a file is missing or not an exported file, the shape does
+            not fit it, or a run has no files.
+    """
+    files = [file for name in options.files for file in _files(name)]
+    files = list(dict.fromkeys(files))
+    wrong = [
+        str(file)
+        for file in files
+        if export.exporter_of(file) not in _timed_exporters()
+    ]
+    if wrong:
+        suffixes = " or ".join(e.suffix for e in _timed_exporters())
+        raise UsageError(
+            f"Expected {suffixes} files, or runs. Received: "
+            f"{', '.join(wrong)}. Make files with kdkit export MODEL."
+        )
+    places = [locate(str(file)) for file in files]
+    reports = export.measure_latencies(
+        files,
+        sequence_length=options.sequence_length,
+        batch_size=options.batch_size,
+        threads=options.threads,
+        warmup=options.warmup,
+        runs=options.runs,
+    )
+    results = [dataclasses.asdict(report) for report in reports]
+    Console().print(_table(results))
+    rooms = sorted({report.room for report in reports if report.room})
+    if len(rooms) > 1:
+        print(
+            "These files have room for different numbers of tokens of source "
+            f"and target, {', '.join(map(str, rooms))}, with all of which they "
+            "compute. To compare them, export them with one --sequence-length.",
+            file=sys.stderr,
+        )
+    for file, place, result in zip(files, places, results, strict=True):
+        if place.run is not None:
+            relative = os.path.relpath(file.resolve(), place.run.path)
+            place.run.log("latency", **{**result, "file": relative})
+    print(
+        json.dumps(
+            {
+                "results": [
+                    {field: result[field] for field in JSON_FIELDS}
+                    for result in results
+                ]
+            }
+        )
+    )
+
+
+def _files(name):
+    """A file, or those of a run and of its teacher that a report compares."""
+    path = pathlib.Path(name)
+    if not is_run(path):
+        return [path]
+    files = _timed_files(path / "exports", "*")
+    if not files:
+        suffixes = " or ".join(e.suffix for e in _timed_exporters())
+        raise UsageError(
+            f"The run in {path} has no exported {suffixes} files. Make them "
+            f"with kdkit export {path}."
+        )
+    teacher = read_run(path).teacher_run
+    if teacher is not None:
+        files += _timed_files(teacher.run_dir / "exports", "*-fp32")
+    return files + _timed_files(path / "exports" / "teacher", "*")
+
+
+def _timed_exporters():
+    return [e for e in export.all_exporters() if e.takes_threads]
+
+
+def _timed_files(folder, stem):
+    """The exported files in a folder, format by format."""
+    return [
+        file
+        for exporter in _timed_exporters()
+        for file in sorted(folder.glob(f"{stem}{exporter.suffix}"))
+    ]
+
+
+def _table(results):
+    first = results[0]
+    table = Table(
+        Column("file", overflow="fold"),  # or the ends of names are lost
+        title=f"{first['threads']} thread(s), batch {first['batch_size']}, "
+        f"{first['warmup']} + {first['runs']} runs",
+    )
+    columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
+    decoders = any(result["reads_tokens"] for result in results)
+    if decoders:
+        columns.append(f"{TEXT} tokens, s")
+    for column in columns:
+        table.add_column(column, justify="right")
+    slowest = {}  # of files that take the same work
+    for result in results:
+        work = _work(result)
+        slowest[work] = max(result["median_ms"], slowest.get(work, 0.0))
+    for result in results:
+        cells = [
+            result["file"],
+            f"{result['median_ms']:.2f}",
+            f"{result['p95_ms']:.2f}",
+            f"{slowest[_work(result)] / result['median_ms']:.1f}×",
+            Setting.of(result).length,
+            f"{result['size_bytes'] / 1e6:.2f}",
+        ]
+        if decoders:  # every token costs a step, wherever it stands
+            seconds = TEXT * result["median_ms"] / 1000
+            cells.append(f"{seconds:.2f}" if result["reads_tokens"] else "–")
+        table.add_row(*cells)
+    return table
+
+
+def _work(result):
+    """What a time is of: the setting, and whether a row or one more token."""
+    return Setting.of(result), result["reads_tokens"]

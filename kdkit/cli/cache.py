@@ -38,7 +38,7 @@ def run(options):
     from kdkit import training
     from kdkit.cli import resolving
     from kdkit.errors import UsageError
-    from kdkit.training import first_checks
+    from kdkit.runs import first_checks
 
     if options.cache is None:
         raise UsageError(

@@ -4,25 +4,37 @@ import dataclasses
 import pathlib
 
 from kdkit import models
-from kdkit.cli.corpora import corpus_settings
-from kdkit.cli.lengths import saved_size
+from kdkit.augmentation import Augmentation
+from kdkit.augmentation import copies_for
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.places import is_path
+from kdkit.data import Masking
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.reading import read_json
 from kdkit.models import PRESETS
 from kdkit.models.families import family_of
+from kdkit.models.places import config_file
 from kdkit.models.places import is_encoder_alone
 from kdkit.recipes import CopiedBlocks
+from kdkit.runs.augmenting import load_parts
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import read_config
+from kdkit.runs.settings import PRETRAINED
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
 from kdkit.tasks import get_task
+from kdkit.training.data_settings import AugmentedSettings
+from kdkit.training.data_settings import AugmentSettings
+from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.data_settings import UnlabeledSettings
+from kdkit.training.data_settings import counting_padding
+from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.run_directory import CONFIG
-from kdkit.training.run_directory import read_config
-from kdkit.training.run_settings import PRETRAINED
-from kdkit.training.run_settings import PretrainSettings
 
 # What presets and Hugging Face checkpoints call the number of layers.
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
@@ -340,3 +352,219 @@ def _encoder_behind(teacher):
         # Made in the run that made the teacher.
         return str(pathlib.Path(teacher).parent / "pretrained_run")
     return place
+
+
+def corpus_settings(options, recipe=None) -> CorpusSettings | None:
+    """The corpus that the options name; `None` where they name none.
+
+    Args:
+        options: the parsed options.
+        recipe: `Recipe` whose stages are on it, or `None`. Defaults to `None`.
+    """
+    if options.corpus is None:
+        _reject_beside(
+            options,
+            "--corpus",
+            *("column", "held_out", "one_document", "detokenizer"),
+        )
+        return None
+    share_of = Masking.share_of if recipe is None else recipe.mask_share_of
+    return CorpusSettings(
+        files=tuple(map(absolute, options.corpus)),
+        column=options.column,
+        held_out=tuple(map(absolute, options.held_out or ())),
+        one_document=bool(options.one_document),
+        detokenizer=options.detokenizer,
+        masking=Masking(share_of=share_of),
+    )
+
+
+def corpus_of(options, recipe, stages):
+    """The corpus of stages that need one."""
+    corpus = corpus_settings(options, recipe)
+    if any(stage.data == "corpus" for stage in stages):
+        if corpus is None:
+            names = [stage.name for stage in stages if stage.data == "corpus"]
+            raise UsageError(
+                f"Recipe {recipe.name!r} needs running text for "
+                f"{', '.join(names)}. Pass --corpus FILE, or leave that out "
+                "with --stages."
+            )
+    elif corpus is not None:
+        raise UsageError(
+            f"--corpus: no stage of recipe {recipe.name!r} here trains on "
+            "running text. Leave it out."
+        )
+    return corpus
+
+
+def unlabeled_settings(options) -> UnlabeledSettings | None:
+    """The unlabelled text that the options name; `None` for none."""
+    if options.unlabeled is None:
+        _reject_beside(
+            options,
+            "--unlabeled",
+            "unlabeled_columns",
+            "unlabeled_per_labeled",
+        )
+        return None
+    per_labeled = options.unlabeled_per_labeled
+    return UnlabeledSettings(
+        files=tuple(map(absolute, options.unlabeled)),
+        columns=tuple(options.unlabeled_columns or ()),
+        per_labeled=1.0 if per_labeled is None else per_labeled,
+    )
+
+
+def _reject_beside(options, needed, *names):
+    """Refuses options that mean nothing without another."""
+    given = given_flags(options, names)
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs {needed}. Received: none."
+        )
+
+
+def augment_settings(options) -> AugmentSettings:
+    """The settings of `kdkit augment`, or all that is wrong with them."""
+    settings = AugmentSettings(
+        task=options.task,
+        data_dir=absolute(options.data_dir),
+        model=absolute(options.model),
+        word_vectors=absolute(options.word_vectors),
+        stop_words=absolute(options.stop_words),
+        parity=options.parity,
+        seed=options.seed,
+    )
+    copies = options.copies
+    if copies is None:
+        copies = copies_for(options.task, options.parity)
+    with all_mistakes() as check:
+        augmentation = None
+        with check():
+            augmentation = Augmentation(
+                num_copies=copies,
+                probability=options.probability,
+                num_candidates=options.candidates,
+                sequential=options.sequential,
+            )
+        if augmentation is None:
+            # What else is wrong is told with it.
+            with check():
+                load_parts(settings, options.output)
+        else:
+            with check():
+                models.check_place(settings.model)
+    return dataclasses.replace(settings, augmentation=augmentation)
+
+
+def augmented_settings(options) -> AugmentedSettings | None:
+    """The copies that a distillation trains on; `None` for none."""
+    if options.augment is None:
+        given = given_flags(options, ("augment_model", "augment_vectors"))
+        if given:
+            raise UsageError(
+                f"{' and '.join(given)} needs --augment, the name of the file. "
+                "Received: none."
+            )
+        return None
+    made_by = None
+    parity = options.parity if options.parity == "tinybert" else None
+    if options.augment_model is not None:
+        made_by = AugmentSettings(
+            task=options.task,
+            data_dir=absolute(options.data_dir),
+            model=absolute(options.augment_model),
+            word_vectors=absolute(options.augment_vectors),
+            augmentation=Augmentation(
+                num_copies=copies_for(options.task, parity)
+            ),
+            parity=parity,
+        )
+    elif options.augment_vectors is not None:
+        raise UsageError(
+            "--augment-vectors needs --augment-model, which the copies are "
+            "made with. Received: none."
+        )
+    return AugmentedSettings(file=located(options.augment), made_by=made_by)
+
+
+FIELD = "corpus.sequence_length"
+BUCKETS = "data.num_buckets"
+POSITIONS = "max_sequence_length"
+
+
+def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
+    """The settings with rows that each model has positions for, unless set.
+
+    Args:
+        settings: `PretrainSettings`.
+        options: the parsed options, with `set`.
+    """
+    if any(field.startswith(f"{FIELD}=") for field in options.set):
+        return settings
+    longest = settings.corpus.sequence_length
+    known = [length for length in _positions(settings) if length is not None]
+    if longest <= min(known, default=longest):
+        return settings
+    print(
+        f"Rows have {min(known)} tokens at most, as many as there are "
+        f"positions, not {longest}. Set others by --set {FIELD}=N.",
+        flush=True,
+    )
+    corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
+    return dataclasses.replace(settings, corpus=corpus)
+
+
+def with_batches_that_fit(
+    settings: DistillSettings, options
+) -> DistillSettings:
+    """The settings with batches of one length for losses that count padding.
+
+    Args:
+        settings: `DistillSettings`.
+        options: the parsed options, with `set`.
+    """
+    if any(field.startswith(f"{BUCKETS}=") for field in options.set):
+        return settings
+    names = counting_padding(settings.stages)
+    if not names:
+        return settings
+    print(
+        f"Every batch is padded to {settings.data.sequence_length} tokens, "
+        f"since {', '.join(names)} count padding. Set another number of "
+        f"lengths by --set {BUCKETS}=N.",
+        flush=True,
+    )
+    return with_one_length(settings)
+
+
+def _positions(settings):
+    """Those of the model and of its teacher, `None` where they do not show."""
+    model = settings.model
+    yield model.num_positions
+    for place in (model.checkpoint, model.copy_from, settings.teacher):
+        if place is not None:
+            yield saved_size(place, POSITIONS)
+
+
+def saved_size(place, *names) -> int | None:
+    """Returns a size of the model in a directory from its `config.json`.
+
+    Args:
+        place: string. Where the model is.
+        names: strings. What the size is called: in keras-hub, in Hugging Face
+            checkpoints.
+
+    Returns:
+        Int, `None` where the file does not have it.
+    """
+    file = config_file(place)
+    if file is None:
+        return None
+    config = read_json(file, "the config of a model")
+    for entries in (config.get("config"), config):
+        for name in names if isinstance(entries, dict) else ():
+            if type(entries.get(name)) is int:
+                return entries[name]
+    return None

@@ -27,7 +27,7 @@ def run(options):
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
     from kdkit.recipes import smoke
-    from kdkit.training import first_checks
+    from kdkit.runs import first_checks
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.check_first(smoke.DEMO, run_dir)

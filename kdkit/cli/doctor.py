@@ -7,14 +7,27 @@ fewer rows, and goes on in spite of them with --force; see docs/doctor.md.
 
 example:
   kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
-  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \\
-      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
+  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \
+      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \
       --task-held-out ptb.valid.txt --one-document --detokenizer ptb
   kdkit doctor --config runs/tinybert/config.json
 """
 
+import pathlib
+
+from kdkit import doctor
+from kdkit.cli import distill
 from kdkit.cli import options as shared
+from kdkit.cli import resolving
 from kdkit.cli.distill import add_whole_distillation
+from kdkit.cli.options import is_on_text
+from kdkit.cli.text_steps import decoder_steps
+from kdkit.cli.text_steps import given_models
+from kdkit.cli.text_steps import reject_for_encoders
+from kdkit.cli.text_steps import try_steps
+from kdkit.doctor import diagnosis as training_diagnosis
+from kdkit.doctor import text_examination
+from kdkit.runs.first_checks import check_places
 
 FAILED = 1
 
@@ -27,8 +40,67 @@ def add_arguments(parser):
 
 def run(options):
     from kdkit import doctor
-    from kdkit.cli.diagnosing import diagnosis
+
+    pass  # MERGED
 
     findings = diagnosis(options)
     doctor.print_findings(findings)
     return FAILED if findings.ruinous else None
+
+
+UNNAMED = "run of kdkit doctor"  # in the place of --run-dir
+
+
+def diagnosis(options):
+    """Returns what is found of the distillation that the options ask for.
+
+    Args:
+        options: the parsed options of `kdkit doctor`.
+
+    Raises:
+        UsageError: for options that clash or are missing, and models that do
+            not exist.
+    """
+    if options.run_dir is None:
+        options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
+    if options.recipe is None:
+        distill.complete(options)
+    if options.config is not None and is_on_text(options.config):
+        reject_for_encoders(options)
+        return _on_text_again(options)
+    if options.model != "bert":
+        return _on_text(options)
+    reject_for_encoders(options)
+    settings = resolving.distill_settings(options)
+    check_places(settings)
+    return training_diagnosis.diagnose(settings, options.run_dir)
+
+
+def _on_text_again(options):
+    """What is found of the steps of a run that there is."""
+    steps = distill.repeated_steps(options)
+    findings = doctor.Findings()
+    try_steps(steps.runs(), options, findings.attempt)
+    text_examination.examine_text(
+        distill.text_steps(steps, options.run_dir),
+        text_examination.TEXTS,
+        findings,
+    )
+    return findings
+
+
+def _on_text(options):
+    """What is found of the steps of a decoder or an encoder-decoder."""
+    runs = decoder_steps(resolving.get_recipe(options.recipe), options).runs()
+    findings = doctor.Findings()
+    right = try_steps(runs, options, findings.attempt)
+    given = {
+        name: place
+        for name, place in given_models(options).items()
+        if name in right
+    }
+    steps = text_examination.TextSteps(
+        runs, given, pathlib.Path(options.run_dir)
+    )
+    text_examination.examine_text(steps, text_examination.TEXTS, findings)
+    return findings

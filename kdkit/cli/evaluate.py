@@ -16,15 +16,32 @@ Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 
 example:
-  kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
+  kdkit evaluate runs/tinybert/exports/student-int8.tflite \
       --task sst2 --data-dir glue
   kdkit evaluate runs/pretrained --corpus text.txt
-  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
+  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \
       --detokenizer ptb --sequence-length 512 --stride 256
   kdkit evaluate runs/en_de --pairs test.en test.de --num-beams 5
 """
 
+import contextlib
+import pathlib
+import sys
+
 from kdkit.cli import options as shared
+from kdkit.cli.models import locate
+from kdkit.cli.models import open_model
+from kdkit.cli.options import given_flags
+from kdkit.cli.options import require_labels
+from kdkit.cli.text_evaluation import Measurable
+from kdkit.cli.text_evaluation import is_about_sentences
+from kdkit.cli.text_evaluation import is_about_text
+from kdkit.cli.text_evaluation import open_on_sentences
+from kdkit.cli.text_evaluation import open_on_text
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.runs import inputs
+from kdkit.training.task_data import predict_logits
 
 
 def add_arguments(parser):
@@ -35,7 +52,7 @@ def add_arguments(parser):
 def run(options):
     import json
 
-    from kdkit.cli.evaluating import measure_and_note
+    pass  # MERGED
     from kdkit.reporting.notes import what_is_hidden
 
     result = measure_and_note(options)
@@ -47,3 +64,89 @@ def run(options):
         how = f" ({signatures[name]})" if name in signatures else ""
         print(f"{name}: {value:.4f}{how}")
     print(json.dumps(result))
+
+
+def measure_and_note(options) -> dict:
+    """Measures a model and notes in its run, if it is of one, what was found.
+
+    Args:
+        options: the parsed options of `kdkit evaluate`.
+
+    Returns:
+        A dict of JSON data: what it was measured on, and `metrics`.
+
+    Raises:
+        UsageError: as `open_measurable` does.
+    """
+    with open_measurable(options) as model:
+        result = {**model.about, "metrics": model.measure()}
+    if model.run is not None:
+        noted = {"arm": model.arm, **model.content, **result}
+        rows = (model.origin or {}).get("rows")
+        if rows is not None:
+            noted["rows_digest"] = rows
+        if model.model is None:
+            noted["file"] = pathlib.Path(options.model).name
+        try:
+            model.run.log("measurement", **noted)
+        except (OSError, RunError) as error:  # a disk that is full, for one
+            print(f"Not noted in the run: {error}.", file=sys.stderr)
+    return result
+
+
+@contextlib.contextmanager
+def open_measurable(options):
+    """Opens a model with a split of its task, or with running text.
+
+    Args:
+        options: the parsed options of `kdkit evaluate`.
+
+    Yields:
+        A `Measurable`.
+
+    Raises:
+        UsageError: for a model, a split, a file or an option that does not fit.
+    """
+    locate(options.model, options.arm)  # a missing model comes first
+    if is_about_sentences(options):
+        yield open_on_sentences(options)
+    elif is_about_text(options):
+        with open_on_text(options) as measurable:
+            yield measurable
+    else:
+        yield _open_on_task(options)
+
+
+def _open_on_task(options):
+    given = given_flags(
+        options, ("column", "one_document", "detokenizer", "stride")
+    )
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs --corpus. Received: none."
+        )
+    place = locate(options.model, options.arm)
+    opened = open_model(place, options)
+    split = options.split or "dev"
+    examples = opened.read(split)
+    encoded = opened.encode_rows(examples)
+    require_labels(encoded, split)
+
+    def measure():
+        logits = predict_logits(opened.predict, encoded)
+        return opened.task.compute_metrics(encoded.targets, logits)
+
+    about = {
+        "task": opened.task.name,
+        "split": split,
+        "examples": len(encoded),
+    }
+    content = {
+        "data_digest": inputs.rows_digest(encoded),
+        "sequence_length": opened.sequence_length,
+    }
+    # As they are read, whatever the model's tokenizer makes of them.
+    rows = {"rows": inputs.rows_digest(examples)}
+    return Measurable(
+        about, content, measure, opened.model, place.run, place.arm, rows
+    )

@@ -23,7 +23,29 @@ example:
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
 
+import copy
+import dataclasses
+import os
+import pathlib
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
 from kdkit.cli import options as shared
+from kdkit.cli.models import Opened
+from kdkit.cli.models import locate
+from kdkit.cli.models import open_model
+from kdkit.cli.options import given_flags
+from kdkit.cli.texts import text_of_run
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.io.disk import writing
+from kdkit.io.files import digest
+from kdkit.reporting.summary import HELP
+from kdkit.runs import inputs
+from kdkit.training import seq2seq_material
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.task_data import predict_logits
 
 
 def add_arguments(parser):
@@ -65,6 +87,348 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.exporting import export_model
+    pass  # MERGED
 
     export_model(options)
+
+
+VERIFICATION_ROWS = 256
+DECODER_ROWS = 4  # read token by token
+
+
+def export_model(options) -> None:
+    """Exports a MODEL in every requested precision.
+
+    Args:
+        options: the parsed options of `kdkit export`.
+
+    Raises:
+        UsageError: if the model is no Keras model or a file exists.
+        RunError: if a file does not do what the model does.
+    """
+    place = locate(options.model, options.arm)
+    if export.exporter_of(place.path) is not None:
+        raise UsageError(
+            f"{place.path} is an exported file. Expected a Keras model."
+        )
+    has_collapsed = _export_place(place, options)
+    if _has_teacher_to_export(place, options):
+        has_collapsed = _export_teacher(place, options) or has_collapsed
+    if has_collapsed:
+        print(f"{HELP}.", flush=True)
+
+
+def _export_place(place, options, **noted):
+    """Writes the files of a model; `noted` goes into each one's event.
+
+    Returns whether the answers of a file have collapsed.
+    """
+    exporter = export.get_exporter(options.format)
+    targets = _targets(place, exporter, options)
+    read = _read(place, exporter, options)
+    has_collapsed = False
+    for precision, path in targets.items():
+        report = exporter.export(
+            read.model,
+            path,
+            precision,
+            read.sequence_length,
+            verification_data=read.verification_data,
+            overwrite=options.overwrite,
+        )
+        measured = {}
+        if read.opened is not None:
+            measured = _measured(read.opened, path, read.encoded)
+        _note(place, report, **measured, **read.noted, **noted)
+        has_collapsed |= measured.get("collapsed") is not None
+    return has_collapsed
+
+
+@dataclasses.dataclass(frozen=True)
+class _Read:
+    """A model, and the data that its files are verified and measured on.
+
+    Args:
+        model: `keras.Model`.
+        sequence_length: int or `None`. The length to export with.
+        verification_data: as in `kdkit.export.to_litert`.
+        opened: `Opened` for a model of a task, otherwise `None`.
+        encoded: encoded rows to measure files on, or `None`.
+        noted: dict. The task and the split of the metrics.
+    """
+
+    model: object
+    sequence_length: int | None
+    verification_data: object = None
+    opened: Opened | None = None
+    encoded: object = None
+    noted: dict = dataclasses.field(default_factory=dict)
+
+
+def _read(place, exporter, options):
+    """Loads the model, refusing first what its kind cannot use."""
+    for has_one, kind, read in (
+        (models.has_decoder, "decoder", _read_decoder),
+        (
+            models.has_encoder_decoder,
+            "encoder_decoder",
+            _read_encoder_decoder,
+        ),
+    ):
+        if has_one(place.path):
+            exporter.require_kind(kind)
+            _reject_options_of_classifiers(options)
+            return read(place, exporter, options)
+    return _read_classifier(place, exporter, options)
+
+
+def _read_classifier(place, exporter, options):
+    opened = open_model(place, options)
+    has_data = opened.data_dir is not None or opened.task.generate is not None
+    noted, encoded, batches = {}, None, None
+    if has_data and opened.tokenizer is not None:
+        split = _split(place, opened)
+        noted = {"task": opened.task.name, "split": split}
+        encoded = opened.encode(split)
+        some_rows = opened.encode(split, VERIFICATION_ROWS)
+        batches, _ = data.evaluation_batches(some_rows, batch_size=16)
+    else:
+        print(
+            "No data directory is known, so the files are compared on "
+            "generated rows and their accuracy is not measured. Pass "
+            "--data-dir for both."
+        )
+    _warn_of_untrained_head(opened)
+    has_fixed_length = (
+        exporter.prefers_fixed_length and not options.dynamic_length
+    )
+    length = opened.sequence_length if has_fixed_length else None
+    return _Read(opened.model, length, batches, opened, encoded, noted)
+
+
+def _warn_of_untrained_head(opened):
+    """Prints that a head was never trained, where its bias shows it."""
+    layers = models.untrained_head(opened.model)
+    if layers and opened.task.head.kind != "multiple_choice":
+        print(
+            f"The head was never trained ({', '.join(layers)}): its answers "
+            "are chance. Train a stage whose objectives or labels reach the "
+            "logits.",
+            flush=True,
+        )
+
+
+def _has_teacher_to_export(place, options):
+    """Whether the model is what a run made from a teacher."""
+    return (
+        options.teacher
+        and options.format == "litert"
+        and place.run is not None
+        and place.config.get("teacher") is not None
+        and place.arm not in ("teacher", "control")
+    )
+
+
+def _export_teacher(place, options):
+    """Writes the teacher of a run in 8 bits, unless that file is there.
+
+    What the report compares the student's file with. A teacher that is gone, or
+    that cannot be exported, is reported and is no error.
+    """
+    options = copy.copy(options)
+    options.precision, options.overwrite = ["int8"], True
+    options.output = place.run.path / "exports" / "teacher"
+    try:
+        teacher = _teacher_of(place)
+        made_from = {
+            "model": inputs.model_digest(str(teacher.path)),
+            "sequence_length": options.sequence_length,
+            "dynamic_length": options.dynamic_length,
+            "data": place.config.get("data"),
+        }
+        file = _file_of_teacher(place, made_from)
+        if file is not None:
+            print(f"{file}: there already, of the same teacher.", flush=True)
+            return False
+        return _export_place(teacher, options, made_from=made_from)
+    except (UsageError, RunError) as error:
+        print(
+            f"The run's teacher was not exported in int8, so the report does "
+            f"not compare with that: {error}",
+            flush=True,
+        )
+        return False
+
+
+def _teacher_of(place):
+    """The teacher's `Place`, as a model of the run."""
+    source = place.config["teacher"]
+    if isinstance(source, dict):
+        source = place.run.path / "teacher_run"
+    found = locate(str(source))
+    return dataclasses.replace(
+        found, run=place.run, arm="teacher", config=place.config
+    )
+
+
+def _file_of_teacher(place, made_from):
+    """The file that was exported from the same, `None` if it has changed."""
+    events = [
+        event
+        for event in place.run.events("export")
+        if event["arm"] == "teacher" and event.get("made_from") == made_from
+    ]
+    if not events or made_from["model"] is None:
+        return None
+    file = place.run.path / events[-1]["file"]
+    is_same = file.is_file() and digest(file) == events[-1].get("file_digest")
+    return file if is_same else None
+
+
+def _split(place, opened):
+    """The split that the epochs of the model's run were chosen by."""
+    is_of_run = opened.task.name == place.data_setting("task", None)
+    return (is_of_run and place.data_setting("dev_split", None)) or "dev"
+
+
+def _read_decoder(place, exporter, options):
+    """A decoder, with text that its run held out."""
+    model = models.load_language_model(place.path).model
+    length = options.sequence_length
+    if length is None and exporter.in_steps:
+        length = models.num_positions(model)
+        if length is None:
+            raise UsageError(
+                f"{place.path} reads texts of any length, and a file's cache "
+                "has one. Pass --sequence-length N."
+            )
+    texts = None
+    if place.run is not None:
+        texts = _held_out(place.run.path / "corpus" / "held_out", length)
+    return _Read(model, length, texts)
+
+
+def _read_encoder_decoder(place, exporter, options):
+    """An encoder-decoder, with pairs that its run held out."""
+    loaded = models.load_language_model(place.path)
+    text = text_of_run(place)
+    length = options.sequence_length
+    if length is None:
+        length = loaded.sequence_length
+    pairs = None
+    if isinstance(text, PairSettings):
+        pairs = _held_out_pairs(text, loaded.tokenizer, length)
+    return _Read(loaded.model, length, pairs)
+
+
+def _held_out_pairs(text, tokenizer, length):
+    """Some pairs that a run held out, `None` if its files are gone."""
+    try:
+        found = seq2seq_material.load_held_out(
+            dataclasses.replace(text, sequence_length=length), tokenizer
+        )
+    except UsageError as error:
+        print(f"Compared on generated pairs: {error}", flush=True)
+        return None
+    return found.rows(DECODER_ROWS)
+
+
+def _reject_options_of_classifiers(options):
+    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    if options.dynamic_length:
+        clashing.append("--dynamic-length")
+    if clashing:
+        raise UsageError(
+            f"{', '.join(clashing)}: not used for a decoder or an "
+            "encoder-decoder, whose files hold --sequence-length tokens. "
+            f"Remove {' and '.join(clashing)}."
+        )
+
+
+def _held_out(directory, length):
+    """Some rows of the text that a run held out, `None` without any."""
+    rows = data.open_packed(directory)
+    if rows is None:
+        return None
+    return [
+        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
+    ]
+
+
+def _note(place, report, metrics=None, **noted):
+    """Prints what came of a file, and notes it in the run.
+
+    `noted` has the task and the split that the metrics are of, and more.
+    """
+    event = {**dataclasses.asdict(report), "metrics": metrics, **noted}
+    _print(event)
+    if place.run is not None:
+        path = pathlib.Path(report.file).resolve()
+        event["file"] = os.path.relpath(path, place.run.path)
+        if path.is_file():
+            event["file_digest"] = digest(path)
+        place.run.log("export", arm=place.arm, **event)
+
+
+def _output_directory(place, options):
+    if options.output is not None:
+        return pathlib.Path(options.output)
+    return (place.run.path if place.run else pathlib.Path()) / "exports"
+
+
+def _targets(place, exporter, options):
+    """Path by precision; refuses wrong precisions and existing files first."""
+    exporter.require_packages()
+    precisions = options.precision or exporter.precisions
+    wrong = [name for name in precisions if name not in exporter.precisions]
+    if wrong:
+        raise UsageError(
+            f"--precision: {exporter.title} files have "
+            f"{' or '.join(exporter.precisions)}. Received: "
+            f"{', '.join(wrong)}."
+        )
+    directory = _output_directory(place, options)
+    targets = {
+        precision: directory / exporter.file_name(place.label, precision)
+        for precision in precisions
+    }
+    existing = [str(path) for path in targets.values() if path.exists()]
+    if existing and not options.overwrite:
+        raise UsageError(
+            f"Already there: {', '.join(existing)}. Pass --overwrite to "
+            "replace, or --output for another directory."
+        )
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    return targets
+
+
+def _measured(opened, path, encoded):
+    """The metrics of an exported file, and why it has collapsed if it has."""
+    if encoded is None:
+        return {"metrics": None, "collapsed": None}
+    logits = predict_logits(export.open_file(path), encoded)
+    task = opened.task
+    return {
+        "metrics": task.compute_metrics(encoded.targets, logits),
+        "collapsed": task.kind.collapse(encoded.targets, logits),
+    }
+
+
+def _print(event):
+    measured = "".join(
+        f", {name} {value:.4f}"
+        for name, value in (event["metrics"] or {}).items()
+    )
+    if measured:
+        measured += f" on {event['split']}"
+    if event.get("collapsed"):
+        measured += f". It has collapsed: it {event['collapsed']}"
+    same = event["same_top_class"]
+    agreement = "" if same is None else f", same class {100 * same:.1f} %"
+    print(
+        f"{event['file']}: {event['size_bytes'] / 1e6:.2f} MB, largest "
+        f"difference {event['max_abs_difference']:.2g} on "
+        f"{event['examples']} rows{agreement}{measured}",
+        flush=True,
+    )

@@ -11,14 +11,43 @@ of.
 
 example:
   kdkit generate runs/gpt2 --prompt "the company said"
-  kdkit generate runs/gpt2/exports/decoder-int8.tflite --sampler top_p \\
+  kdkit generate runs/gpt2/exports/decoder-int8.tflite --sampler top_p \
       --top-p 0.9 --temperature 0.8 --seed 1 --prompt "the company said"
   kdkit generate runs/en_de --sampler beam --num-beams 5 --prompt "Two dogs."
-  kdkit generate runs/en_de --sampler beam --input train.en \\
+  kdkit generate runs/en_de --sampler beam --input train.en \
       --output written.de --kept-input written.en
 """
 
+import dataclasses
+import itertools
+import pathlib
+import sys
+
+import keras_hub
+
+from kdkit import export
+from kdkit import generation
+from kdkit import models
 from kdkit.cli import options as shared
+from kdkit.cli.models import file_tokenizer
+from kdkit.cli.models import locate
+from kdkit.cli.options import given_flags
+from kdkit.cli.texts import KEPT
+from kdkit.cli.texts import BegunTexts
+from kdkit.cli.texts import beams_of
+from kdkit.cli.texts import is_writer
+from kdkit.cli.texts import languages_of
+from kdkit.cli.texts import open_writer
+from kdkit.cli.texts import text_of
+from kdkit.data.text_files import refuse_table
+from kdkit.errors import UsageError
+from kdkit.errors import printable
+from kdkit.io.disk import writing
+from kdkit.io.files import write_text
+from kdkit.io.locks import alone_with
+from kdkit.io.reading import has_text
+from kdkit.io.reading import numbered_lines
+from kdkit.runs import inputs
 
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
 
@@ -92,6 +121,313 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.generating import print_text
+    pass  # MERGED
 
     print_text(options)
+
+
+MAX_TOKENS = 64
+# Option to the argument of the sampler's class.
+ARGUMENTS = {
+    "temperature": "temperature",
+    "top_k": "k",
+    "top_p": "p",
+    "num_beams": "num_beams",
+    "seed": "seed",
+}
+# Of `keras_hub.samplers`.
+SAMPLER_CLASSES = {
+    "greedy": ("GreedySampler", ()),
+    "random": ("RandomSampler", ("temperature", "seed")),
+    "top_k": (
+        "TopKSampler",
+        ("top_k", "temperature", "seed"),
+    ),
+    "top_p": (
+        "TopPSampler",
+        ("top_p", "temperature", "seed"),
+    ),
+    "beam": ("BeamSampler", ("num_beams",)),
+}
+
+
+def print_text(options) -> None:
+    """Prints the prompt and what a decoder adds to it, or what is made of it.
+
+    Args:
+        options: the parsed options of `kdkit generate`.
+
+    Raises:
+        UsageError: if there is no decoder, no tokenizer, or no room, or an
+            option is not the sampler's.
+    """
+    locate(options.model)  # a missing model comes first
+    if is_writer(options.model):
+        print_written(options)
+        return
+    given = given_flags(
+        options,
+        (
+            *("input", "output", "kept_input"),
+            *("languages", "length_penalty"),
+        ),
+    )
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: of an encoder-decoder, and {options.model} "
+            "is none. Leave it out."
+        )
+    sampler = _sampler(options)
+    decoder, tokenizer = _open(options)
+    end = tokenizer.end_token_id
+    given = list(map(int, tokenizer(options.prompt)))
+    new = generation.generate(
+        decoder,
+        [end, *given],
+        MAX_TOKENS if options.max_tokens is None else options.max_tokens,
+        sampler,
+        [end],
+    )
+    show(tokenizer.detokenize([*given, *map(int, new)]))
+
+
+def _sampler(options):
+    sampler, names = SAMPLER_CLASSES[options.sampler]
+    foreign = given_flags(
+        options, [name for name in ARGUMENTS if name not in names]
+    )
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of the sampler {options.sampler!r}. "
+            "Leave it out, or choose another --sampler."
+        )
+    arguments = {
+        ARGUMENTS[name]: getattr(options, name)
+        for name in names
+        if getattr(options, name) is not None
+    }
+    if "seed" in names:
+        arguments.setdefault("seed", 0)
+    _check(arguments)
+    return getattr(keras_hub.samplers, sampler)(**arguments)
+
+
+def _check(arguments):
+    wrong = [
+        f"{name} must be {expected}, received {arguments[name]}"
+        for name, is_right, expected in (
+            ("temperature", lambda value: value > 0, "above 0"),
+            ("k", lambda value: value >= 1, "1 or more"),
+            ("p", lambda value: 0 < value <= 1, "above 0 and at most 1"),
+            ("num_beams", lambda value: value >= 1, "1 or more"),
+        )
+        if name in arguments and not is_right(arguments[name])
+    ]
+    if wrong:
+        raise UsageError(f"Wrong setting of the sampler: {'; '.join(wrong)}.")
+
+
+def _open(options):
+    place = locate(options.model)
+    if export.exporter_of(place.path) is not None:
+        decoder = export.open_file(place.path, kind="decoder")
+        return decoder, file_tokenizer(place, options)
+    if options.tokenizer is not None:
+        raise UsageError(
+            "--tokenizer is for exported files. Received: "
+            f"{place.path}, which has its own. Leave it out."
+        )
+    if not models.has_decoder(place.path):
+        raise UsageError(
+            f"{options.model} is no decoder. Expected a run of kdkit pretrain "
+            "with a decoder, its preset directory, or a .tflite file of it."
+        )
+    loaded = models.load_language_model(place.path)
+    return loaded.model, loaded.tokenizer
+
+
+# Lines that are written before they are kept.
+LINES_AT_ONCE = 500
+# Options of `kdkit generate` that are not of encoder-decoders.
+OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
+
+
+def print_written(options) -> None:
+    """Prints what an encoder-decoder writes of a text, or writes a file.
+
+    Args:
+        options: the parsed options of `kdkit generate`.
+
+    Raises:
+        UsageError: if an option is not of encoder-decoders, a file is missing
+            or there already, or a language has no token.
+    """
+    beams = _beams(options)
+    lines = [options.prompt] if options.input is None else _read(options)
+    alone = given_flags(options, ("output", "kept_input"))
+    if options.input is None and (alone or not options.prompt):
+        raise UsageError(
+            "An encoder-decoder writes of a text. Expected one in --prompt, or "
+            "a file of them in --input with --output. Received: "
+            f"{', '.join(alone) or 'none'}{' alone' * bool(alone)}."
+        )
+    place = locate(options.model)
+    opened = open_writer(place, options)
+    languages = languages_of(options, opened)
+    max_tokens = options.max_tokens
+    if max_tokens is None:
+        max_tokens = opened.room
+    writer = generation.TextWriter(
+        opened.model, opened.tokenizer, languages, beams, max_tokens
+    )
+    if options.input is None:
+        show(writer(lines)[0])
+    else:
+        made_from = {
+            "model": inputs.model_digest(str(place.path)),
+            "input": inputs.files_digest([options.input]),
+            "languages": list(languages),
+            "beams": dataclasses.asdict(beams),
+            "max_tokens": max_tokens,
+        }
+        _write(writer, lines, _outputs(options), made_from)
+    for count, what in (
+        (writer.num_truncated, "were cut: they have more tokens than are read"),
+        (writer.num_unfinished, "were written without an end: no room"),
+    ):
+        if count:
+            print(f"{count} texts {what}.", file=sys.stderr)
+
+
+def show(text: str) -> None:
+    """Prints what a model wrote: as it is, but to a terminal as `printable`."""
+    print(printable(text) if sys.stdout.isatty() else text)
+
+
+def _beams(options):
+    """The beams of --sampler, which is of an encoder-decoder or refused."""
+    foreign = given_flags(options, OF_DECODERS)
+    if options.sampler not in ("greedy", "beam"):
+        foreign.append(f"--sampler {options.sampler}")
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of an encoder-decoder, which writes "
+            "what is likeliest. Leave it out."
+        )
+    if options.sampler == "beam":
+        return beams_of(options)
+    given = given_flags(options, ("num_beams", "length_penalty"))
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} needs --sampler beam. Received: greedy."
+        )
+    return generation.Beams(1)
+
+
+def _outputs(options):
+    """Where texts go, and the lines they are of, if that is asked for."""
+    outputs = [pathlib.Path(options.output)]
+    if options.kept_input is not None:
+        outputs.append(pathlib.Path(options.kept_input))
+    return outputs
+
+
+def _write(writer, lines, outputs, made_from):
+    """Writes a line for each, beside the final name until all are there.
+
+    What was written before a stop is kept, where it was made from the same.
+    """
+    output, *kept_input = outputs
+    for path in outputs:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    with alone_with(output, "--output"):
+        _check_is_new(output)  # another may just have finished it
+        _write_locked(writer, lines, output, kept_input, made_from)
+
+
+def _write_locked(writer, lines, output, kept_input, made_from):
+    """Writes the lines while no other process does."""
+    begun = BegunTexts(output, made_from)
+    written = begun.lines()
+    if written:
+        print(f"Going on after {len(written)} texts.", flush=True)
+    kept = "What was written is kept beside it, and the same command goes on."
+    with writing(output, kept), begun.going_on(written) as add:
+        for begin in range(len(written), len(lines), LINES_AT_ONCE):
+            some = writer(lines[begin : begin + LINES_AT_ONCE])
+            add(some)
+            written += some
+            print(f"{len(written)} of {len(lines)} texts.", flush=True)
+    has_texts = list(map(has_text, written))
+    with writing(output, kept):
+        for path in kept_input:
+            # Of a call that is stopped from here on, the file is its own.
+            begun.write_note(**{KEPT: str(path)})
+            write_text(path, text_of(itertools.compress(lines, has_texts)))
+            written = list(itertools.compress(written, has_texts))
+        write_text(output, text_of(written))
+        begun.forget()
+    if not all(has_texts):
+        number = has_texts.index(False) + 1
+        rest = (
+            "left out, with what they are of"
+            if kept_input
+            else "to be left out of pairs, as --kept-input does"
+        )
+        print(
+            f"{has_texts.count(False)} texts are empty, the first in line "
+            f"{number}: {rest}.",
+            file=sys.stderr,
+        )
+
+
+def _check_is_new(path, option="--output"):
+    if path.exists():
+        raise UsageError(f"{path} is there already. Name another {option}.")
+
+
+def _read(options):
+    """The lines to write of, once it is sure that what is written has a place.
+
+    Each line has a text.
+    """
+    if options.output is None:
+        raise UsageError("--input needs --output FILE. Received: none.")
+    if options.prompt:
+        raise UsageError(
+            "--prompt and --input are both what is read. Leave one of them out."
+        )
+    output, *kept_input = _outputs(options)
+    begun = BegunTexts(output, {})
+    path = pathlib.Path(options.input)
+    if output.exists() and begun.are_there:
+        with alone_with(output, "--output"):
+            if begun.are_done(_lines(path), inputs.files_digest([path])):
+                begun.forget()
+    _check_is_new(output)
+    for kept in kept_input:
+        if kept.resolve() in [other.resolve() for other in (path, output)]:
+            raise UsageError(
+                f"--kept-input is a file of its own. Received: {kept}, which "
+                "is --input or --output."
+            )
+        if begun.kept_input != str(kept):
+            _check_is_new(kept, "--kept-input")
+    return _lines(path)
+
+
+def _lines(path):
+    """The lines of a file, each of which has a text."""
+    lines = []
+    for number, line in numbered_lines(path):
+        if not has_text(line):
+            raise UsageError(
+                f"{path}, line {number}: expected a text. Received: an empty "
+                "line. Remove it."
+            )
+        lines.append(line.strip())
+    if not lines:
+        raise UsageError(f"{path}: expected texts. Received: an empty file.")
+    refuse_table(path, lines, "Write its column of texts to a file alone")
+    return lines

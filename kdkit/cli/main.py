@@ -1,28 +1,33 @@
 """`kdkit VERB`: finds the verb and turns errors into plain lines."""
 
 import argparse
+import contextlib
 import functools
 import importlib
+import importlib.util
+import io
+import logging
 import os
 import pathlib
 import shlex
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
 
 from kdkit.cli import late
-from kdkit.cli import quiet
 from kdkit.cli.places import require_places
-from kdkit.cli.streams import open_streams
-from kdkit.disk import describe
-from kdkit.disk import disk_problem
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
-from kdkit.memory import keep_freed_memory
-from kdkit.stopping import INTERRUPTED
-from kdkit.stopping import STOPS
-from kdkit.stopping import TERMINATED
-from kdkit.stopping import Terminated
-from kdkit.stopping import terminable
+from kdkit.io.disk import describe
+from kdkit.io.disk import disk_problem
+from kdkit.io.machine import keep_freed_memory
+from kdkit.io.signals import INTERRUPTED
+from kdkit.io.signals import STOPS
+from kdkit.io.signals import TERMINATED
+from kdkit.io.signals import Terminated
+from kdkit.io.signals import terminable
 from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2
@@ -160,10 +165,10 @@ def _of_a_file(error):
 def _compute(name, module, options):
     """Runs what needs TensorFlow; returns its exit status."""
     keep_freed_memory()
-    quiet.check_backend()
-    quiet.silence_loggers()
-    load = functools.partial(quiet.import_tensorflow, name, options)
-    with late.imports(load), quiet.one_line_warnings(name):
+    check_backend()
+    silence_loggers()
+    load = functools.partial(import_tensorflow, name, options)
+    with late.imports(load), one_line_warnings(name):
         return module.run(options) or DONE
 
 
@@ -216,3 +221,272 @@ def _make_parser():
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+class _Pipe(io.FileIO):
+    """Writes to a pipe, and to nowhere when its reader is gone."""
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            # What C++ writes goes nowhere, too, and so does the last flush.
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return len(data)
+
+
+@contextlib.contextmanager
+def open_streams() -> Iterator[None]:
+    """Keeps standard output and error usable in the block.
+
+    A run of hours does not stop since the reader of its output did. Where
+    standard error is closed, what belongs there goes to standard output.
+    Streams that a program put in their place are left as they are.
+    """
+    _occupy()
+    if sys.stdout is None:  # closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = sys.stdout
+    replaced = []
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue
+        stream.flush()
+        setattr(sys, name, _as_pipe(stream))
+        replaced.append((name, stream))
+    try:
+        yield
+    finally:
+        for name, stream in replaced:
+            getattr(sys, name).flush()
+            setattr(sys, name, stream)
+
+
+def _as_pipe(stream):
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+def _occupy():
+    """Opens what is closed of descriptors 0 to 2, or files would get them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+
+
+NVIDIA = pathlib.Path("/dev/nvidiactl")  # there where its driver is
+
+
+def is_asked() -> bool:
+    """Whether the user asked for notices: `TF_CPP_MIN_LOG_LEVEL` is 0 or 1."""
+    return os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
+
+
+def silence_loggers() -> None:
+    """Lets Python's loggers of libraries print errors alone.
+
+    Those of TensorFlow Datasets warn of each missing folder and each try.
+    """
+    if is_asked():
+        return
+    with contextlib.suppress(ImportError):
+        import absl.logging
+
+        absl.logging.set_verbosity(absl.logging.ERROR)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+def check_backend() -> None:
+    """Checks that Keras will run on TensorFlow, without importing either.
+
+    Raises:
+        UsageError: if Keras is to run on another backend, or TensorFlow is not
+            installed.
+    """
+    backend = os.environ["KERAS_BACKEND"]
+    if backend != "tensorflow":
+        raise UsageError(
+            "The command line runs on Keras' TensorFlow backend. Expected "
+            f"KERAS_BACKEND=tensorflow. Received: {backend!r}. On other "
+            "backends use kdkit.Distiller, or kdkit.recipes.run_on_arrays."
+        )
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UsageError(
+            "The command line needs TensorFlow, which is not installed. Run "
+            "pip install tensorflow tensorflow-text."
+        )
+
+
+def import_tensorflow(name: str, options) -> None:
+    """Imports TensorFlow and wakes its devices, without its notices.
+
+    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
+    descriptor before any log level applies. If the import fails, what was
+    written is shown. `TF_CPP_MIN_LOG_LEVEL=0` shows all of it.
+
+    Args:
+        name: string. The command, such as `"kdkit distill"`.
+        options: its parsed options, which may choose devices.
+
+    Raises:
+        UsageError: if these devices are not there.
+    """
+    if not late.is_loaded("tensorflow"):
+        what = _subject(options)
+        print(
+            f"{name}{what}: loading TensorFlow.",
+            file=sys.stderr,
+            flush=True,
+        )
+    if is_asked():
+        _wake(options)
+        return
+    with tempfile.TemporaryFile() as aside:
+        try:
+            with _stderr_to(aside):
+                _wake(options).get_logger().setLevel("ERROR")
+        except (UsageError, RunError):
+            raise
+        except BaseException:
+            aside.seek(0)
+            sys.stderr.write(aside.read().decode(errors="replace"))
+            raise
+
+
+def _wake(options):
+    """Imports TensorFlow and does what it writes a notice about, once."""
+    import tensorflow
+
+    prepare(options)
+    # On a CPU without AVX-512 oneDNN has no such operation, which it reports.
+    tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
+    is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+    found = tensorflow.config.list_physical_devices("GPU")
+    if NVIDIA.exists() and is_wanted and not found:
+        print(
+            "TensorFlow does not use this machine's GPU. Set "
+            "TF_CPP_MIN_LOG_LEVEL=0 to see why."
+        )
+    return tensorflow
+
+
+def _subject(options):
+    """What a verb works on, and where it writes, as the options name them."""
+    words = []
+    for name in ("recipe", "model", "models", "files"):
+        given = getattr(options, name, None)
+        if given:
+            words += given if isinstance(given, list) else [given]
+            break
+    for name, before in (("task", "on"), ("run_dir", "in"), ("output", "to")):
+        given = getattr(options, name, None)
+        if given is not None:
+            words += [before, given]
+    return printable("".join(f" {word}" for word in words))
+
+
+@contextlib.contextmanager
+def one_line_warnings(name: str):
+    """Prints kdkit's warnings without the place in the code that gave them.
+
+    Args:
+        name: string. The command, which begins the line.
+    """
+    before = warnings.formatwarning
+
+    def formatted(message, category, *args, **kwargs):
+        if category is UserWarning:
+            return f"{name}: warning: {printable(str(message))}\n"
+        return before(message, category, *args, **kwargs)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+@contextlib.contextmanager
+def _stderr_to(file):
+    """Points file descriptor 2 at a file for a while."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def prepare(options) -> None:
+    """Splits or chooses the devices that a run trains on, as its options say.
+
+    With `--config` alone they are as many as that run had. Where nothing is
+    trained, options that clash are refused and no device is touched.
+
+    Args:
+        options: the parsed options of a verb.
+
+    Raises:
+        UsageError: if these devices or processes are not there.
+        RunError: if not all processes came.
+    """
+    strategy = getattr(options, "strategy", None)
+    config = getattr(options, "config", None)
+    number = getattr(options, "devices", None)
+    if strategy is None and config is None and number is None:
+        return
+
+    from kdkit.runs.directory import read_config
+    from kdkit.runs.directory import read_replicas
+    from kdkit.training.distribution import open_distribution
+    from kdkit.training.distribution import use_devices
+    from kdkit.training.model_settings import MIRRORED
+    from kdkit.training.model_settings import MULTI_WORKER
+
+    if config is not None:
+        strategy = strategy or read_config(config).get("strategy")
+    if number is not None:
+        _check_number(number, strategy)
+    if getattr(options, "trains_nothing", False):
+        return
+    noted = None
+    if config is not None:
+        noted = read_replicas(config) if number is None else None
+    if noted is not None and strategy == MIRRORED:
+        print(f"{config} is of a run on {noted} devices, as is this one.")
+        number = noted
+    if number is not None:
+        use_devices(number, splits_cpu=strategy != MULTI_WORKER)
+    if strategy == MULTI_WORKER:
+        total = open_distribution(strategy).shares.total
+        if noted not in (None, total):
+            print(
+                f"{config} is of a run with {noted} replicas, and {total} "
+                "train here. Where there is dropout, the numbers differ."
+            )
+
+
+def _check_number(number, strategy):
+    """What no machine has, or no run takes."""
+    if strategy is None:
+        raise UsageError(
+            "--devices is how many devices --strategy trains on. Received: "
+            "--devices alone. Add --strategy mirrored, or leave it out."
+        )
+    if number < 1:
+        raise UsageError(
+            f"Expected at least 1 device. Received: --devices {number}."
+        )

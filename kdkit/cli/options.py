@@ -3,10 +3,20 @@
 import argparse
 import pathlib
 
+from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.training.seeds import LARGEST_SEED
-from kdkit.training.seeds import check_seed
+from kdkit.models import PRESETS
+from kdkit.models import MassConfig
+from kdkit.runs.directory import read_config
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import TeacherSettings
+from kdkit.settings import from_dict
+from kdkit.training.model_settings import LARGEST_SEED
+from kdkit.training.model_settings import check_seed
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
 
 LONGEST = 65536  # tokens of a row; models of the known families read far fewer
 
@@ -366,3 +376,141 @@ def require_labels(encoded, split):
             f"Split {split!r} has no labels, so it has no metrics. Use "
             "--split dev."
         )
+
+
+# Of texts that are no sentences.
+FOR_OTHERS = ("one_document", "detokenizer")
+
+
+def trains_encoder_decoder(options) -> bool:
+    """Whether what `kdkit pretrain` trains is an encoder-decoder."""
+    if options.pairs is not None or options.languages is not None:
+        return True
+    if options.student in PRESETS:
+        return isinstance(PRESETS[options.student].config, MassConfig)
+    place = absolute(options.model or options.teacher)
+    return place is not None and models.has_encoder_decoder(place)
+
+
+def sentence_settings(options) -> SentenceSettings | PairSettings:
+    """The sentences, or the pairs, to learn from.
+
+    Raises:
+        UsageError: if both are named, or options of running text are.
+    """
+    if (options.pairs is None) == (options.corpus is None):
+        raise UsageError(
+            "An encoder-decoder is pretrained on sentences, --corpus, and "
+            "fine-tuned on pairs, --pairs. Expected one of them. Received: "
+            f"{'both' if options.pairs else 'neither'}."
+        )
+    text, unread = "--corpus", "pair_columns"
+    if options.pairs is not None:
+        text, unread = "--pairs", "column"
+    foreign = given_flags(options, (*FOR_OTHERS, unread))
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)}: not of the {text} of an encoder-decoder. "
+            "Leave it out."
+        )
+    same = {
+        "languages": tuple(options.languages or ()),
+        "held_out": tuple(map(absolute, options.held_out or ())),
+    }
+    if options.corpus is not None:
+        files = tuple(map(absolute, options.corpus))
+        return SentenceSettings(files=files, column=options.column, **same)
+    return PairSettings(
+        files=tuple(map(absolute, options.pairs)),
+        columns=tuple(options.pair_columns or ()),
+        **same,
+    )
+
+
+def check_sides(options, sides) -> None:
+    """Refuses a side of --pairs that is in another language in --corpus.
+
+    Args:
+        options: the parsed options of a verb that takes both.
+        sides: list of two strings, or `None`. The languages of --pairs.
+
+    Raises:
+        UsageError: with the file and both languages.
+    """
+    if not (options.corpus and sides):
+        return
+    known = dict(
+        zip(map(located, options.corpus), options.languages, strict=False)
+    )
+    for file, side in zip(options.pairs, sides, strict=False):
+        language = known.get(located(file), side)
+        if language != side:
+            raise UsageError(
+                "--languages begin with that of the source and have that of "
+                f"the target next. Received: {' '.join(options.languages)}, by "
+                f"which {file} is {language!r} in --corpus and {side!r} in "
+                "--pairs. Name the files of --corpus in that order."
+            )
+
+
+VERBS = [
+    kind.verb for kind in (DistillSettings, PretrainSettings, TeacherSettings)
+]
+
+
+def settings_of(kind, config):
+    """Returns the settings of a run in a file.
+
+    Args:
+        kind: `DistillSettings`, `PretrainSettings` or `TeacherSettings`.
+        config: string or path of the file, or of the run directory.
+
+    Raises:
+        UsageError: if another verb made the run, or a setting is wrong.
+    """
+    check_verb(config, kind.verb)
+    return from_dict(kind, read_config(config))
+
+
+def check_verb(config, expected: str) -> None:
+    """Refuses the settings of a run that another verb made.
+
+    Args:
+        config: string or path, as for `settings_of`.
+        expected: string. The verb that it should be of.
+
+    Raises:
+        UsageError: with the verb that takes them.
+    """
+    verb = read_config(config).get("verb", expected)
+    if verb == expected:
+        return
+    if verb not in VERBS:
+        raise UsageError(
+            f"{config}: expected the config.json of a run of kdkit {expected}. "
+            f"Received one with the verb {shortened(verb)}."
+        )
+    what = f"a run of kdkit {verb}"
+    if is_on_text(config):
+        verb, what = "distill", "the steps of a recipe on text"
+    wanted = "one on a task" if verb == expected else f"one of kdkit {expected}"
+    raise UsageError(
+        f"{config} holds {what}. Expected {wanted}. It is made again by: kdkit "
+        f"{verb} --config {config} --run-dir RUN"
+    )
+
+
+def is_on_text(config) -> bool:
+    """Whether settings are of the last step of a recipe on text alone."""
+    return bool(read_config(config).get("steps_before"))
+
+
+def pretrained_beside(config) -> str:
+    """Returns where the encoder is that the run of a distillation began with.
+
+    Args:
+        config: string or path, as for `settings_of`, of a teacher's run.
+    """
+    path = pathlib.Path(config).resolve()
+    run = path if path.is_dir() else path.parent
+    return str(run.parent / "pretrained_run")

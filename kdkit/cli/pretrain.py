@@ -102,7 +102,7 @@ def add_arguments(parser):
 def run(options):
     from kdkit import training
     from kdkit.cli import resolving
-    from kdkit.training import first_checks
+    from kdkit.runs import first_checks
 
     settings = resolving.pretrain_settings(options)
     first_checks.check_first(settings, options.run_dir)

@@ -71,7 +71,7 @@ def run(options):
     import pathlib
 
     from kdkit.errors import UsageError
-    from kdkit.files import write_text
+    from kdkit.io.files import write_text
     from kdkit.reporting import group_by_seed
     from kdkit.reporting import keep_records
     from kdkit.reporting import markdown_overview

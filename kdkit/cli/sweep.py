@@ -13,20 +13,47 @@ is held out. Settings that decide which tokens that is of, such as masks, the
 vocabulary or the length of rows, are refused.
 
 example:
-  kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
+  kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \
       --over temperature=5,10,20 learning_rate=5e-5,2e-5 --run-dir runs/sweep
-  kdkit sweep pkd --paper --task mrpc --data-dir glue \\
+  kdkit sweep pkd --paper --task mrpc --data-dir glue \
       --teacher runs/teacher --run-dir runs/pkd_search
-  kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \\
-      --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \\
+  kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \
+      --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \
       --curves lambda.svg --run-dir runs/lambda
-  kdkit sweep lightpaff --paper --corpus ptb.train.txt \\
-      --held-out ptb.valid.txt --one-document --detokenizer ptb \\
+  kdkit sweep lightpaff --paper --corpus ptb.train.txt \
+      --held-out ptb.valid.txt --one-document --detokenizer ptb \
       --teacher runs/gpt2_ptb --student runs/general --run-dir runs/ptb_lambda
 """
 
+import argparse
+import json
+import pathlib
+
+from rich.console import Console
+from rich.table import Table
+
 from kdkit.cli import distill as distill_verb
 from kdkit.cli import options as shared
+from kdkit.cli.options import given_flags
+from kdkit.cli.resolving import distill_settings
+from kdkit.cli.resolving import get_recipe
+from kdkit.cli.resolving import pretrain_settings
+from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.models import PRESETS
+from kdkit.recipes.ablations import SearchStep
+from kdkit.recipes.ablations import get_search
+from kdkit.reporting import plot_values
+from kdkit.reporting.formatting import metric_format
+from kdkit.runs.first_checks import check_sources
+from kdkit.runs.sweep import Axis
+from kdkit.runs.sweep import check_axes
+from kdkit.runs.sweep import check_objectives_of
+from kdkit.runs.sweep import find_field
+from kdkit.runs.sweep import run_sweep
+from kdkit.runs.sweep import yardstick
+from kdkit.settings import override
+from kdkit.settings import parse_value
 
 
 def add_arguments(parser):
@@ -68,6 +95,228 @@ def add_arguments(parser):
 
 
 def run(options):
-    from kdkit.cli.sweeping import sweep
+    pass  # MERGED
 
     sweep(options)
+
+
+# Options of kdkit distill that a run on text alone does not have.
+FOR_TASKS = (
+    "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
+    "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
+    "augment", "augment_model", "augment_vectors", "teacher_file",
+    "stages",
+)  # fmt: skip
+
+
+def sweep(options) -> None:
+    """Runs the steps of a search, each with what the earlier ones fixed.
+
+    Args:
+        options: the parsed options of `kdkit sweep`.
+
+    Raises:
+        UsageError: for the user's mistakes.
+    """
+    steps = _steps(options)
+    for step in steps:
+        settings, axes = _resolved(options, step, {})
+        check_axes(settings, axes)
+        yardstick(settings)
+        if not pathlib.Path(options.run_dir).exists():
+            check_sources(settings)
+        if options.curves:
+            _check_drawable(axes)
+    for step in steps:
+        check_objectives_of(*_resolved(options, step, {}))
+    fixed = {}
+    found = []
+    for number, step in enumerate(steps, start=1):
+        settings, axes = _resolved(options, step, fixed)
+        directory = pathlib.Path(options.run_dir)
+        if len(steps) > 1:
+            directory /= f"step_{number}_{step.recipe}"
+        trials = run_sweep(
+            settings,
+            axes,
+            directory,
+            max_trials=options.random,
+            force=options.force,
+            announce=lambda line: print(f"\n{line}", flush=True),
+        )
+        measure = yardstick(settings)
+        _print_table(step, axes, trials, measure)
+        if options.curves:
+            _draw(options.curves, step, axes[0], trials, measure)
+        best = trials[0]
+        for name in step.fixes:
+            fixed[name] = best.values[find_field(settings, name)]
+        found.append(
+            {
+                "recipe": step.recipe,
+                "trials": len(trials),
+                "best": best.values,
+                "metric": best.metric,
+                "run": str(best.path),
+            }
+        )
+    print(json.dumps({"steps": found}))
+
+
+def _resolved(options, step, fixed):
+    """The settings of a step and its axes, with what earlier steps fixed."""
+    options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
+    settings = (
+        _settings_on_text(options)
+        if options.task is None and (options.corpus or options.pairs)
+        else _settings_on_task(options)
+    )
+    settings = override(
+        settings,
+        [
+            f"{find_field(settings, name)}={json.dumps(value)}"
+            for name, value in fixed.items()
+        ],
+    )
+    axes = tuple(
+        Axis(find_field(settings, name), values)
+        for name, values in step.over.items()
+    )
+    return settings, axes
+
+
+def _settings_on_task(options):
+    given = given_flags(options, ("one_document", "detokenizer", "stage"))
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} is for models on running text alone. "
+            "Received: --task. Leave one of them out."
+        )
+    return distill_settings(options)
+
+
+def _settings_on_text(options):
+    given = given_flags(options, FOR_TASKS)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} needs --task, without which the runs are on "
+            "running text alone. Received: none."
+        )
+    teachers = options.teacher or ()
+    if len(teachers) != 1:
+        raise UsageError(
+            "Runs on running text have one --teacher. "
+            f"Received: {' '.join(teachers) or 'none'}."
+        )
+    # kdkit distill has one option for presets and checkpoints, pretrain two.
+    student = options.student
+    is_preset = student is None or student in PRESETS
+    return pretrain_settings(
+        argparse.Namespace(
+            **{
+                **vars(options),
+                "teacher": teachers[0],
+                "student": student if is_preset else None,
+                "model": None if is_preset else student,
+                "tokenizer": None,
+                "vocabulary_size": None,
+                "separate_vocabularies": None,
+            }
+        )
+    )
+
+
+def _check_drawable(axes):
+    """Refuses what has no x axis."""
+    fields = [axis.field for axis in axes]
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for axis in axes
+        for value in axis.values
+    )
+    if len(axes) != 1 or not numbers:
+        raise UsageError(
+            "--curves draws a metric over the numbers of one setting. "
+            f"Received: {', '.join(fields)}."
+        )
+
+
+def _draw(file, step, axis, trials, measure):
+    curve = sorted(
+        (trial.values[axis.field], [trial.metric]) for trial in trials
+    )
+    task = "" if measure.what == "text" else f", {measure.what}"
+    picture = plot_values(
+        {step.recipe: curve},
+        measure.metric,
+        f" on {measure.where}{task}",
+        axis.field,
+    )
+    write_text(pathlib.Path(file), picture)
+    print(f"Written: {file}")
+
+
+def _steps(options):
+    get_recipe(options.recipe)
+    if options.random is not None and options.random < 1:
+        raise UsageError(
+            f"--random: expected a number above 0. Received: {options.random}."
+        )
+    if options.paper == (options.over is not None):
+        raise UsageError(
+            "Expected one of --over, settings and their values, and --paper. "
+            f"Received: {'both' if options.paper else 'neither'}."
+        )
+    if options.paper:
+        return get_search(options.recipe)
+    over = {}
+    for text in options.over:
+        name, separator, values = text.partition("=")
+        if not separator or not values:
+            raise UsageError(
+                f"--over: expected FIELD=V1,V2. Received: {text!r}."
+            )
+        if name in over:
+            raise UsageError(f"--over: {name!r} is given twice.")
+        over[name] = tuple(map(parse_value, split_values(values)))
+    return (SearchStep(options.recipe, over),)
+
+
+def split_values(text: str) -> list[str]:
+    """Returns the texts between commas, but for those in brackets and quotes.
+
+    Args:
+        text: string. The values of an axis, as `--over` takes them.
+
+    >>> split_values('{"1": 2, "2": 4},uniform')
+    ['{"1": 2, "2": 4}', 'uniform']
+    """
+    parts, depth, is_quoted = [""], 0, False
+    for character in text:
+        if character == '"':
+            is_quoted = not is_quoted
+        elif not is_quoted:
+            depth += (character in "[{") - (character in "]}")
+        if character == "," and not (depth or is_quoted):
+            parts.append("")
+        else:
+            parts[-1] += character
+    # Texts in which they do not match are no JSON.
+    return text.split(",") if depth or is_quoted else parts
+
+
+def _print_table(step, axes, trials, measure):
+    shown = metric_format(measure.metric)
+    table = Table(
+        *(axis.field for axis in axes),
+        shown.heading(f" on {measure.where}"),
+        "run",
+        title=f"{step.recipe} on {measure.what}, best first",
+    )
+    for trial in trials:
+        table.add_row(
+            *(json.dumps(trial.values[axis.field]) for axis in axes),
+            shown.number(trial.metric),
+            trial.path.name,
+        )
+    Console().print(table)

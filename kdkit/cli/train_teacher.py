@@ -24,9 +24,9 @@ def add_arguments(parser):
 
 def run(options):
     from kdkit import training
-    from kdkit.cli import configs
+    from kdkit.cli import options as configs
     from kdkit.cli import resolving
-    from kdkit.training import first_checks
+    from kdkit.runs import first_checks
 
     settings = resolving.teacher_settings(options)
     pretrained = None

@@ -1,10 +1,19 @@
-"""Rows of a task as they come from any source: texts and labels."""
+"""Examples of a task, their labels, and errors in their files."""
 
+import collections
+import csv
 import dataclasses
+import math
+import pathlib
+import re
+from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.io.reading import numbered_lines
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,3 +59,446 @@ class Examples:
         texts = tuple([column[row] for row in rows] for column in self.texts)
         labels = None if self.labels is None else self.labels[np.asarray(rows)]
         return Examples(texts, labels)
+
+
+# What separates a label from its count, its number or its name.
+BETWEEN = re.compile(r"[\s,;:=]+")
+LARGEST = float(np.finfo("float32").max)
+
+
+def label_parser(words, separator=None):
+    """Returns a function from the text of a label to its number.
+
+    Args:
+        words: tuple of the known words in the order of the class numbers, or
+            `None` where labels are scores.
+        separator: string or `None`. What stands between the words of a label
+            that has any number of them, none included. Defaults to `None`,
+            exactly one word.
+
+    Returns:
+        A callable that returns a float, an int or, with a separator, an int32
+        array of zeros and ones, and raises `UsageError` for anything else.
+
+    >>> label_parser(("bad", "good"))("good")
+    1
+    >>> label_parser(("joy", "fear", "anger"), ",")("anger, joy")
+    array([1, 0, 1], dtype=int32)
+    """
+    if words is None:
+        return _parse_score
+    numbers = {word: number for number, word in enumerate(words)}
+
+    def parse_word(text):
+        try:
+            return numbers[text.strip()]
+        except KeyError:
+            raise UsageError(
+                f"unknown label. Expected one of {shortened(words)}. "
+                f"Received: {shortened(text)}"
+            ) from None
+
+    def parse_words(text):
+        present = np.zeros(len(words), "int32")
+        if text.strip():
+            for word in text.split(separator):
+                present[parse_word(word)] = 1
+        return present
+
+    return parse_word if separator is None else parse_words
+
+
+def read_label_words(path, least: int = 1) -> tuple[str, ...]:
+    """Reads the words of a label set, one a line.
+
+    Args:
+        path: path of the file.
+        least: int. The smallest number of labels. Defaults to 1.
+
+    Raises:
+        UsageError: if the file is missing, not UTF-8 or empty, has a word
+            twice or fewer words than `least`, and with the number of a line
+            that has more than a label.
+    """
+    path = pathlib.Path(path)
+    lines = [
+        (number, line.strip())
+        for number, line in numbered_lines(
+            path, "a label set, one label a line"
+        )
+        if line.strip()
+    ]
+    for number, line in lines:
+        if "\t" in line:
+            raise UsageError(
+                f"{path}, line {number}: expected a label alone. Received: "
+                f"{shortened(line)}, {line.count(chr(9)) + 1} columns. Remove "
+                "counts, numbers and other columns next to the labels."
+            )
+    words = tuple(line for _, line in lines)
+    counts = collections.Counter(words)
+    twice = sorted(word for word, count in counts.items() if count > 1)
+    if not words or twice:
+        raise UsageError(
+            f"{path}: expected one label a line, each once. Received: "
+            f"{f'{shortened(twice)} more than once' if twice else 'none'}."
+        )
+    if len(words) < least:
+        raise UsageError(
+            f"{path}: expected at least {least} labels, one a line, in the "
+            f"order of the class numbers. Received: {shortened(words[0])} "
+            "alone. Write each label of the table on a line of its own."
+        )
+    return words
+
+
+def fix_of_label_set(text: str, words, separator=None) -> str | None:
+    """Returns how to fix a label set that has more on a line than the label.
+
+    Args:
+        text: string. The text of an unknown label.
+        words, separator: as in `label_parser`.
+
+    Returns:
+        Two sentences; `None` where no line of the label set has the label.
+
+    >>> fix_of_label_set("good", ("bad 12", "good 30"))
+    "The label set has the line 'good 30'. If its label is 'good', remove ..."
+    """
+    labels = {label.strip() for label in text.split(separator or "\n")} - {""}
+    for word in words or ():
+        parts = {part.strip("\"'") for part in BETWEEN.split(word)}
+        if word not in labels and (found := sorted(labels & parts)):
+            return (
+                f"The label set has the line {shortened(word)}. If its label "
+                f"is {shortened(found[0])}, remove the rest of that line: a "
+                "label set has a label alone on each line."
+            )
+    return None
+
+
+def _parse_score(text):
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not abs(score) <= LARGEST:
+        raise UsageError(
+            "expected a number as label, of 32 bits. Received: "
+            f"{shortened(text)}"
+        )
+    return score
+
+
+MAX_PROBLEMS = 10  # of one file that are spelled out; the rest are counted
+MAX_SIGNS = 600  # of each
+MOST_BLANK = 1000  # lines at the end of a file that are passed over
+
+
+def raise_problems(
+    path,
+    problems: list[str],
+    fix: str = "Fix or remove these lines, or download the file again.",
+) -> None:
+    """Raises a `UsageError` with what is wrong in the lines of a file.
+
+    Args:
+        path: path of the file.
+        problems: list of strings, each beginning with its line.
+        fix: string. How to fix them. Defaults to what helps with any file.
+    """
+    if not problems:
+        return
+    lines = [
+        f"{path}, {problem[:MAX_SIGNS]}{'...' * (len(problem) > MAX_SIGNS)}"
+        for problem in problems[:MAX_PROBLEMS]
+    ]
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"and {len(problems) - MAX_PROBLEMS} more lines.")
+    lines.append(fix)
+    raise UsageError("\n".join(lines))
+
+
+def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
+    """Returns where the wanted headings stand in a table's first line.
+
+    Args:
+        path: path of the file, for the error.
+        headings: list of strings.
+        wanted: sequence of strings.
+
+    Raises:
+        UsageError: with all that are missing, and for a CSV file.
+    """
+    refuse_csv_file(path, headings)
+    missing = [heading for heading in wanted if heading not in headings]
+    if missing:
+        raise UsageError(
+            f"{path}, line 1: expected a header with "
+            f"{', '.join(map(repr, wanted))}, separated by tabs. Missing: "
+            f"{', '.join(map(repr, missing))}. Received: "
+            f"{shortened(headings)}.{as_csv_has_them(path, headings, wanted)}"
+        )
+    return tuple(headings.index(heading) for heading in wanted)
+
+
+def refuse_csv_file(path, headings: list[str]) -> None:
+    """Refuses a file by its name, `.csv`, unless tabs separate its columns.
+
+    Args:
+        path: path of the file.
+        headings: list of strings. The first line, split at tabs.
+
+    Raises:
+        UsageError: for a CSV file.
+    """
+    path = pathlib.Path(path)
+    if path.suffix.lower() == ".csv" and len(headings) == 1:
+        semicolons = headings[0].count(";") > headings[0].count(",")
+        raise UsageError(
+            f"{path}: expected a tab-separated table without quoting. "
+            f"Received: a CSV file; its first line is {shortened(headings[0])}."
+            f" {how_to_convert(path.name, ';' if semicolons else ',')}."
+        )
+
+
+def as_csv_has_them(path, headings: list[str], wanted) -> str:
+    """Returns what to do about a header as a CSV writer wrote it.
+
+    Args:
+        path: path of the file.
+        headings: list of strings. The first line, split at tabs.
+        wanted: sequence of strings. What it should have.
+
+    Returns:
+        A sentence with a blank before it; empty where another header is wrong.
+    """
+    found = separator_of_header("\t".join(headings), wanted)
+    if found is None:
+        return ""
+    separator, is_quoted = found
+    quoted = " and quoted" if is_quoted else ""
+    return (
+        f" Its columns are separated by {SEPARATORS[separator]}{quoted}, as a "
+        "CSV writer does. "
+        f"{how_to_convert(pathlib.Path(path).name, separator)}."
+    )
+
+
+def without_blank_end(
+    lines: Iterable[tuple[int, str]],
+) -> Iterator[tuple[int, str]]:
+    """Passes over the blank lines at the end of a file, 1,000 at most.
+
+    Args:
+        lines: iterable of numbers and lines, as `numbered_lines` yields them.
+
+    >>> list(without_blank_end([(1, ""), (2, "a"), (3, ""), (4, " ")]))
+    [(1, ''), (2, 'a')]
+    """
+    blank = []
+    for number, line in lines:
+        blank.append((number, line))
+        if line.strip() or len(blank) > MOST_BLANK:
+            yield from blank
+            blank.clear()
+
+
+def read_lines(path, what: str) -> list[str]:
+    """Returns the lines of a UTF-8 file without their ends.
+
+    Blank lines at the end of the file are passed over.
+
+    Args:
+        path: `pathlib.Path`.
+        what: string. What the file should hold, for the error.
+
+    Raises:
+        UsageError: if the file is missing, empty or not UTF-8, or a line has
+            more than 16 MiB.
+    """
+    lines = [line for _, line in without_blank_end(numbered_lines(path, what))]
+    if not any(line.strip() for line in lines):
+        raise UsageError(f"{path} is empty. Expected {what}.")
+    return lines
+
+
+def raise_missing(
+    missing: Iterable, expected: Iterable, data_dir, hint: str = ""
+) -> None:
+    """Raises a `UsageError` with all missing files and where they should be.
+
+    Args:
+        missing: iterable of the paths that are not there; nothing is raised
+            without any.
+        expected: iterable of the layout's paths within the data directory.
+        data_dir: path of the data directory.
+        hint: string. What the user may have meant.
+    """
+    missing, expected = list(missing), list(expected)
+    if not missing:
+        return
+    names = {pathlib.Path(path).name for path in expected}
+    lines = [
+        "Missing data file:" if len(missing) == 1 else "Missing data files:",
+        *(f"  {path}{_in_its_place(path, names)}" for path in missing),
+        "The data directory must be the root of the official layout:",
+        *(f"  {path}" for path in expected),
+        f"Received: data_dir={str(data_dir)!r}{hint}",
+    ]
+    raise UsageError("\n".join(lines))
+
+
+def _in_its_place(path, names):
+    """The files of the same name in another format, and what to do."""
+    path = pathlib.Path(path)
+    others = sorted(
+        other.name
+        for other in path.parent.glob("*")
+        if other.name.split(".")[0].lower() == path.stem.lower()
+        and other.name not in names
+        and other.is_file()
+    )
+    if not others:
+        return ""
+    found = f". Next to it is {', '.join(others)}"
+    csv_file = f"{path.stem}.csv"
+    if path.suffix == ".tsv" and csv_file in others:
+        return f"{found}. {how_to_convert(csv_file)}"
+    return found
+
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+OF_A_TABLE = 0.9  # the share of lines with as many columns
+
+
+def is_csv_quoted(cell: str) -> bool:
+    '''Whether a CSV writer quoted a cell because of the quotes within.
+
+    Such a cell begins and ends with a quote, and all quotes between them are
+    doubled. Quoted speech in plain text has single quotes inside.
+
+    Args:
+        cell: string.
+
+    >>> is_csv_quoted('"he said ""no"""'), is_csv_quoted('"no ," he said "')
+    (True, False)
+    '''
+    inside = cell[1:-1]
+    return (
+        len(cell) > 3
+        and cell[0] == cell[-1] == '"'
+        and '""' in inside
+        and '"' not in inside.replace('""', "")
+    )
+
+
+def breaks_in_quotes(cells: Iterable[str]) -> bool:
+    """Whether a quoted cell has a tab or a line break within.
+
+    Split at tabs and line breaks, it leaves a cell with the opening quote and
+    without the closing one, or the other way round.
+
+    Args:
+        cells: iterable of strings, a line that was split at tabs.
+    """
+    return any(
+        cell.count('"') % 2 and (cell[0] == '"' or cell[-1] == '"')
+        for cell in map(str.strip, cells)
+    )
+
+
+def csv_separator(lines: Iterable[str]) -> str | None:
+    """Returns what separates the columns of a CSV file, `None` for plain text.
+
+    Nearly all lines have the same number of columns, two or more. In addition
+    the first line has a single word in each column, as headings are, or
+    another line has a cell that a CSV writer quoted.
+
+    Args:
+        lines: iterable of strings: the first lines of a file.
+
+    >>> csv_separator(["text,label", '"Fine, thanks",1', "Dull,0"])
+    ','
+    >>> csv_separator(["Fine, thanks", "Dull, they said"]) is None
+    True
+    """
+    lines = list(lines)
+    for separator in (",", ";"):
+        rows = [_cells(line, separator) for line in lines]
+        counts = collections.Counter(map(len, rows))
+        del counts[0], counts[1]
+        if len(rows) < 2 or max(counts.values(), default=0) < (
+            OF_A_TABLE * len(rows)
+        ):
+            continue
+        is_quoted = any(
+            separator in cell or ('"' in cell and '""' in line)
+            for line, row in zip(lines, rows, strict=True)
+            for cell in row
+            if len(row) > 1
+        )
+        if is_quoted or is_header(rows[0]):
+            return separator
+    return None
+
+
+def is_header(cells: list[str]) -> bool:
+    """Whether cells may be headings: different single words, no numbers.
+
+    Args:
+        cells: list of strings.
+
+    >>> is_header(["review_text", "label"]), is_header(["A fine film", "1"])
+    (True, False)
+    """
+    return len(set(cells)) == len(cells) and all(
+        cell.replace("-", "_").isidentifier() for cell in cells
+    )
+
+
+def separator_of_header(
+    heading: str, wanted: Iterable[str]
+) -> tuple[str, bool] | None:
+    """Returns how a CSV writer separated and quoted wanted headings.
+
+    Args:
+        heading: string. The first line of a table.
+        wanted: iterable of strings. Headings that are not there between tabs.
+
+    Returns:
+        The separator and whether headings are quoted, or `None` where no
+        separator gives the wanted headings.
+    """
+    wanted = set(wanted)
+    for separator in SEPARATORS:
+        cells = {cell.strip() for cell in _cells(heading, separator)}
+        if wanted <= cells:
+            return separator, '"' in heading
+    return None
+
+
+def how_to_convert(name: str, separator: str = ",") -> str:
+    """Returns how to write a CSV file as a table that kdkit reads.
+
+    Args:
+        name: string. Name of the file.
+        separator: string. What separates its columns. Defaults to `","`.
+    """
+    given = "" if separator == "," else f", sep={separator!r}"
+    stem = pathlib.PurePath(name).stem
+    plain = f"{stem}_plain.tsv" if name == f"{stem}.tsv" else f"{stem}.tsv"
+    return (
+        "Write it as a tab-separated table without quoting: "
+        f"pandas.read_csv({name!r}{given}).to_csv({plain!r}, sep='\\t', "
+        "index=False, quoting=csv.QUOTE_NONE), with spaces in the place of "
+        "tabs and line breaks in texts"
+    )
+
+
+def _cells(line, separator):
+    """The cells of a line as `csv` reads it; none where it cannot."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kdkit.data.csv_files import breaks_in_quotes
-from kdkit.data.csv_files import how_to_convert
 from kdkit.data.examples import Examples
-from kdkit.data.labels import fix_of_label_set
-from kdkit.data.labels import label_parser
-from kdkit.data.labels import read_label_words
-from kdkit.data.problems import find_columns
-from kdkit.data.problems import raise_missing
-from kdkit.data.problems import raise_problems
-from kdkit.data.problems import read_lines
+from kdkit.data.examples import breaks_in_quotes
+from kdkit.data.examples import find_columns
+from kdkit.data.examples import fix_of_label_set
+from kdkit.data.examples import how_to_convert
+from kdkit.data.examples import label_parser
+from kdkit.data.examples import raise_missing
+from kdkit.data.examples import raise_problems
+from kdkit.data.examples import read_label_words
+from kdkit.data.examples import read_lines
 from kdkit.errors import UsageError
 
 LABEL_SET = "labels.txt"  # one label a line

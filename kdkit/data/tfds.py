@@ -9,8 +9,8 @@ import numpy as np
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
-from kdkit.network import require_connection
-from kdkit.quantities import byte_size
+from kdkit.io.machine import byte_size
+from kdkit.io.network import require_connection
 
 ROWS_PER_STEP = 1024  # handed over together
 PREFIX = "tfds:"  # of a place that is not a file

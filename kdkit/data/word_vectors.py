@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.reading import numbered_lines
+from kdkit.io.reading import numbered_lines
 
 CONTINUES_A_WORD = "##"  # first letters of word pieces inside of words
 BEGINS_A_WORD = ("Ġ", "▁")  # those of byte pairs and sentence pieces

@@ -9,12 +9,12 @@ import keras_hub
 import numpy as np
 
 from kdkit.data import tokenize
-from kdkit.doctor.copied_rows import UNSPACED
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import share
+from kdkit.doctor.leakage import UNSPACED
 
 CHECK = "unknown words"
 WARNED, RUINOUS = 0.01, 0.5  # shares of the examples of a split

@@ -13,17 +13,17 @@ import keras_hub
 import numpy as np
 
 from kdkit import models
-from kdkit.decoding.seq2seq_step import Seq2SeqStep
-from kdkit.decoding.step import DecoderStep
+from kdkit.backends import as_float32
 from kdkit.errors import UsageError
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_int32
+from kdkit.generation.step import DecoderStep
+from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
 from kdkit.models.families import Family
 from kdkit.models.families import family_of
-from kdkit.policies import as_float32
 
 # Kinds of models. Any functional model with the inputs `INPUT_NAMES` that is
 # not one of the other kinds counts as an encoder.

@@ -21,9 +21,9 @@ from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_of_untrained_layers
-from kdkit.files import staged
-from kdkit.parameters import count_parameters
+from kdkit.io.files import staged
 from kdkit.version import __version__
+from kdkit.weights import count_parameters
 
 _KINDS = {
     ENCODER: "an encoder",

@@ -14,7 +14,7 @@ from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import open_file
 from kdkit.export.inputs import random_batch
-from kdkit.machine import lack_of_memory
+from kdkit.io.machine import lack_of_memory
 
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence that is read and written

@@ -32,7 +32,7 @@ def decoder_signatures(step) -> dict:
     """Returns the signature of a decoder's file.
 
     Args:
-        step: `kdkit.decoding.DecoderStep`.
+        step: `kdkit.generation.DecoderStep`.
 
     Returns:
         A dict from the signature's name to a function of one dict of tensors,
@@ -52,7 +52,7 @@ def encoder_decoder_signatures(step) -> dict:
     """Returns the signatures of an encoder-decoder's file.
 
     Args:
-        step: `kdkit.decoding.Seq2SeqStep`.
+        step: `kdkit.generation.Seq2SeqStep`.
 
     Returns:
         A dict as of `decoder_signatures`.

@@ -17,8 +17,8 @@ import zipfile
 import zlib
 
 from kdkit.errors import UsageError
-from kdkit.files import add_content
-from kdkit.reading import parse_json
+from kdkit.io.files import add_content
+from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
 
 ENTRY = "kdkit.json"
@@ -35,7 +35,7 @@ class Metadata:
 
     Args:
         precision: string. `"fp32"`, `"fp16"` or `"int8"`.
-        parameters: int. `kdkit.parameters.count_parameters` of the Keras model.
+        parameters: int. `kdkit.weights.count_parameters` of the Keras model.
         vocabulary_size: int or `None`. Number of token ids.
         kdkit_version: string. The version that wrote the file.
         rows_per_output: int. How many rows of the inputs make a row of the

@@ -9,7 +9,7 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.errors import RunError
-from kdkit.trained_weights import untrained_weights
+from kdkit.weights import untrained_weights
 
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
 # What lets oneDNN round the factors of matrix products.

@@ -8,16 +8,16 @@ docs/fidelity.md says where the papers and their code differ.
 from kdkit.losses.attention import AttentionMSE
 from kdkit.losses.attention import RelationKLDivergence
 from kdkit.losses.base import DistillationLoss
-from kdkit.losses.hidden import EmbeddingMSE
-from kdkit.losses.hidden import HiddenStateCosine
-from kdkit.losses.hidden import HiddenStateMSE
-from kdkit.losses.hidden import PatienceMSE
-from kdkit.losses.labels import SmoothedCrossEntropy
+from kdkit.losses.base import SmoothedCrossEntropy
+from kdkit.losses.features import EmbeddingMSE
+from kdkit.losses.features import HiddenStateCosine
+from kdkit.losses.features import HiddenStateMSE
+from kdkit.losses.features import PatienceMSE
 from kdkit.losses.logits import LogitKLDivergence
 from kdkit.losses.logits import LogitMSE
 from kdkit.losses.logits import SoftBinaryCrossEntropy
 from kdkit.losses.logits import SoftCrossEntropy
-from kdkit.losses.top_classes import top_classes
+from kdkit.losses.logits import top_classes
 
 __all__ = [
     "AttentionMSE",

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from kdkit.models.presets import BilstmConfig
+from kdkit.models.sizes import BilstmConfig
 
 EMBEDDING_LAYER = "token_embedding"
 LSTM_LAYER = "bilstm"

@@ -4,6 +4,11 @@ Sentence classifiers are keras-hub's own task models. The other heads are
 functional models of standard layers, by the name of their kind, behind a
 backbone that is one layer of the whole: taps, distillation, saving and export
 take such a model like any other.
+
+`keras_hub.models.TextClassifier.from_preset` looks for the classifier of the
+backbone's class, and knows none for `ElectraBackbone`. It takes classifiers
+around a plain Keras model as they are. So the backbone is saved as the only
+layer of a plain model, and taken out of it after loading.
 """
 
 import dataclasses
@@ -14,14 +19,15 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from kdkit.backends import with_policy
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.io.reading import read_json
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
-from kdkit.parameters import TABLE
-from kdkit.policies import with_policy
-from kdkit.trained_weights import layers_at_their_start
+from kdkit.weights import TABLE
+from kdkit.weights import layers_at_their_start
 
 HEADS = ("sequence", "multiple_choice", "tokens")
 EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
@@ -120,7 +126,7 @@ def in_policy(model, name: str):
 
     Args:
         model: an encoder, a classifier or a masked-language model.
-        name: string. One of `kdkit.policies.POLICIES`.
+        name: string. One of `kdkit.backends.POLICIES`.
     """
     head_model = head_model_of(model)
     if head_model is None:
@@ -259,3 +265,44 @@ def _candidate_table(head, tokenizer):
         table[token_id] = 0.0
         table[token_id, classes] = 1.0
     return table
+
+
+def needs_plain_encoder(classifier) -> bool:
+    """Whether keras-hub has no classifier for the backbone's class."""
+    return not isinstance(classifier.backbone, type(classifier).backbone_cls)
+
+
+def with_plain_encoder(classifier):
+    """Returns the classifier around a plain model around its backbone."""
+    backbone = classifier.backbone
+    inputs = {
+        name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
+        for name, tensor in backbone.input.items()
+    }
+    return _around(classifier, keras.Model(inputs, backbone(inputs)))
+
+
+def without_plain_encoder(classifier):
+    """Returns the classifier around the backbone in its plain model."""
+    if isinstance(classifier.backbone, keras_hub.models.Backbone):
+        return classifier
+    (backbone,) = (
+        layer
+        for layer in classifier.backbone.layers
+        if isinstance(layer, keras_hub.models.Backbone)
+    )
+    return _around(classifier, backbone)
+
+
+def holds_plain_encoder(path) -> bool:
+    """Whether the preset in a directory was saved in this way."""
+    config = read_json(path / "config.json", "the config of a model")
+    return config.get("registered_name") == "Functional"
+
+
+def _around(classifier, encoder):
+    """The classifier around another object for the same encoder."""
+    config = {**classifier.get_config(), "backbone": encoder}
+    other = type(classifier).from_config(config)
+    other.set_weights(classifier.get_weights())
+    return other

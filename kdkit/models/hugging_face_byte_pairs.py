@@ -2,9 +2,6 @@
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.models.byte_level import byte_characters
-from kdkit.models.byte_pairs import read_merges
-from kdkit.models.byte_pairs import read_vocabulary
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_files import WHOLE_CLASSES
@@ -12,7 +9,10 @@ from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import read_normalizer
+from kdkit.models.token_models import byte_characters
 from kdkit.models.trust import loading
+from kdkit.models.vocabularies import read_merges
+from kdkit.models.vocabularies import read_vocabulary
 
 KIND = "BPE"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"

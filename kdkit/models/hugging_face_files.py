@@ -9,10 +9,10 @@ import pathlib
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.io.reading import read_json
 from kdkit.models.text_rules import NOT_A_PIECE
 from kdkit.models.text_rules import SIDES
 from kdkit.models.text_rules import AddedToken
-from kdkit.reading import read_json
 
 CONFIG = "tokenizer_config.json"
 WHOLE = "tokenizer.json"

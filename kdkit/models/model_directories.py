@@ -4,10 +4,10 @@ import pathlib
 import re
 
 from kdkit.errors import UsageError
+from kdkit.io.reading import read_json
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_weights import SHARDS
 from kdkit.models.hugging_face_weights import WEIGHTS
-from kdkit.reading import read_json
 
 CHECKPOINT = re.compile(
     r"checkpoint-(\d+)"

@@ -15,20 +15,20 @@ from kdkit.backends import tf
 from kdkit.backends import tf_text
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.models.byte_level import ByteLevelPairs
 from kdkit.models.character_maps import character_map
-from kdkit.models.extras import replace_entries
-from kdkit.models.extras import save_extras
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
-from kdkit.models.normalizing import is_by_character
-from kdkit.models.normalizing import joined
-from kdkit.models.normalizing import normalization
+from kdkit.models.text_rules import CUT
 from kdkit.models.text_rules import NOT_A_PIECE
 from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import is_by_character
+from kdkit.models.text_rules import joined
+from kdkit.models.text_rules import normalization
 from kdkit.models.text_rules import read_rules
-from kdkit.models.unigram import Unigrams
-from kdkit.models.words import CUT
+from kdkit.models.token_models import ByteLevelPairs
+from kdkit.models.token_models import Unigrams
+from kdkit.models.variants import replace_entries
+from kdkit.models.variants import save_extras
 
 BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer

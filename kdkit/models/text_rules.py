@@ -1,10 +1,17 @@
 """What happens to a text before a keras-hub tokenizer looks for its pieces."""
 
+import base64
 import dataclasses
+import functools
+import re
 from collections.abc import Mapping
 
+from kdkit.backends import tf
+from kdkit.backends import tf_text
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.character_maps import Charsmap
+from kdkit.models.character_maps import character_map
 
 # Normalizers of a `tokenizer.json` that can be followed, with their settings.
 BERT_NORMALIZER = "BertNormalizer"
@@ -270,3 +277,158 @@ def _is_token(token):
         and token["content"] != ""
         and token["id"] >= 0
     )
+
+
+BY_CHARACTER = ("BertNormalizer", "Lowercase", "StripAccents")
+# By character if the accents that they take off are removed next.
+DECOMPOSITIONS = ("NFD", "NFKD")
+
+
+def normalization(steps):
+    """Returns a function that applies a normalizer's steps to texts.
+
+    Args:
+        steps: tuple of dicts, as in `TextRules`.
+
+    Raises:
+        UsageError: (a `ValueError`) for a damaged `precompiled_charsmap`.
+    """
+    functions = [_function(step) for step in joined(steps)]
+
+    def normalize(texts):
+        for function in functions:
+            texts = function(texts)
+        return texts
+
+    return normalize
+
+
+def joined(steps) -> list[dict]:
+    """Returns steps where those by character, one behind the other, are one.
+
+    Args:
+        steps: tuple of dicts, as in `TextRules`.
+
+    Returns:
+        List of dicts; a `Sequence` is by character.
+    """
+    runs = [[]]
+    for number, step in enumerate(steps):
+        following = [one["type"] for one in steps[number + 1 : number + 2]]
+        if step["type"] in BY_CHARACTER or (
+            step["type"] in DECOMPOSITIONS and following == ["StripAccents"]
+        ):
+            runs[-1].append(step)
+        else:
+            runs += [step, []]
+    return [
+        run
+        if isinstance(run, dict)
+        else {"type": "Sequence", "normalizers": run}
+        for run in runs
+        if run
+    ]
+
+
+def is_by_character(step) -> bool:
+    """Whether a step that `joined` returned changes characters one by one."""
+    return step["type"] == "Sequence"
+
+
+def _function(step):
+    if is_by_character(step):
+        return character_map(step)
+    if step["type"] == "Replace":
+        return _replace(step["pattern"], step["content"])
+    if step["type"] == "Precompiled":
+        return charsmap_of(step["precompiled_charsmap"])
+    return lambda texts: tf_text.normalize_utf8(texts, step["type"])
+
+
+def _replace(pattern, content):
+    found = pattern.get("Regex") or re.escape(pattern["String"])
+    content = content.replace("\\", "\\\\")
+    return lambda texts: tf.strings.regex_replace(texts, found, content)
+
+
+@functools.lru_cache(maxsize=4)
+def charsmap_of(text: str) -> Charsmap:
+    """Returns a `precompiled_charsmap` as a function of texts.
+
+    Args:
+        text: string, as `decoded_charsmap` takes it.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is damaged.
+    """
+    return Charsmap(decoded_charsmap(text))
+
+
+def decoded_charsmap(text: str) -> bytes:
+    """Returns the bytes of a `precompiled_charsmap`.
+
+    Args:
+        text: string, base64 as in a `tokenizer.json`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is not base64.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise UsageError(
+            "A tokenizer has a precompiled_charsmap that is not in base64: "
+            f"{error}. Restore its files from a copy."
+        ) from error
+
+
+# White space of `tokenizers`, for a class of RE2.
+WHITE_SPACE = (
+    r"\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}"
+    r"\x{202f}\x{205f}\x{3000}"
+)
+CUT = b"\xff"  # in no text of UTF-8
+
+
+def cut_words(texts):
+    """Splits texts at `CUT`, without empty words.
+
+    Args:
+        texts: string tensor of shape `(num_texts,)`.
+
+    Returns:
+        Ragged string tensor of shape `(num_texts, None)`.
+    """
+    words = tf.strings.split(texts, CUT)
+    return tf.ragged.boolean_mask(words, words != "")
+
+
+class WordIds:
+    """Ids of words, computed once for each different word of a batch.
+
+    Args:
+        ids_of_words: callable from a string tensor of shape `(num_words,)` to
+            ragged ids. It is traced, since its loops take many steps.
+    """
+
+    def __init__(self, ids_of_words):
+        with tf.init_scope():
+            self._traced = tf.function(
+                ids_of_words,
+                input_signature=[tf.TensorSpec([None], "string")],
+            ).get_concrete_function()
+
+    def __call__(self, words):
+        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
+
+        Args:
+            words: ragged string tensor of shape `(num_texts, None)`.
+        """
+        unique, numbers = tf.unique(words.values)
+        ids = tf.gather(self._traced(unique), numbers)
+        return tf.cast(
+            tf.RaggedTensor.from_row_splits(
+                ids.values, tf.gather(ids.row_splits, words.row_splits)
+            ),
+            "int32",
+        )

@@ -8,21 +8,27 @@ which every copy by `get_config` and `from_config` keeps: a copy in another
 precision, `keras.models.clone_model`, a `.keras` file.
 
 A preset is saved as keras-hub's own class, with the settings in `kdkit.json`.
+
+keras-hub reads a preset without this file, and some results then differ: the
+preset's README states which. kdkit's loader applies the file.
 """
 
 import dataclasses
 import functools
+import json
 import math
+import pathlib
 
 import keras
 import keras_hub
+import numpy as np
+from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.io.reading import read_json
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.block_settings import activation_function
-from kdkit.models.extras import load_extras
-from kdkit.models.extras import replace_entries
-from kdkit.models.extras import save_extras
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import adapters_of
 from kdkit.models.families import family_of
@@ -371,3 +377,142 @@ def _require(can, settings, model):
             "Remove kdkit.json from the preset, or restore the preset from a "
             "copy."
         )
+
+
+NUM_ROWS = 4
+LENGTH = 16
+NUM_PREDICTIONS = 4
+
+
+def settings_note(model) -> str:
+    """Returns what differs where a model's preset is loaded without kdkit.
+
+    The difference is measured: both forms of the model run on a generated
+    batch.
+
+    Args:
+        model: a keras-hub backbone, or a task model around one.
+
+    Returns:
+        String of one paragraph; empty where nothing differs.
+    """
+    settings = extra_settings(model)
+    if not settings:
+        return ""
+    family = family_of(getattr(model, "backbone", model))
+    parts = []
+    for key, value in settings.items():
+        own, of_head = family.block_settings, ""
+        if key.startswith("head_"):
+            own, of_head = family.head_settings, " of the head"
+        field = key.removeprefix("head_")
+        parts.append(
+            f"the {field.replace('_', ' ')}{of_head} is {value} and not "
+            f"{getattr(own, field)}"
+        )
+    difference, largest = _difference(model, as_keras_hub(model))
+    return (
+        f"With kdkit, {', '.join(parts)}. keras-hub's own classes have no "
+        "argument for this: loaded without kdkit, the outputs differ by up to "
+        f"{difference:.1g} of {largest:.1g} (measured on {NUM_ROWS} generated "
+        f"rows of {LENGTH} tokens)."
+    )
+
+
+def _difference(model, other):
+    """The largest difference between two models' outputs, and the largest."""
+    inputs = _generated(model)
+    pairs = [
+        [ops.convert_to_numpy(output) for output in outputs]
+        for outputs in zip(
+            keras.tree.flatten(model(inputs, training=False)),
+            keras.tree.flatten(other(inputs, training=False)),
+            strict=True,
+        )
+    ]
+    return (
+        max(float(np.abs(one - two).max()) for one, two in pairs),
+        max(float(np.abs(one).max()) for one, _ in pairs),
+    )
+
+
+def _generated(model):
+    backbone = getattr(model, "backbone", model)
+    generator = np.random.default_rng(0)
+    family = family_of(backbone)
+    length = min(LENGTH, family.num_positions(backbone) or LENGTH)
+    shape = (NUM_ROWS, length)
+    size = family.size(backbone, "vocabulary_size")
+    inputs = {
+        "token_ids": generator.integers(0, size, shape),
+        "padding_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "mask_positions": np.tile(np.arange(NUM_PREDICTIONS), (NUM_ROWS, 1)),
+    }
+    return {name: inputs[name].astype("int32") for name in model.input}
+
+
+EXTRAS_FILE = "kdkit.json"
+CONFIGS_OF_TASKS = ("preprocessor.json", "task.json")
+
+
+def save_extras(directory, **entries) -> None:
+    """Writes entries into the `kdkit.json` of a preset directory.
+
+    Entries that the file has under other names stay.
+
+    Args:
+        directory: path of the preset.
+        entries: JSON values by name. An entry that is `None` is removed.
+    """
+    file = pathlib.Path(directory) / EXTRAS_FILE
+    merged = {**load_extras(directory), **entries}
+    merged = {key: entry for key, entry in merged.items() if entry is not None}
+    if merged:
+        write_text(file, f"{json.dumps(merged, indent=1)}\n")
+    else:
+        file.unlink(missing_ok=True)
+
+
+def load_extras(directory) -> dict:
+    """Returns the entries in the `kdkit.json` of a directory, if there is one.
+
+    Args:
+        directory: path of a preset or of a saved tokenizer.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is not a JSON object.
+    """
+    file = pathlib.Path(directory) / EXTRAS_FILE
+    if not file.is_file():
+        return {}
+    return read_json(file, "the settings that kdkit adds to a preset")
+
+
+def replace_entries(directory, argument: str, entry: dict) -> None:
+    """Replaces serialized objects in the configs of a preset.
+
+    Args:
+        directory: path of the preset directory.
+        argument: string. The objects whose configs have this argument are
+            replaced.
+        entry: dict. What Keras serializes of the object in their place.
+    """
+    for name in CONFIGS_OF_TASKS:
+        file = pathlib.Path(directory) / name
+        if file.is_file():
+            config = read_json(file, "the config of a preset")
+            config = _replaced(config, argument, entry)
+            write_text(file, json.dumps(config, indent=4))
+
+
+def _replaced(config, argument, entry):
+    if isinstance(config, list):
+        return [_replaced(one, argument, entry) for one in config]
+    if not isinstance(config, dict):
+        return config
+    if argument in (config.get("config") or ()):
+        return entry
+    return {
+        name: _replaced(one, argument, entry) for name, one in config.items()
+    }

@@ -6,11 +6,11 @@ import math
 import keras
 import numpy as np
 
-from kdkit.distiller import Distiller
+from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.taps import select_inputs
-from kdkit.training.seeds import check_seed
+from kdkit.training.model_settings import check_seed
 
 
 def run_on_arrays(

@@ -24,8 +24,8 @@ Departures from the paper and from its code: docs/fidelity.md.
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.soft_labels import logit_kl_divergence
-from kdkit.training.stage_settings import ObjectiveSettings
-from kdkit.training.stage_settings import OptimizerSettings
+from kdkit.training.stages import ObjectiveSettings
+from kdkit.training.stages import OptimizerSettings
 from kdkit.training.stages import Stage
 
 TEMPERATURE = 2.0

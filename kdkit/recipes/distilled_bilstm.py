@@ -20,7 +20,7 @@ Departures from the paper: docs/fidelity.md.
 """
 
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stage_settings import ObjectiveSettings
+from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 
 RECIPE = Recipe(

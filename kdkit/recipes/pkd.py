@@ -23,7 +23,7 @@ import dataclasses
 from kdkit.recipes import vanilla_kd
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stage_settings import ObjectiveSettings
+from kdkit.training.stages import ObjectiveSettings
 
 # β. The authors' 100 to 1000 are means over 768 units and 5 pairs: here, where
 # units and pairs are summed, they would be 0.03 to 0.26.

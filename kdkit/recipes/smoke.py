@@ -8,10 +8,11 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import TeacherSettings
 from kdkit.tasks import get_task
-from kdkit.training.control_stages import same_number_of_updates
-from kdkit.training.control_stages import without_teacher
-from kdkit.training.corpus_settings import CorpusSettings
+from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
@@ -19,12 +20,11 @@ from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import MassSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import TeacherSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.stages import Stage
+from kdkit.training.stages import same_number_of_updates
+from kdkit.training.stages import without_teacher
 
 TASK = "sentiment"
 VOCABULARY_SIZES = {  # of models on text: the bytes and a few merges

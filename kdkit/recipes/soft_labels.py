@@ -1,6 +1,6 @@
 """Soft labels as several recipes have them."""
 
-from kdkit.training.stage_settings import ObjectiveSettings
+from kdkit.training.stages import ObjectiveSettings
 
 
 def logit_kl_divergence(

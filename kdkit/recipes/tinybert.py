@@ -28,8 +28,8 @@ from the paper and from its code: docs/fidelity.md.
 import dataclasses
 
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stage_settings import ObjectiveSettings
-from kdkit.training.stage_settings import OptimizerSettings
+from kdkit.training.stages import ObjectiveSettings
+from kdkit.training.stages import OptimizerSettings
 from kdkit.training.stages import Stage
 
 ATTENTION = ObjectiveSettings(

@@ -18,7 +18,7 @@ Departures from the papers and from their code: docs/fidelity.md.
 
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stage_settings import ObjectiveSettings
+from kdkit.training.stages import ObjectiveSettings
 from kdkit.training.stages import Stage
 
 # Of the grid of PKD's section 4.2, what its authors' results have for SST-2.

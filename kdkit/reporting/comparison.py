@@ -40,7 +40,7 @@ _SHORT = {
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
-# How often a run was saved: `kdkit.training.saving.FREE`.
+# How often a run was saved: `kdkit.runs.settings.FREE`.
 SAVING = ("checkpoint_minutes", "keep_checkpoints")
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.files import write_text
-from kdkit.own_digest import with_own_digest
-from kdkit.reading import MAX_LINE_BYTES
+from kdkit.io.files import with_own_digest
+from kdkit.io.files import write_text
+from kdkit.io.reading import MAX_LINE_BYTES
 from kdkit.reporting.formatting import portable_command
 from kdkit.reporting.formatting import portable_path
 from kdkit.reporting.records import OWN_TEACHER

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from kdkit.quantities import duration
+from kdkit.io.machine import duration
 from kdkit.reporting.comparison import common_setting
 from kdkit.reporting.comparison import count_of_runs
 from kdkit.reporting.comparison import latency_settings

@@ -10,8 +10,8 @@ import jinja2
 from rich.console import Console
 from rich.text import Text
 
-from kdkit.files import write_text
-from kdkit.quantities import duration
+from kdkit.io.files import write_text
+from kdkit.io.machine import duration
 from kdkit.reporting.comparison import comparison_table
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.event_fields import ARMS

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.errors import shortened
-from kdkit.reading import MAX_SETTINGS_BYTES
-from kdkit.reading import json_lines
-from kdkit.reading import read_json
+from kdkit.io.reading import MAX_SETTINGS_BYTES
+from kdkit.io.reading import json_lines
+from kdkit.io.reading import read_json
 from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.event_fields import LANGUAGE_MODELS
 from kdkit.reporting.event_fields import LARGEST

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.files import write_text
+from kdkit.io.files import write_text
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import comparison_table

@@ -9,7 +9,7 @@ import jax
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.trained_weights import note_gradients
+from kdkit.weights import note_gradients
 
 
 class _TaughtBatch(NamedTuple):

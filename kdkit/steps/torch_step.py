@@ -4,7 +4,7 @@ import keras
 import torch
 
 from kdkit.steps.evaluation import EvaluationStep
-from kdkit.trained_weights import note_gradients
+from kdkit.weights import note_gradients
 
 
 class Step(EvaluationStep):

@@ -5,12 +5,19 @@ of its process. The name is written into files of weights and of configs, so
 what is saved after a resumption, by a process that made fewer of them, would be
 other bytes. Here the numbers are set where the models of a run are made and
 saved. `object_name_uids` is private to Keras; tests/test_naming.py pins it.
+
+To know which attributes an optimizer has of its class, Keras makes another one
+for each file. It would keep what it found, but looks it up under another name
+than it keeps it under. TensorFlow never forgets the variables of such an
+optimizer, so that memory grows with each file. `saving_lib` is private to
+Keras; tests/runs/test_checkpoints.py pins it.
 """
 
 import collections
 import contextlib
 
 from keras.src.backend.common import global_state
+from keras.src.saving import saving_lib
 
 COUNTERS = "object_name_uids"
 # Above the numbers of any model: what is built on its layers later, such as its
@@ -51,3 +58,13 @@ def number_later() -> None:
     """Numbers what is made from here on as if nothing had been made before."""
     numbers = _Numbers(lambda: LATER)
     global_state.set_global_attribute(COUNTERS, numbers)
+
+
+KIND = "Optimizer"
+LOOKED_UP = f"saving_attr_skiplist_{KIND}"
+
+
+def remember_optimizers() -> None:
+    """Lets Keras save and load weights without making optimizers for it."""
+    found = saving_lib.get_attr_skipset(KIND)
+    global_state.set_global_attribute(LOOKED_UP, found)

@@ -1,24 +1,30 @@
-"""Running a model once and returning its taps."""
+"""Running a model once and returning its taps.
+
+XLA merges these projections with those of the forward pass. The block adapters
+of `kdkit.models.families` have them for each family.
+"""
+
+from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import DECODERS
 from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
 from kdkit.models.families import stacks_of
-from kdkit.taps.attention import AttentionReader
 from kdkit.taps.graph import with_states
-from kdkit.taps.inputs import padding_masks
-from kdkit.taps.inputs import select_inputs
+from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import CLS_INDEX
+from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.names import name_tap
 from kdkit.taps.names import split_tap
 from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
-from kdkit.taps.vocabulary import FactoredLogits
-from kdkit.taps.vocabulary import output_embeddings
 
 
 def tapped(model, taps, factor_logits=False):
@@ -161,3 +167,154 @@ def _check_mask_input(model, backbone):
             " Build it as keras.Model({'token_ids': ..., 'padding_mask': ...}, "
             "logits)."
         )
+
+
+def padding_masks(x, part=""):
+    """Returns the padding masks of the queries and of the keys of a part.
+
+    They are one in self-attention, and what positions of states have.
+
+    Args:
+        x: the inputs of a model.
+        part: string, as `kdkit.taps.split_tap` returns it. Defaults to `""`.
+
+    Returns:
+        Tuple of two tensors of shape `(batch_size, length)`, each `None` where
+        the inputs have none.
+    """
+    halves = ("decoder", "encoder") if part == "cross" else (part, part)
+    if not isinstance(x, dict):
+        return None, None
+    return tuple(x.get(name_tap(half, "padding_mask")) for half in halves)
+
+
+def select_inputs(model, x):
+    """Leaves out of a dict what the model has no input for.
+
+    A teacher with segments and a student without can share one batch. Keras
+    itself would take inputs by their order instead.
+    """
+    if not isinstance(x, dict) or not isinstance(model, keras.Model):
+        return x
+    try:
+        names = model.input
+    except (AttributeError, ValueError):  # not a functional model
+        return x
+    if not isinstance(names, dict):
+        return x
+    missing = sorted(set(names) - set(x))
+    if missing:
+        raise UsageError(
+            f"Inputs of model {model.name!r} are missing. Expected "
+            f"{sorted(names)}. Received: {sorted(x)}. Add {missing} to the "
+            "data set's features."
+        )
+    return {name: x[name] for name in names}
+
+
+class FactoredLogits(NamedTuple):
+    """The two factors of a decoder's logits: states times embeddings.
+
+    Logits of all positions are the largest tensor of a language model's step,
+    as wide as the vocabulary. What needs them a few at a time takes these.
+
+    Attributes:
+        states: tensor of shape `(batch_size, sequence_length, hidden_dim)`.
+            What the decoder gives for each position.
+        embeddings: tensor of shape `(vocabulary_size, hidden_dim)`, of the same
+            dtype.
+    """
+
+    states: Any
+    embeddings: Any
+
+
+def output_embeddings(model):
+    """Returns the weights that turn a decoder's states into logits.
+
+    Args:
+        model: `keras_hub.models.CausalLM` of a family in
+            `kdkit.models.families.DECODERS`.
+
+    Returns:
+        Tensor or variable of shape `(vocabulary_size, hidden_dim)`.
+
+    Raises:
+        UsageError: (a `ValueError`) for other models.
+    """
+    known = tuple(family.causal_lm for family in DECODERS.values())
+    if not isinstance(model, known):
+        raise UsageError(
+            "Only the logits of a decoder are taken a few positions at a time. "
+            f"Expected one of {[cls.__name__ for cls in known]}. Received: "
+            f"{type(model).__name__}. Leave chunk_size out."
+        )
+    return family_of(model.backbone).output_embeddings(model.backbone)
+
+
+class AttentionReader:
+    """Reads the taps of the attention of one part of a model.
+
+    Args:
+        part: string, as `kdkit.taps.split_tap` returns it.
+        blocks: sequence of `kdkit.models.BlockAdapter`s, in the order of the
+            blocks' calls.
+        taps: the names that are wanted. Those of other parts are left out.
+        dtype: dtype or policy of the softmax.
+    """
+
+    def __init__(self, part, blocks, taps, dtype):
+        self._part = part
+        self._blocks = blocks
+        self._kinds = {
+            kind
+            for of_part, kind in map(split_tap, taps)
+            if of_part == part and kind in ATTENTION_TAPS + VECTOR_TAPS
+        }
+        self._softmax = keras.layers.Softmax(dtype=dtype)
+
+    def __call__(self, inputs, sources, padding_mask):
+        """Returns a dict from tap to the list of a tensor per block.
+
+        Args:
+            inputs: list of tensors of shape `(batch_size, sequence_length,
+                hidden_dim)`, one per block: what it takes, or what its
+                cross-attention does.
+            sources: `None` for self-attention, or a list of as many tensors of
+                shape `(batch_size, source_length, hidden_dim)`.
+            padding_mask: `None` or the padding mask of the keys, of any dtype.
+        """
+        if not self._kinds:
+            return {}
+        per_block = [
+            self._read(block, state, source, padding_mask)
+            for block, state, source in zip(
+                self._blocks,
+                inputs,
+                sources or [None] * len(inputs),
+                strict=True,
+            )
+        ]
+        return {
+            name_tap(self._part, kind): [read[kind] for read in per_block]
+            for kind in self._kinds
+        }
+
+    def _read(self, block, state, source, padding_mask):
+        attention = block if source is None else block.cross_attention
+        state = attention.attention_input(state)
+        source = state if source is None else source
+        read = {
+            "queries": attention.queries(state),
+            "keys": attention.repeat_groups(attention.keys(source)),
+        }
+        if "values" in self._kinds:
+            values = attention.values(source)
+            read["values"] = attention.repeat_groups(values)
+        if self._kinds & set(ATTENTION_TAPS):
+            logits = attention.scores(read["queries"], read["keys"])
+            read["attention_logits"] = logits
+            if "attention_probs" in self._kinds:
+                mask = attention.attention_mask(state, padding_mask)
+                read["attention_probs"] = self._softmax(logits, mask=mask)
+        return read

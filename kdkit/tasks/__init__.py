@@ -1,19 +1,19 @@
 """Tasks: data, heads, labels and metrics by kind."""
 
-from kdkit.tasks.agreement import agreement
 from kdkit.tasks.baseline import Baseline
-from kdkit.tasks.generation_metrics import generation_metrics
-from kdkit.tasks.generation_metrics import generation_signatures
 from kdkit.tasks.kinds import Kind
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import MultipleChoice
+from kdkit.tasks.kinds import Polyphones
 from kdkit.tasks.kinds import Regression
 from kdkit.tasks.kinds import SingleLabel
-from kdkit.tasks.multi_label import MultiLabel
-from kdkit.tasks.multiple_choice import MultipleChoice
+from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.kinds import majority_accuracy
+from kdkit.tasks.metrics import agreement
+from kdkit.tasks.metrics import generation_metrics
+from kdkit.tasks.metrics import generation_signatures
 from kdkit.tasks.registry import TASKS
 from kdkit.tasks.registry import get_task
-from kdkit.tasks.tagging import Polyphones
-from kdkit.tasks.tagging import Tagging
-from kdkit.tasks.tagging import majority_accuracy
 from kdkit.tasks.task import Task
 
 __all__ = [

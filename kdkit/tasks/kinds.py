@@ -1,20 +1,31 @@
 """What a task asks for: the head, the loss on labels, the metrics."""
 
+import collections
 import dataclasses
 from typing import ClassVar
 
 import keras
 import numpy as np
+import scipy.special
 
 from kdkit import data
 from kdkit import models
+from kdkit.data.encoding import NO_LABEL
+from kdkit.data.encoding import UNKNOWN
+from kdkit.data.encoding import TokenExamples
+from kdkit.data.encoding import as_given
+from kdkit.data.encoding import encode_tokens
+from kdkit.data.encoding import was_read
+from kdkit.data.multiple_choice import encode_questions
 from kdkit.errors import UsageError
 from kdkit.tasks import metrics
-from kdkit.tasks.agreement import agreement
 from kdkit.tasks.baseline import Baseline
 from kdkit.tasks.baseline import collapse
 from kdkit.tasks.baseline import of_classes
+from kdkit.tasks.baseline import of_decisions
 from kdkit.tasks.baseline import of_scores
+from kdkit.tasks.metrics import agreement
+from kdkit.tasks.metrics import check_pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,3 +160,198 @@ class Regression(Kind):
 
     def baseline(self, targets, logits):
         return of_scores(np.asarray(targets), self.predict(logits))
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel(Kind):
+    """Each class is there or not: a sigmoid over each logit.
+
+    Labels are 0 or 1, of shape `(num_rows, num_classes)`. A class is predicted
+    where its probability is above one half.
+    """
+
+    title: ClassVar[str] = "multi-label"
+    soft_label_loss: ClassVar[str] = "soft_binary_cross_entropy"
+
+    def label_loss(self):
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def training_metrics(self):
+        return []
+
+    def predict(self, logits):
+        return (logits > 0).astype("int32")
+
+    def baseline(self, targets, logits):
+        return of_decisions(np.asarray(targets), self.predict(logits))
+
+    def agreement(self, teacher_logits, student_logits):
+        """Returns the share of equal decisions, and the divergence.
+
+        Returns:
+            Dict with `"same_decisions"`, the share of rows and classes with
+            the same answer, and `"kl_divergence"`, the mean over rows of the
+            sum over classes of the binary KL(teacher ‖ student) in nats.
+        """
+        teacher, student = check_pair(teacher_logits, student_logits)
+        divergences = np.zeros_like(teacher)
+        for sign in (1, -1):
+            log_teacher = scipy.special.log_expit(sign * teacher)
+            log_student = scipy.special.log_expit(sign * student)
+            divergences += np.exp(log_teacher) * (log_teacher - log_student)
+        return {
+            "same_decisions": float(np.mean((teacher > 0) == (student > 0))),
+            "kl_divergence": float(divergences.sum(axis=1).mean()),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class MultipleChoice(Kind):
+    """One of several options of its own for each question.
+
+    The model reads `[CLS] passage [SEP] question option [SEP]` for each option
+    and gives one logit; those of a question stand in one row, so that losses
+    and metrics are those of a classification among the options.
+    """
+
+    title: ClassVar[str] = "multiple choice"
+    head_kind: ClassVar[str] = "multiple_choice"
+
+    def encode(self, examples, tokenizer, sequence_length):
+        return encode_questions(
+            examples, tokenizer, sequence_length, self.num_classes
+        )
+
+
+UNKNOWN_TAG = "B-tag that is not known"  # which no answer is
+NO_ANSWER = -1  # to words that were cut off: the label of none
+OUTSIDE = "O"  # the tag of words outside of spans
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Kind):
+    """A tag for each word, which mark spans together."""
+
+    title: ClassVar[str] = "tagging"
+    head_kind: ClassVar[str] = "tokens"
+    has_label_per_token: ClassVar[bool] = True
+
+    def label_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def encode(self, examples, tokenizer, sequence_length):
+        return encode_tokens(examples, tokenizer, sequence_length)
+
+    def compute_metrics(self, names, labels, logits):
+        num_read = sum(int(was_read(row).sum()) for row in labels)
+        logits = metrics.check_logits(logits, num_read, self.num_classes)
+        ends = np.cumsum([len(row) for row in labels])[:-1]
+        labels, predictions = (
+            self._as_metrics_take_them(np.split(side, ends))
+            for side in self._labels_and_answers(labels, logits)
+        )
+        return {
+            name: metrics.METRICS[name](labels, predictions) for name in names
+        }
+
+    def _labels_and_answers(self, targets, logits):
+        """Labels of all words, and what is said of them; both in one array."""
+        targets = np.concatenate(targets)
+        answers = np.full(len(targets), NO_ANSWER)
+        answers[was_read(targets)] = self.predict(logits)
+        return as_given(targets), answers
+
+    def _as_metrics_take_them(self, rows):
+        """Tags by their names, one list per sentence."""
+        names = dict(enumerate(self.class_names)) | {
+            NO_ANSWER: OUTSIDE,
+            UNKNOWN: UNKNOWN_TAG,
+        }
+        return [[names[number] for number in row] for row in rows]
+
+    def baseline(self, targets, logits):
+        labels, answers = self._labels_and_answers(targets, logits)
+        read = answers != NO_ANSWER
+        if read.any():  # words that were cut off tell nothing of the model
+            labels, answers = labels[read], answers[read]
+        return of_classes(labels, answers)
+
+
+@dataclasses.dataclass(frozen=True)
+class Polyphones(Tagging):
+    """The reading of one character, among those it has in the training data.
+
+    Args:
+        class_names: as in `Kind`.
+        vocabulary: tuple of strings or `None`. The characters of the training
+            data.
+        candidates: dict or `None`. From a character to the numbers of its
+            readings.
+    """
+
+    candidates: dict[str, tuple[int, ...]] | None = None
+    vocabulary: tuple[str, ...] | None = None
+    title: ClassVar[str] = "polyphones"
+
+    @property
+    def head(self):
+        return models.Head(
+            self.head_kind, self.num_classes, self.class_names, self.candidates
+        )
+
+    def for_layout(self, layout):
+        return dataclasses.replace(
+            self,
+            class_names=layout.class_names,
+            candidates=layout.candidates,
+            vocabulary=layout.vocabulary,
+        )
+
+    def collapse(self, targets, logits):
+        """`None`: by its candidates a random model is right in half of them.
+
+        `kdkit.doctor.teacher_accuracy` compares with each character's usual
+        reading, which takes the training data.
+        """
+        return
+
+    def _as_metrics_take_them(self, rows):
+        """Class numbers; that of an unknown reading is never predicted."""
+        return np.concatenate(rows)
+
+
+def majority_accuracy(train: TokenExamples, examples: TokenExamples) -> float:
+    """Returns the accuracy of each word's most frequent label in `train`.
+
+    The baseline of polyphones: no sentence is read. Words that are not in
+    `train` count as wrong.
+
+    Args:
+        train: `TokenExamples` whose labels are counted.
+        examples: `TokenExamples` that are answered.
+
+    Raises:
+        UsageError: if there is nothing to answer.
+    """
+    counts = collections.defaultdict(collections.Counter)
+    for word, label in _labelled(train):
+        counts[word][label] += 1
+    answers = [
+        word in counts and counts[word].most_common(1)[0][0] == label
+        for word, label in _labelled(examples)
+    ]
+    if not answers:
+        raise UsageError(
+            "The baseline needs words with labels. Received: none in "
+            f"{len(examples)} sentences."
+        )
+    return float(np.mean(answers))
+
+
+def _labelled(examples):
+    """Each word that has a label, and the label."""
+    for words, labels in zip(examples.words, examples.labels, strict=True):
+        for position in np.flatnonzero(labels != NO_LABEL):
+            yield words[position], int(labels[position])

@@ -1,20 +1,20 @@
 """The tasks by name: GLUE, generated sentiment, and other kinds."""
 
-from kdkit.data.conll import ConllLayout
-from kdkit.data.polyphones import PolyphoneLayout
-from kdkit.data.race import LETTERS
-from kdkit.data.race import RaceLayout
-from kdkit.data.sentiment import SENTIMENT_SPLITS
-from kdkit.data.sentiment import load_sentiment
+from kdkit.data.multiple_choice import LETTERS
+from kdkit.data.multiple_choice import RaceLayout
+from kdkit.data.synthetic import SENTIMENT_SPLITS
+from kdkit.data.synthetic import load_sentiment
 from kdkit.data.tables import TableLayout
 from kdkit.data.tfds import TfdsLayout
+from kdkit.data.token_files import ConllLayout
+from kdkit.data.token_files import PolyphoneLayout
 from kdkit.errors import UsageError
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import MultipleChoice
+from kdkit.tasks.kinds import Polyphones
 from kdkit.tasks.kinds import Regression
 from kdkit.tasks.kinds import SingleLabel
-from kdkit.tasks.multi_label import MultiLabel
-from kdkit.tasks.multiple_choice import MultipleChoice
-from kdkit.tasks.tagging import Polyphones
-from kdkit.tasks.tagging import Tagging
+from kdkit.tasks.kinds import Tagging
 from kdkit.tasks.task import Task
 
 MNLI_FILES = {

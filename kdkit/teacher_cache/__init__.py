@@ -3,15 +3,15 @@
 from kdkit.late_names import late_names
 
 _DEFINED_IN = {
-    "PRECISIONS": "precision",
+    "PRECISIONS": "shards",
     "OutputsOfTeachers": "reading",
     "TeacherCache": "cache",
-    "check_place": "room",
-    "check_precision": "precision",
-    "check_room": "room",
-    "packed_size": "precision",
-    "row_keys": "keys",
-    "sequence_keys": "keys",
+    "check_place": "index",
+    "check_precision": "shards",
+    "check_room": "index",
+    "packed_size": "shards",
+    "row_keys": "shards",
+    "sequence_keys": "shards",
 }
 __all__ = list(_DEFINED_IN)
 

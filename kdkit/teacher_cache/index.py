@@ -3,19 +3,26 @@
 import contextlib
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
 
-from kdkit.disk import writing
+import numpy as np
+
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.files import change_in_words
-from kdkit.files import digest
-from kdkit.files import write_text
-from kdkit.locks import locked
-from kdkit.reading import read_json
+from kdkit.io.disk import writing
+from kdkit.io.files import change_in_words
+from kdkit.io.files import digest
+from kdkit.io.files import write_text
+from kdkit.io.locks import locked
+from kdkit.io.machine import byte_size
+from kdkit.io.reading import read_json
 from kdkit.taps import LENGTH
+from kdkit.teacher_cache.shards import Shard
+from kdkit.teacher_cache.shards import find
 
 INDEX = "index.json"
 FORMAT = 2
@@ -297,4 +304,166 @@ def _is_shape(shape):
     return isinstance(shape, list) and all(
         size == LENGTH or (type(size) is int and 0 < size < 1 << 31)
         for size in shape
+    )
+
+
+def find_places(index, files, entries, keys):
+    """Returns by entry file and row of every key, −1 where there is none.
+
+    Args:
+        index: `Index`.
+        files: list of dicts, the `shards` of the index, as it was read.
+        entries: iterable of `Entry`.
+        keys: dict from whether they are of rows to keys, as `row_keys` returns
+            them.
+
+    Returns:
+        Dict from `Entry` to an `int32` array of shape `(num_keys, 2)`.
+    """
+    places, searched = {}, {}
+    for entry in entries:
+        shards = tuple(
+            number
+            for number, shard in enumerate(files)
+            if entry.name in shard["entries"]
+        )
+        # Entries that stand in the same files have the same places.
+        group = shards, entry.is_of_rows
+        if group not in searched:
+            searched[group] = _search(
+                {
+                    number: index.directory / files[number]["file"]
+                    for number in shards
+                },
+                keys[entry.is_of_rows],
+            )
+        places[entry] = searched[group]
+    return places
+
+
+def _search(files, keys):
+    """File and row of every key in some files, known by their numbers."""
+    places = np.full((len(keys), 2), -1, "int32")
+    if not files:
+        return places
+    known = [Shard(path).keys for path in files.values()]
+    counts = [len(one) for one in known]
+    there = np.stack(
+        [
+            np.repeat(list(files), counts),
+            np.concatenate([np.arange(count) for count in counts]),
+        ],
+        axis=1,
+    ).astype("int32")
+    rows = find(keys, np.concatenate(known))
+    places[rows >= 0] = there[rows[rows >= 0]]
+    return places
+
+
+def find_missing(indices, encoded, keys, entries, beside, part=None):
+    """Returns the rows to run the teacher over, and what for.
+
+    Args:
+        indices: list of `Index`. What is in one of them is not missing.
+        encoded: `kdkit.data.ReadableRows`.
+        keys: dict from whether they are of rows to all keys.
+        entries: sequence of `kdkit.taps.Entry`. Rows that lack one are run.
+        beside: sequence of `Entry`. What such rows are also asked for.
+        part: tuple of ints i, n or `None`. Part i, from 0, of n of the rows
+            alone. Defaults to `None`.
+
+    Returns:
+        Tuple of the numbers of the rows, each content once, and of the list of
+        entries that one of them lacks.
+    """
+    known = [
+        find_places(index, index.read()["shards"], (*entries, *beside), keys)
+        for index in indices
+    ]
+
+    def absent_rows(entry):
+        absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
+        if entry.is_of_rows:
+            return absent
+        return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
+
+    absent = {entry: absent_rows(entry) for entry in (*entries, *beside)}
+    numbers = np.flatnonzero(np.any([absent[one] for one in entries], axis=0))
+    if part is not None:
+        which, count = part
+        numbers = numbers[keys[True][numbers, 0] % count == which]
+    _, first = np.unique(keys[True][numbers], axis=0, return_index=True)
+    numbers = numbers[first]
+    return numbers, [entry for entry in absent if absent[entry][numbers].any()]
+
+
+HEADROOM = 1.1  # of the free disk over what will be written
+
+
+def check_place(directory) -> None:
+    """Refuses a place where there can be no folder; makes none.
+
+    Args:
+        directory: path.
+
+    Raises:
+        UsageError: (a `ValueError`) if something else stands there, or a new
+            one cannot be made.
+    """
+    place = pathlib.Path(directory).absolute()
+    there = next(one for one in (place, *place.parents) if os.path.lexists(one))
+    if not there.is_dir():
+        problem = f"{there} is no directory"
+    elif there != place and not os.access(there, os.W_OK | os.X_OK):
+        problem = f"nothing can be made in {there}"
+    else:
+        return
+    raise UsageError(
+        f"There can be no cache in {os.fspath(directory)}: {problem}. Expected "
+        "a directory, or the name of a new one."
+    )
+
+
+def check_room(directory, size: int) -> None:
+    """Refuses what does not fit, before the first byte of it is written.
+
+    Args:
+        directory: path of a folder that is there.
+        size: int. Bytes.
+
+    Raises:
+        RunError: with what is needed and what is free.
+    """
+    free = shutil.disk_usage(directory).free
+    if size * HEADROOM > free:
+        raise RunError(
+            f"The teacher's outputs need {byte_size(size)} in "
+            f"{os.fspath(directory)}, where {byte_size(free)} "
+            "are free. Use a smaller precision (bf16, int8), fewer rows, "
+            "or another disk."
+        )
+
+
+def part_of_cache(directory, part: tuple[int, int]) -> pathlib.Path:
+    """Returns the folder that part i, from 0, of n of a cache is filled in.
+
+    >>> part_of_cache("cache", (0, 4)).name
+    'part_1_of_4'
+    """
+    which, count = part
+    return pathlib.Path(directory) / f"part_{which + 1}_of_{count}"
+
+
+def size_of_other_parts(directory, part: tuple[int, int]) -> int:
+    """Returns the bytes of what the other parts of a cache hold.
+
+    Args:
+        directory: path of the whole cache.
+        part: tuple of ints i, n.
+    """
+    which, count = part
+    return sum(
+        Index.size_of(part_of_cache(directory, (other, count)))
+        for other in range(count)
+        if other != which
     )

@@ -9,9 +9,9 @@ from kdkit.errors import RunError
 from kdkit.taps import LENGTH
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
-from kdkit.teacher_cache.batches import row_bytes
-from kdkit.teacher_cache.precision import packed_size
-from kdkit.teacher_cache.precision import unpack
+from kdkit.teacher_cache.shards import packed_size
+from kdkit.teacher_cache.shards import row_bytes
+from kdkit.teacher_cache.shards import unpack
 
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays that begin elsewhere
 

@@ -5,26 +5,26 @@ import json
 import pathlib
 
 from kdkit import export
-from kdkit.files import digest
-from kdkit.files import digest_of_text
+from kdkit.distillation import Terms
+from kdkit.io.files import digest
+from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel
 from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
-from kdkit.models.backbones import hugging_face_config
-from kdkit.objectives import Terms
+from kdkit.models.architectures import hugging_face_config
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
 from kdkit.teacher_cache import check_room
+from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
-from kdkit.training.evaluation import Evaluator
-from kdkit.training.evaluation import make_forward
-from kdkit.training.evaluation import predict_logits
-from kdkit.training.inputs import model_digest
-from kdkit.training.run_directory import RunDirectory
 from kdkit.training.stages import Stage
-from kdkit.training.transfer_settings import CacheSettings
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import predict_logits
 
 READING = 2  # how checkpoints are read; counted up with their outputs
 

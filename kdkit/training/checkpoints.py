@@ -4,25 +4,286 @@ import dataclasses
 import math
 import pathlib
 
+import h5py
 import keras
+import numpy as np
 
-from kdkit.disk import writing
+from kdkit.backends import tf
 from kdkit.errors import RunError
+from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.files import digest
-from kdkit.files import flush
-from kdkit.files import rename
-from kdkit.files import reserve
-from kdkit.hdf5 import hdf5_problem
+from kdkit.io.disk import writing
+from kdkit.io.files import digest
+from kdkit.io.files import fits_own_digest
+from kdkit.io.files import flush
+from kdkit.io.files import rename
+from kdkit.io.files import reserve
+from kdkit.io.files import with_own_digest
+from kdkit.io.files import without_digest
+from kdkit.io.hdf5 import hdf5_problem
+from kdkit.io.reading import read_json
 from kdkit.models import stored_size
+from kdkit.runs.directory import write_json
+from kdkit.settings import from_dict
+from kdkit.settings import to_dict
 from kdkit.taps import remember_optimizers
-from kdkit.training.running_state import RunningState
-from kdkit.training.stage_state import STATE
-from kdkit.training.stage_state import Position
-from kdkit.training.stage_state import StageState
-from kdkit.training.stage_state import made_again
-from kdkit.training.stage_state import read_state
-from kdkit.training.stage_state import write_state
+from kdkit.training.callbacks import SEED_STATE
+
+STATE = "state.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """Where a stage can go on.
+
+    Args:
+        epoch: int. The number of finished epochs.
+        step: int. Steps of the next one that are done. Defaults to `0`.
+        seconds: float. The time that they took. Defaults to `0.0`.
+        best_epoch: int or `None`. The epoch with the best dev metric so far.
+        best_value: float or `None`. That metric.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    best_epoch: int | None = None
+    best_value: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its checkpoint.
+
+        >>> Position(2).name, Position(2, step=30).name
+        ('epoch-2', 'epoch-2-step-30')
+        """
+        within = f"-step-{self.step}" if self.step else ""
+        return f"epoch-{self.epoch}{within}"
+
+    def __str__(self):
+        """As people say it.
+
+        >>> print(Position(2)), print(Position(2, step=30))
+        after epoch 2
+        after step 30 of epoch 3
+        (None, None)
+        """
+        if self.step:
+            return f"after step {self.step} of epoch {self.epoch + 1}"
+        return f"after epoch {self.epoch}"
+
+
+@dataclasses.dataclass(frozen=True)
+class StageState:
+    """What is kept of a stage. `state.json` is written last, so it is true.
+
+    Args:
+        kept: tuple of `Position`s with a checkpoint, the newest last.
+        digests: dict from the name of a checkpoint to the digest of its file.
+        is_finished: bool. Whether the stage is done.
+    """
+
+    kept: tuple[Position, ...] = ()
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    is_finished: bool = False
+
+    @property
+    def newest(self) -> Position:
+        """Where the stage stands; at its beginning if nothing is kept."""
+        return self.kept[-1] if self.kept else Position()
+
+
+def write_state(file: pathlib.Path, state: StageState) -> None:
+    """Writes a `state.json`, with its own digest.
+
+    Args:
+        file: `pathlib.Path`. What is there is replaced.
+        state: `StageState`.
+
+    Raises:
+        RunError: where the disk does not take it.
+    """
+    write_json(file, with_own_digest(to_dict(state)))
+
+
+def read_state(file: pathlib.Path) -> StageState:
+    """Returns what is in a `state.json`.
+
+    One of a version that wrote no digest in it is read as it stands.
+
+    Args:
+        file: `pathlib.Path`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is none.
+        RunError: if it is not what was written.
+    """
+    values = read_json(file, "the state of a stage", _of_state)
+    if not fits_own_digest(values):
+        raise RunError(
+            f"Cannot go on with {file}: its content is not what was written, "
+            f"by its own digest. {made_again(file.parent)}"
+        )
+    return from_dict(StageState, _state_alone(values))
+
+
+def made_again(folder: pathlib.Path) -> str:
+    """Says how a stage is made again, of whose files one is damaged.
+
+    Args:
+        folder: `pathlib.Path` of its checkpoints.
+    """
+    return (
+        f"Remove the folder {folder}, and the same command makes this stage "
+        "again from its beginning."
+    )
+
+
+def _state_alone(values):
+    return without_digest(values)
+
+
+def _of_state(values):
+    """What is wrong with the state of a stage, or `None`."""
+    rest = _state_alone(values)
+    try:
+        from_dict(StageState, rest)
+    except UsageError as error:
+        return str(error).removesuffix(".")
+    return None
+
+
+GROUP = "kdkit_running_state"  # beside what Keras writes into a file of weights
+
+
+@dataclasses.dataclass(frozen=True)
+class RunningState:
+    """The metrics of an epoch so far, and the states of random generators.
+
+    Args:
+        values: tuple of arrays, one for each variable, whose first axis are
+            the replicas.
+    """
+
+    values: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, trainer) -> "RunningState":
+        """Reads it from a compiled model that made a step."""
+        return cls(
+            tuple(
+                np.stack([part.numpy() for part in _parts(variable)])
+                for variable in _variables(trainer)
+            )
+        )
+
+    def restore(self, trainer) -> None:
+        """Gives it to a model whose variables are made.
+
+        On another number of devices the first one gets the sums.
+
+        Raises:
+            RunError: if the model has other variables.
+        """
+        variables = _variables(trainer)
+        shapes = [value.shape[1:] for value in self.values]
+        expected = [tuple(variable.shape) for variable in variables]
+        if shapes != expected:
+            raise RunError(
+                "The checkpoint is of a model with other metrics or random "
+                f"layers. Expected variables of shapes {expected}. Received: "
+                f"{shapes}. Go on with the version of kdkit and Keras that "
+                "wrote it."
+            )
+        for variable, values in zip(variables, self.values, strict=True):
+            parts = _parts(variable)
+            if len(parts) != len(values):
+                values = _divided(values, len(parts), _is_seed(variable))
+            for part, value in zip(parts, values, strict=True):
+                part.assign(value)
+
+    def write(self, file) -> None:
+        """Adds it to a file of weights.
+
+        Args:
+            file: path of an HDF5 file.
+        """
+        with h5py.File(file, "a") as content:
+            group = content.create_group(GROUP)
+            for number, value in enumerate(self.values):
+                group.create_dataset(str(number), data=value)
+
+    @classmethod
+    def read(cls, file) -> "RunningState":
+        """Returns what `write` added to a file.
+
+        Raises:
+            RunError: if it is not there as it was written.
+        """
+        try:
+            size = pathlib.Path(file).stat().st_size
+            with h5py.File(file, "r") as content:
+                group = _within(content, GROUP)
+                parts = [
+                    _within(group, str(number)) for number in range(len(group))
+                ]
+                # What says that it is larger would take memory for nothing.
+                if sum(part.nbytes for part in parts) > size:
+                    raise ValueError("it says that it has more than its bytes")
+                values = tuple(part[()] for part in parts)
+            if not all(
+                isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+                for value in values
+            ):
+                raise ValueError("it has something else than numbers")
+        except Exception as error:  # h5py raises many kinds
+            raise RunError(
+                f"Cannot go on with {file}: it has no state of metrics and "
+                f"random layers ({shortened(str(error))}). Remove it, and the "
+                "same command goes on from the one before."
+            ) from error
+        return cls(values)
+
+
+def _within(group, name):
+    """A group or numbers that are in this file, and not in another one."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ValueError(f"{name!r} is not in it, or a link to another place")
+    found = group[name]
+    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
+        raise ValueError(f"{name!r} is a link to another place")
+    return found
+
+
+def _variables(trainer):
+    """Metrics first, then seeds, in an order that is always the same."""
+    return [
+        *trainer.metrics_variables,
+        *(variable for variable in trainer.variables if _is_seed(variable)),
+    ]
+
+
+def _is_seed(variable):
+    return variable.name == SEED_STATE
+
+
+def _parts(variable):
+    """The variable of each replica."""
+    strategy = tf.distribute.get_strategy()
+    value = variable.value
+    if isinstance(value, tf.distribute.DistributedValues):
+        strategy = value.distribute_strategy
+    return strategy.experimental_local_results(value)
+
+
+def _divided(values, count, is_seed):
+    """The values of replicas for another number of them."""
+    if is_seed:
+        return np.repeat(values[:1], count, axis=0)
+    divided = np.zeros((count, *values.shape[1:]), values.dtype)
+    divided[0] = values.sum(axis=0)
+    return divided
+
 
 SUFFIX = ".weights.h5"
 UNFINISHED = "unfinished"

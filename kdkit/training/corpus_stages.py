@@ -4,19 +4,19 @@ import dataclasses
 import pathlib
 
 from kdkit import models
-from kdkit.distiller import Distiller
+from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
-from kdkit.training.corpus_material import check_readable
-from kdkit.training.corpus_material import load_corpus
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import Saving
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
-from kdkit.training.run_settings import DistillSettings
-from kdkit.training.saving import Saving
-from kdkit.training.stage_runner import Arm
+from kdkit.training.stage_trainer import Arm
+from kdkit.training.text_material import check_readable
+from kdkit.training.text_material import load_corpus
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

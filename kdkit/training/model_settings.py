@@ -1,6 +1,8 @@
 """The settings of a model: where it comes from, or how large it is."""
 
 import dataclasses
+import math
+from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
@@ -189,3 +191,172 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
         del sizes["decoder_vocabulary_size"]
         return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)
+
+
+def too_small(settings, least: Mapping[str, float]) -> list[str]:
+    """Returns what is wrong with the numbers of settings, as texts.
+
+    Those that are not finite are wrong too. `None` is not, where a number
+    needs not be set.
+
+    Args:
+        settings: a dataclass.
+        least: mapping from names of fields to the least that they may be.
+    """
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(settings)
+    }
+    problems = []
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        may_be_none = defaults[name] is None
+        if (may_be_none and value is None) or lowest <= value < math.inf:
+            continue
+        problems.append(
+            f"{name} must be {'null or ' * may_be_none}"
+            f"{'finite and ' * isinstance(value, float)}at least {lowest}, "
+            f"received {value}"
+        )
+    return problems
+
+
+def check_text_numbers(settings) -> None:
+    """Refuses impossible numbers in the settings of running text.
+
+    Args:
+        settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
+
+    Raises:
+        UsageError: (a `ValueError`) with all of them.
+    """
+    problems = too_small(settings, {"max_texts": 1, "sequence_length": 3})
+    if settings.held_out_every < 2:
+        problems.append(
+            "held_out_every must be at least 2, or nothing is left to train "
+            f"on, received {settings.held_out_every}"
+        )
+    if problems:
+        raise UsageError(f"Settings of text: {'; '.join(problems)}.")
+
+
+UPDATE = "update"
+
+
+def check_jit_compile(value: bool | str) -> None:
+    """Checks the setting `jit_compile`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is not `True`, `False` or `"update"`.
+    """
+    if value not in (True, False, UPDATE):
+        raise UsageError(
+            '`jit_compile` must be true, false or "update". '
+            f"Received: {value!r}."
+        )
+
+
+LARGEST_SEED = 2**32 - 1
+
+
+def check_seed(seed: int) -> None:
+    """Refuses a seed that random generators do not take.
+
+    Args:
+        seed: int.
+
+    Raises:
+        UsageError: (a `ValueError`) for one below 0 or of more than 32 bits.
+    """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(
+            f"Expected a seed from 0 to {LARGEST_SEED}. Received: seed={seed}."
+        )
+
+
+MIRRORED = "mirrored"
+MULTI_WORKER = "multi_worker"
+STRATEGIES = (MIRRORED, MULTI_WORKER)
+
+
+def check_strategy(settings) -> None:
+    """Checks the setting `strategy` of a run, and what does not go with it.
+
+    Args:
+        settings: settings of a run.
+
+    Raises:
+        UsageError: with what is wrong.
+    """
+    if settings.strategy is None:
+        return
+    if settings.strategy not in STRATEGIES:
+        raise UsageError(
+            f"`strategy` must be one of {STRATEGIES} or null. Received: "
+            f"{settings.strategy!r}."
+        )
+    if settings.jit_compile:
+        raise UsageError(
+            "XLA compiles for one device. Received: jit_compile="
+            f"{settings.jit_compile!r}, strategy={settings.strategy!r}. Use "
+            "jit_compile=false, or one device."
+        )
+    if settings.dtype_policy == "mixed_float16":
+        raise UsageError(
+            "Whether gradients in float16 are finite, Keras asks one replica "
+            "alone, before they are added up. Received: "
+            f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
+            "Use mixed_bfloat16, or one device."
+        )
+    in_parts = _stages_in_parts(settings)
+    if in_parts:
+        raise UsageError(
+            "Several devices compute the parts of a batch side by side, not "
+            f"one after the other. Received: strategy={settings.strategy!r}, "
+            "gradient_accumulation_steps above 1 in "
+            f"{', '.join(in_parts)}. Use more devices, or a smaller batch_size."
+        )
+
+
+def check_parts(settings) -> None:
+    """Refuses parts of batches that a loss scale may leave out.
+
+    Args:
+        settings: settings of a run.
+
+    Raises:
+        UsageError: for `gradient_accumulation_steps` in float16.
+    """
+    in_parts = _stages_in_parts(settings)
+    if settings.dtype_policy == "mixed_float16" and in_parts:
+        raise UsageError(
+            "A part of a batch whose gradients are not finite in float16 is "
+            "left out, and the parts after it would be of two batches. "
+            "Received: dtype_policy='mixed_float16', "
+            f"gradient_accumulation_steps above 1 in {', '.join(in_parts)}. "
+            "Use mixed_bfloat16, or whole batches."
+        )
+
+
+def _stages_in_parts(settings):
+    return [
+        stage.name
+        for stage in (*settings.stages, *getattr(settings, "control", ()))
+        if stage.gradient_accumulation_steps > 1
+    ]
+
+
+def check_one_process(settings) -> None:
+    """Refuses runs of several processes where one process makes many runs.
+
+    Args:
+        settings: settings of a run.
+
+    Raises:
+        UsageError: for the strategy `"multi_worker"`.
+    """
+    if settings.strategy == MULTI_WORKER:
+        raise UsageError(
+            "Several machines train one run together. Received: many runs, "
+            "strategy='multi_worker'. Use strategy=mirrored, and make some of "
+            "the runs on each machine."
+        )

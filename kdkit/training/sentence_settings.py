@@ -12,7 +12,7 @@ from kdkit.data import SpanMasking
 from kdkit.data import generated_pairs
 from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
-from kdkit.training.ranges import check_text_numbers
+from kdkit.training.model_settings import check_text_numbers
 
 
 @dataclasses.dataclass(frozen=True)

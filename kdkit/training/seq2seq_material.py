@@ -19,10 +19,10 @@ from kdkit.errors import UsageError
 from kdkit.models import TokenizerPair
 from kdkit.models import languages_of
 from kdkit.models import tokenizers_of_sides
+from kdkit.training.material import TokenMaterial
+from kdkit.training.material import sum_over_tokens
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.token_metrics import TokenMaterial
-from kdkit.training.token_metrics import sum_over_tokens
 
 READ = ("encoder_token_ids", "encoder_padding_mask")
 # Of a batch of evaluation, whose logits are as wide as the vocabulary.

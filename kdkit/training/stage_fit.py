@@ -1,4 +1,13 @@
-"""The training of a stage from any step on: what is saved, logged, measured."""
+"""The training of a stage from any step on: what is saved, logged, measured.
+
+Keras' `fit` begins an epoch at its first batch with metrics at 0, so that a run
+could not go on within one. On several devices it splits batches itself, without
+regard to what is a row of them, and does not run under
+`tf.distribute.MultiWorkerMirroredStrategy`: before the first step it hands a
+`PerReplica` batch to what builds the model, and it reduces the scalar logs of a
+step along their first axis (https://github.com/keras-team/keras/issues/20585).
+These loops call what Keras makes of the model's steps.
+"""
 
 import dataclasses
 import functools
@@ -6,19 +15,17 @@ import functools
 import keras
 
 from kdkit.backends import tf
-from kdkit.stopping import STOPS
-from kdkit.stopping import StopSignals
+from kdkit.io.signals import STOPS
+from kdkit.io.signals import StopSignals
+from kdkit.runs.directory import RunDirectory
 from kdkit.training.callbacks import Checkpointing
+from kdkit.training.callbacks import Curves
 from kdkit.training.callbacks import ProgressLines
 from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
+from kdkit.training.checkpoints import RunningState
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.curves import Curves
-from kdkit.training.loops import KerasLoop
-from kdkit.training.loops import ReplicaLoop
 from kdkit.training.material import Material
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.running_state import RunningState
 from kdkit.training.stages import Stage
 
 
@@ -186,3 +193,142 @@ class StageFit:
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value
         return evaluation
+
+
+class _Loop:
+    """Trains and evaluates a compiled model.
+
+    Args:
+        trainer: compiled `keras.Model`.
+    """
+
+    elements_per_batch = 1
+
+    def __init__(self, trainer):
+        self._trainer = trainer
+
+    def fit(
+        self,
+        batches: tf.data.Dataset,
+        *,
+        steps_per_epoch: int,
+        initial_epoch: int,
+        initial_step: int,
+        running: RunningState | None,
+        epochs: int,
+        validation_data: tf.data.Dataset,
+        callbacks: list,
+    ) -> None:
+        """Trains as `keras.Model.fit` does, from any step on.
+
+        Validation is left to the callbacks.
+
+        Args:
+            batches: `tf.data.Dataset`, endless, from the initial step on. On
+                several devices the shares of each batch that the replicas of
+                this process get, one after the other.
+            steps_per_epoch: int. Batches of an epoch.
+            initial_epoch: int. The epoch to begin with, from 0.
+            initial_step: int. Steps of it that are done.
+            running: `RunningState` after these, `None` where there are none.
+            epochs: int. The number of the last one.
+            validation_data: as in `evaluate`. One batch is measured before the
+                first step, which makes the variables of the metrics.
+            callbacks: list of `keras.callbacks.Callback`.
+        """
+        callbacks = keras.callbacks.CallbackList(
+            callbacks,
+            model=self._trainer,
+            epochs=epochs,
+            steps=steps_per_epoch,
+        )
+        self._evaluate(validation_data, 1)
+        step_on = self._train_step()
+        iterator = self._iterator(batches)
+        callbacks.on_train_begin()
+        for epoch in range(initial_epoch, epochs):
+            self._trainer.reset_metrics()
+            callbacks.on_epoch_begin(epoch)
+            if running is not None:
+                running.restore(self._trainer)
+            for step in range(initial_step, steps_per_epoch):
+                callbacks.on_train_batch_begin(step)
+                logs = step_on(iterator)
+                callbacks.on_train_batch_end(step, logs)
+            initial_step, running = 0, None
+            callbacks.on_epoch_end(epoch, self._trainer.get_metrics_result())
+        callbacks.on_train_end()
+
+    def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
+        """Returns the losses and the compiled metrics of some batches.
+
+        Args:
+            batches: `tf.data.Dataset` of known length; of shares as in `fit`.
+        """
+        count = int(batches.cardinality()) // self.elements_per_batch
+        return self._evaluate(batches, count)
+
+    def _evaluate(self, batches, count):
+        self._trainer.reset_metrics()
+        step_on = self._test_step()
+        iterator = self._iterator(batches)
+        for _ in range(count):
+            step_on(iterator)
+        return self._trainer.get_metrics_result()
+
+
+class KerasLoop(_Loop):
+    """The loop of one device, with the steps as Keras compiles them."""
+
+    def _train_step(self):
+        self._trainer.make_train_function()
+        return self._trainer.train_function
+
+    def _test_step(self):
+        self._trainer.make_test_function()
+        return self._trainer.test_function
+
+    def _iterator(self, batches):
+        return iter(batches)
+
+
+class ReplicaLoop(_Loop):
+    """The loop of the replicas of a strategy; logs are those of the first one.
+
+    Args:
+        trainer: `keras.Model` whose steps give the logs of all replicas.
+        distribution: `Distribution` that its variables were made in.
+    """
+
+    def __init__(self, trainer, distribution):
+        super().__init__(trainer)
+        self._strategy = distribution.strategy
+        self.elements_per_batch = distribution.shares.count
+        self._compiled_train_step = self._compiled(trainer.train_step)
+        self._compiled_test_step = self._compiled(trainer.test_step)
+
+    def _train_step(self):
+        return self._compiled_train_step
+
+    def _test_step(self):
+        return self._compiled_test_step
+
+    def _iterator(self, shares):
+        return iter(
+            self._strategy.distribute_datasets_from_function(lambda _: shares)
+        )
+
+    def _compiled(self, step):
+        """A step of all replicas on their next shares; returns its logs."""
+        strategy = self._strategy
+
+        def run(iterator):
+            logs = strategy.run(step, args=(next(iterator),))
+            return {
+                name: strategy.experimental_local_results(value)[0]
+                for name, value in logs.items()
+            }
+
+        if self._trainer.run_eagerly:
+            return run
+        return tf.function(run, autograph=False, reduce_retracing=True)

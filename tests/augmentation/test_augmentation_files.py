@@ -6,15 +6,15 @@ import json
 import pytest
 
 from kdkit.augmentation import check_made_from
+from kdkit.augmentation import files
 from kdkit.augmentation import join_parts
 from kdkit.augmentation import part_of_file
-from kdkit.augmentation import parts
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.data import Examples
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.locks import locked
+from kdkit.io.locks import locked
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
 
@@ -41,7 +41,7 @@ class FakeAugmenter:
 
 @pytest.fixture(autouse=True)
 def _one_row_a_step(monkeypatch):
-    monkeypatch.setattr(parts, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(files, "ROWS_PER_STEP", 1)
 
 
 def write(path, augmenter=None, **settings):
@@ -216,7 +216,7 @@ def test_texts_are_read_with_the_same_others_in_parts(
 ):
     # A model gives a text other last bits, and so another 15th word, beside
     # other texts.
-    monkeypatch.setattr(parts, "ROWS_PER_STEP", 4)
+    monkeypatch.setattr(files, "ROWS_PER_STEP", 4)
     examples = Examples(([f"text {number}" for number in range(14)],))
 
     def write(path, part=None):
@@ -235,7 +235,7 @@ def test_texts_are_read_with_the_same_others_in_parts(
 def test_parts_of_other_rows_are_not_joined(tmp_path, monkeypatch):
     path = tmp_path / "joined.tsv"
     write(path, part=(0, 2))
-    monkeypatch.setattr(parts, "ROWS_PER_STEP", 2)
+    monkeypatch.setattr(files, "ROWS_PER_STEP", 2)
     write(path, part=(1, 2))
     with pytest.raises(UsageError, match=r"rows was \[0, 1\], is \[0, 2\]"):
         join_parts(PAIRS, path, {"seed": 0})

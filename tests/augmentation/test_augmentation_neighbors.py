@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.augmentation.neighbors import VectorNeighbors
-from kdkit.augmentation.piece_neighbors import PieceNeighbors
+from kdkit.augmentation.candidates import PieceNeighbors
+from kdkit.augmentation.candidates import VectorNeighbors
 from kdkit.errors import UsageError
 
 WORDS = [f"word{number}" for number in range(40)]

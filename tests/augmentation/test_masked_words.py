@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from helpers import spread_weights
 
-from kdkit.augmentation.masked_words import MaskedWords
-from kdkit.augmentation.masked_words import Query
+from kdkit.augmentation.candidates import MaskedWords
+from kdkit.augmentation.candidates import Query
 from kdkit.errors import UsageError
 
 PIECES = [

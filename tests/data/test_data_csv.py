@@ -8,9 +8,9 @@ import pytest
 
 from kdkit import data
 from kdkit import doctor
-from kdkit.data.csv_files import csv_separator
-from kdkit.data.csv_files import is_csv_quoted
-from kdkit.data.problems import without_blank_end
+from kdkit.data.examples import csv_separator
+from kdkit.data.examples import is_csv_quoted
+from kdkit.data.examples import without_blank_end
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 

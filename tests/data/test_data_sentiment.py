@@ -9,24 +9,24 @@ from sklearn.linear_model import LogisticRegression
 
 from kdkit.data import encode
 from kdkit.data import generate_sentiment
-from kdkit.data import sentiment
+from kdkit.data import synthetic
 from kdkit.errors import UsageError
 
 
 @pytest.fixture(scope="module")
 def train():
-    return sentiment.load_sentiment("train")
+    return synthetic.load_sentiment("train")
 
 
 @pytest.fixture(scope="module")
 def dev():
-    return sentiment.load_sentiment("dev")
+    return synthetic.load_sentiment("dev")
 
 
 def verdict(text):
     """The grammar read backwards: the class of a sentence, or of a clause."""
     text = text.removesuffix(" .")
-    for contrast in sentiment.CONTRASTS:
+    for contrast in synthetic.CONTRASTS:
         if text.startswith(f"{contrast} "):
             return verdict(text.split(" , ")[1])
         if f" , {contrast} " in text:
@@ -38,11 +38,11 @@ def verdict(text):
         strong = [
             clause
             for clause in clauses
-            if any(f" {word} " in clause for word in sentiment.STRONG)
+            if any(f" {word} " in clause for word in synthetic.STRONG)
         ]
         return verdict((strong or clauses)[0])
-    is_negated = any(f" {words} " in text for words in sentiment.NEGATIONS)
-    is_positive = text.split()[-1] in sentiment.POSITIVE
+    is_negated = any(f" {words} " in text for words in synthetic.NEGATIONS)
+    is_positive = text.split()[-1] in synthetic.POSITIVE
     return int(is_positive != is_negated)
 
 
@@ -69,7 +69,7 @@ def test_sentiment_words_stand_in_both_classes(train):
 
 
 def test_sentiment_splits_share_no_sentence(train, dev):
-    test = sentiment.load_sentiment("test")
+    test = synthetic.load_sentiment("test")
     texts = [text for part in (train, dev, test) for text in part.texts[0]]
     assert len(set(texts)) == len(texts) == 10_000
     other = generate_sentiment(2000, seed=99, split="train")
@@ -104,9 +104,9 @@ def test_sentiment_vocabulary_spells_other_words(tokenizer):
 
 
 def test_sentiment_vocabulary_has_no_duplicates():
-    vocabulary = sentiment.sentiment_vocabulary()
+    vocabulary = synthetic.sentiment_vocabulary()
     assert len(set(vocabulary)) == len(vocabulary) <= 150
-    assert vocabulary[:5] == list(sentiment.SPECIAL_TOKENS)
+    assert vocabulary[:5] == list(synthetic.SPECIAL_TOKENS)
 
 
 @pytest.mark.parametrize(

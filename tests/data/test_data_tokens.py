@@ -18,10 +18,10 @@ from kdkit.data import character_vocabulary
 from kdkit.data import encode
 from kdkit.data import encode_tokens
 from kdkit.data import evaluation_batches
-from kdkit.data.tokens import NO_LABEL
-from kdkit.data.tokens import UNKNOWN
-from kdkit.data.tokens import as_given
-from kdkit.data.tokens import was_read
+from kdkit.data.encoding import NO_LABEL
+from kdkit.data.encoding import UNKNOWN
+from kdkit.data.encoding import as_given
+from kdkit.data.encoding import was_read
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 from kdkit.tasks import majority_accuracy

@@ -8,9 +8,9 @@ import pytest
 from helpers import large_except
 from helpers import with_random_weights
 
-from kdkit.decoding import Beams
-from kdkit.decoding import make_beam_search
 from kdkit.errors import UsageError
+from kdkit.generation import Beams
+from kdkit.generation import make_beam_search
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
 

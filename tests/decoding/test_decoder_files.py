@@ -9,14 +9,14 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from helpers import decoder
 
-from kdkit import decoding
 from kdkit import export
+from kdkit import generation
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import exporters
 from kdkit.export import litert
 from kdkit.export.shared_table import share_table
-from kdkit.trained_weights import note_gradients
+from kdkit.weights import note_gradients
 
 VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
 PROMPT = [7, 3, 11]
@@ -77,19 +77,19 @@ def test_greedy_text_is_that_of_keras(model, reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     expected = greedy_text(model, PROMPT, ROOM)
     for _ in range(2):  # a second text knows nothing of the first
-        text = decoding.generate(file, PROMPT, ROOM - len(PROMPT))
+        text = generation.generate(file, PROMPT, ROOM - len(PROMPT))
         np.testing.assert_array_equal(text, expected)
 
 
 def test_the_file_of_a_llama_is_the_model(tmp_path):
     """Rotary positions, and a cache of two heads for four of queries."""
     llama = decoder(2, family="llama3", vocabulary_size=VOCABULARY)
-    report = decoding.to_litert(
+    report = generation.to_litert(
         llama, tmp_path / "llama.tflite", sequence_length=ROOM
     )
     assert report.max_abs_difference < 1e-4
     file = export.LiteRTDecoder(report.file)
-    text = decoding.generate(file, PROMPT, ROOM - len(PROMPT))
+    text = generation.generate(file, PROMPT, ROOM - len(PROMPT))
     np.testing.assert_array_equal(text, greedy_text(llama, PROMPT, ROOM))
 
 
@@ -98,14 +98,14 @@ def test_a_stop_token_ends_the_text(model, reports):
     text = list(greedy_text(model, PROMPT, ROOM))
     stop = text[4]
     text = text[: text.index(stop)]
-    got = decoding.generate(file, PROMPT, 9, stop_token_ids=[stop])
+    got = generation.generate(file, PROMPT, 9, stop_token_ids=[stop])
     assert list(got) == text
 
 
 def test_samplers_draw_by_their_seed(reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     drawn = [
-        decoding.generate(
+        generation.generate(
             file, PROMPT, 9, keras_hub.samplers.RandomSampler(seed=seed)
         ).tolist()
         for seed in (1, 1, 2)
@@ -165,7 +165,7 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
     with pytest.raises(UsageError, match="room for 12 tokens"):
         file.step(0)
     with pytest.raises(UsageError, match="room for 12.*max_tokens=11"):
-        decoding.generate(file, PROMPT, 11)
+        generation.generate(file, PROMPT, 11)
     file.reset()
     with pytest.raises(UsageError, match=r"0 to 119\. Received: 120"):
         file.step(VOCABULARY)
@@ -238,8 +238,8 @@ def test_files_of_the_other_kind_are_refused_by_name(reports, encoder_file):
 def test_samplers_of_several_texts_are_refused(reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     with pytest.raises(UsageError, match="BeamSampler compares several"):
-        decoding.generate(file, PROMPT, 3, "beam")
+        generation.generate(file, PROMPT, 3, "beam")
     with pytest.raises(UsageError, match="Received: an empty one"):
         file([])
     with pytest.raises(UsageError, match="Received: 0 tokens"):
-        decoding.generate(file, [], 3)
+        generation.generate(file, [], 3)

@@ -6,13 +6,13 @@ import pytest
 from helpers import decoder
 from helpers import with_random_weights
 
-from kdkit import decoding
 from kdkit import export
+from kdkit import generation
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
-from kdkit.trained_weights import note_gradients
+from kdkit.weights import note_gradients
 
 VOCABULARY, SOURCE, ROOM, FIRST = 120, 10, 12, 5
 
@@ -198,17 +198,21 @@ def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
 
 @pytest.mark.parametrize(
     "beams",
-    [decoding.Beams(1), decoding.Beams(3, 0.6), decoding.Beams(3, 1.0, False)],
+    [
+        generation.Beams(1),
+        generation.Beams(3, 0.6),
+        generation.Beams(3, 1.0, False),
+    ],
 )
 def test_a_beam_search_in_the_file_is_that_of_keras(model, reports, beams):
     file = export.LiteRTSeq2Seq(reports["fp32"].file)
     end = 7
-    search = decoding.make_beam_search(model, beams, ROOM, end)
+    search = generation.make_beam_search(model, beams, ROOM, end)
     rng = np.random.default_rng(5)
     for length in (4, SOURCE):
         source = rng.integers(0, VOCABULARY, (1, length)).astype("int32")
         (tokens,), (score,) = search(source, np.ones_like(source), [FIRST])
-        found, found_score = decoding.search_file(
+        found, found_score = generation.search_file(
             file, source[0], FIRST, beams, ROOM, end
         )
         np.testing.assert_array_equal(

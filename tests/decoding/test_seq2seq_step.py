@@ -7,8 +7,8 @@ from helpers import bert
 from helpers import to_numpy
 from helpers import with_random_weights
 
-from kdkit.decoding import Seq2SeqStep
 from kdkit.errors import UsageError
+from kdkit.generation import Seq2SeqStep
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
 

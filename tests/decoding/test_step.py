@@ -7,7 +7,7 @@ import pytest
 from helpers import decoder
 from helpers import to_numpy
 
-from kdkit import decoding
+from kdkit import generation
 from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
@@ -46,7 +46,7 @@ def read(step, token_ids, filling=0.0):
 
 def test_every_position_has_the_logits_of_the_whole_text(model):
     token_ids = texts()
-    outputs = read(decoding.DecoderStep(model, ROOM), token_ids)
+    outputs = read(generation.DecoderStep(model, ROOM), token_ids)
     whole = model({"token_ids": token_ids, "padding_mask": token_ids >= 0})
     logits = np.stack([output["logits"] for output in outputs], axis=1)
     np.testing.assert_allclose(logits, whole, atol=1e-5)
@@ -54,7 +54,7 @@ def test_every_position_has_the_logits_of_the_whole_text(model):
 
 def test_new_keys_and_values_are_those_of_the_taps(model):
     token_ids = texts()
-    outputs = read(decoding.DecoderStep(model, ROOM), token_ids)
+    outputs = read(generation.DecoderStep(model, ROOM), token_ids)
     tapped = taps.tapped(model, ["keys", "values"])(
         {"token_ids": token_ids, "padding_mask": token_ids >= 0},
         training=False,
@@ -70,7 +70,7 @@ def test_new_keys_and_values_are_those_of_the_taps(model):
 
 
 def test_what_stands_behind_a_position_does_not_count(model):
-    step = decoding.DecoderStep(model, ROOM)
+    step = generation.DecoderStep(model, ROOM)
     for empty, full in zip(
         read(step, texts()), read(step, texts(), filling=1e6), strict=True
     ):
@@ -109,19 +109,19 @@ def test_a_block_is_the_one_of_keras_hub(normalize_first):
 
 def test_what_is_no_decoder_is_refused(encoder_model):
     with pytest.raises(UsageError, match="Only decoders.*BertTextClassifier"):
-        decoding.DecoderStep(encoder_model, 8)
+        generation.DecoderStep(encoder_model, 8)
 
 
 @pytest.mark.parametrize("length", [0, 13])
 def test_a_length_without_positions_is_refused(length):
     with pytest.raises(UsageError, match=f"1 to 12.*sequence_length={length}"):
-        decoding.DecoderStep(decoder(1), length)
+        generation.DecoderStep(decoder(1), length)
 
 
 def test_a_decoder_without_positions_needs_a_length(tmp_path):
     model = decoder(1, family="llama3")
-    assert decoding.DecoderStep(model, 5000).sequence_length == 5000
+    assert generation.DecoderStep(model, 5000).sequence_length == 5000
     with pytest.raises(UsageError, match="of 1 or more"):
-        decoding.DecoderStep(model, 0)
+        generation.DecoderStep(model, 0)
     with pytest.raises(UsageError, match="Expected sequence_length=N"):
-        decoding.to_litert(model, tmp_path / "model.tflite")
+        generation.to_litert(model, tmp_path / "model.tflite")

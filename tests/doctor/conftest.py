@@ -17,15 +17,15 @@ from patients import write_rows
 
 from kdkit import models
 from kdkit.data import Examples
+from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training import DataSettings
 from kdkit.training import DistillSettings
 from kdkit.training import ModelSettings
-from kdkit.training import diagnosis
-from kdkit.training.evaluation import make_forward
-from kdkit.training.evaluation import predict_logits
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import predict_logits
 
 
 @pytest.fixture(scope="module", autouse=True)

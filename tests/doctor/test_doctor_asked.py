@@ -23,12 +23,12 @@ from kdkit.cli.main import main
 from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
+from kdkit.doctor import diagnosis
+from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError
-from kdkit.models.tokens import save_tokenizer
+from kdkit.models.tokenizers import save_tokenizer
 from kdkit.settings import override
-from kdkit.training import diagnosis
 from kdkit.training import distill
-from kdkit.training.diagnosis import diagnose
 
 pytestmark = pytest.mark.usefixtures("quickly")
 

@@ -12,22 +12,22 @@ from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
+from kdkit.doctor import examination
+from kdkit.doctor import examination as examined_answers
+from kdkit.doctor import text_examination
 from kdkit.errors import RunError
-from kdkit.quantities import byte_size
+from kdkit.io.machine import byte_size
 from kdkit.recipes import fine_tuning
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.runs import runner
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.log import log_findings
 from kdkit.settings import override
 from kdkit.training import ModelSettings
 from kdkit.training import TeacherSettings
 from kdkit.training import distill
-from kdkit.training import examination
-from kdkit.training import examined_answers
-from kdkit.training import runner
-from kdkit.training import text_examination
 from kdkit.training import train_teacher
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_log import log_findings
 
 
 def counted(monkeypatch, module, name):

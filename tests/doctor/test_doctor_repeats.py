@@ -14,8 +14,8 @@ from kdkit.data import TokenExamples
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.doctor.diagnosis import diagnose
 from kdkit.settings import override
-from kdkit.training.diagnosis import diagnose
 
 TEXTS = [f"this is the text of row {number}" for number in range(200)]
 LABELS = [number % 2 for number in range(200)]

@@ -18,6 +18,7 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.doctor.text_examination import text_model
 from kdkit.taps import describe
 from kdkit.tasks import MultiLabel
 from kdkit.tasks import SingleLabel
@@ -25,7 +26,6 @@ from kdkit.tasks import Tagging
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.text_sizes import text_model
 
 
 class Encoded:

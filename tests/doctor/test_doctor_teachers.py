@@ -20,7 +20,7 @@ from kdkit.tasks import MultiLabel
 from kdkit.tasks import Polyphones
 from kdkit.tasks import Tagging
 from kdkit.tasks import get_task
-from kdkit.training.evaluation import make_forward
+from kdkit.training.task_data import make_forward
 
 ROWS = 200
 

@@ -16,6 +16,10 @@ from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.doctor import Finding
+from kdkit.doctor import diagnosis
+from kdkit.doctor import resources
+from kdkit.doctor.diagnosis import diagnose
+from kdkit.doctor.resources import disk_of_cache
 from kdkit.errors import UsageError
 from kdkit.recipes import smoke
 from kdkit.settings import override
@@ -25,10 +29,6 @@ from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
-from kdkit.training import examined_needs
-from kdkit.training import step_time
-from kdkit.training.diagnosis import diagnose
-from kdkit.training.examined_needs import disk_of_cache
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -175,7 +175,7 @@ def test_what_several_checks_cannot_read_is_one_row(
     change, check, said, timed, made, settings, tmp_path, monkeypatch
 ):
     """Rows are also counted for the size of a cache and for the time."""
-    monkeypatch.setattr(step_time, "_seconds_per_update", lambda *_: (0.1, 1.0))
+    monkeypatch.setattr(diagnosis, "_seconds_per_update", lambda *_: (0.1, 1.0))
     changed = dataclasses.replace(
         change(settings, made, tmp_path),
         cache=CacheSettings(str(tmp_path / "cache")),
@@ -240,7 +240,7 @@ def test_no_step_is_timed_for_which_there_is_no_memory(
     timed, settings, tmp_path, monkeypatch
 ):
     too_much = Finding("memory", RUINS, "About 100 GB")
-    monkeypatch.setattr(examined_needs, "memory", lambda *unused: too_much)
+    monkeypatch.setattr(resources, "memory", lambda *unused: too_much)
     findings = diagnose(settings, tmp_path / "run")
     assert checks(findings, RUINS) == {"memory"}
     time = found(findings, "time")

@@ -21,12 +21,12 @@ from kdkit.doctor import NOTE
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.doctor.diagnosis import diagnose
 from kdkit.recipes import RECIPES
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
-from kdkit.training.diagnosis import diagnose
 
 pytestmark = pytest.mark.usefixtures("quickly")
 

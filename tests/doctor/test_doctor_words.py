@@ -27,10 +27,12 @@ from kdkit.data import encode_tokens
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
+from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError
 from kdkit.models.families import FAMILIES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
+from kdkit.runs import runner
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import CorpusSettings
@@ -39,9 +41,7 @@ from kdkit.training import PretrainSettings
 from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import pretrain
-from kdkit.training import runner
 from kdkit.training import train_teacher
-from kdkit.training.diagnosis import diagnose
 
 TEXTS = [" ".join(WORDS[n % 4 : n % 4 + 4]) for n in range(200)]
 

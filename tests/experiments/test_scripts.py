@@ -7,15 +7,15 @@ import subprocess
 import pytest
 from helpers import experiment
 
-from kdkit.cli import ablating_text
+from kdkit.cli import ablate
 from kdkit.cli import choosing
 from kdkit.cli import resolving
-from kdkit.cli import sweeping
-from kdkit.cli.decoder_steps import decoder_steps
+from kdkit.cli import sweep
 from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import make_verb_parser
+from kdkit.cli.text_steps import decoder_steps
 from kdkit.recipes.ablations import get_ablation
-from kdkit.training.sweep import check_axes
+from kdkit.runs.sweep import check_axes
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = [
@@ -100,13 +100,13 @@ def check(verb, options):
     elif verb == DIFFICULTY:
         experiment("difficulty").difficulty_settings(options)
     elif verb == "sweep":
-        (step,) = sweeping._steps(options)
-        check_axes(*sweeping._resolved(options, step, {}))
+        (step,) = sweep._steps(options)
+        check_axes(*sweep._resolved(options, step, {}))
     elif verb == "ablate" and options.model != "bert":
         options.seed = options.seeds[0]
         steps = decoder_steps(resolving.get_recipe(options.recipe), options)
         for arm in get_ablation(options.recipe, options.over).arms:
-            ablating_text.chain(arm, steps, options)
+            ablate.chain(arm, steps, options)
     elif verb in ("distill", "ablate"):
         resolving.distill_settings(options)
     if verb == "ablate":

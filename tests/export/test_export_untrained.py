@@ -16,7 +16,7 @@ from kdkit.backends import tf
 from kdkit.export import to_litert
 from kdkit.export import to_saved_model
 from kdkit.export.verification import warn_of_untrained_layers
-from kdkit.trained_weights import untrained_weights
+from kdkit.weights import untrained_weights
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 

@@ -11,9 +11,9 @@ from helpers import decoder
 from helpers import large_except
 
 from kdkit.models import student
-from kdkit.models.counting import number_of_weights
-from kdkit.models.counting import number_of_weights_of
 from kdkit.models.families import FAMILIES
+from kdkit.models.trust import number_of_weights
+from kdkit.models.trust import number_of_weights_of
 
 
 def recurrent():

@@ -15,10 +15,10 @@ import kdkit
 from kdkit import models
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.models.byte_pairs import read_byte_pairs
 from kdkit.models.families import DECODERS
 from kdkit.models.families import adapters_of
 from kdkit.models.families import family_of
+from kdkit.models.vocabularies import read_byte_pairs
 
 BATCH, LENGTH, LAYERS, WIDTH = 3, 7, 2, 16
 VOCABULARY = 40

@@ -27,8 +27,8 @@ from kdkit.models import save_preset
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import head_kind_of
 from kdkit.models.heads import head_model_of
-from kdkit.models.loading_checks import check_class_names
-from kdkit.parameters import count_parameters
+from kdkit.models.loading import check_class_names
+from kdkit.weights import count_parameters
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
 

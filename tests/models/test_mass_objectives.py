@@ -10,11 +10,11 @@ from helpers import with_random_weights
 import kdkit
 from kdkit import losses
 from kdkit import taps
+from kdkit.distillation import bind
+from kdkit.distillation.weights import objective_weights
 from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
-from kdkit.objectives import bind
-from kdkit.objectives.weights import objective_weights
 from kdkit.taps import ModelShape
 
 VOCABULARY, HEADS, RELATION_HEADS = 12, 2, 4

@@ -21,9 +21,9 @@ from kdkit.models import tokenizer_rules
 from kdkit.models import word_piece_tokenizer
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
-from kdkit.models.preset_readme import SAMPLES
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import AddedToken
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules

@@ -17,6 +17,7 @@ from helpers import large_except
 
 import kdkit
 from kdkit import export
+from kdkit.backends import with_policy
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.models import add_head
@@ -35,11 +36,10 @@ from kdkit.models.block_settings import activation_function
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import blocks_of
-from kdkit.models.variant_notes import settings_note
 from kdkit.models.variants import build_masked_lm
 from kdkit.models.variants import extra_settings
+from kdkit.models.variants import settings_note
 from kdkit.models.variants import with_settings
-from kdkit.policies import with_policy
 from kdkit.taps import tapped
 
 WITH_BLOCK_SETTINGS = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import kdkit
 from kdkit import data
-from kdkit.layer_maps import NAMES
+from kdkit.distillation.layer_maps import NAMES
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = 20

@@ -16,8 +16,8 @@ from kdkit.reporting.comparison import is_noise
 from kdkit.reporting.comparison import standard_error
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_log import finish
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.log import finish
 
 CHANCE = "is right in 50.9 %, the commonest answer alone in 50.9 %"
 

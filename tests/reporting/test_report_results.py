@@ -12,7 +12,7 @@ from kdkit.reporting.results import START_MARKER
 from kdkit.reporting.results import group_by_seed
 from kdkit.reporting.results import markdown_results
 from kdkit.reporting.results import replace_results
-from kdkit.training.saving import FREE
+from kdkit.runs.settings import FREE
 
 
 def cells(table, name):

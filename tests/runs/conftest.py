@@ -13,7 +13,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
 from kdkit.training import distill
-from kdkit.training.control_stages import same_number_of_updates
+from kdkit.training.stages import same_number_of_updates
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,8 +9,8 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import ABLATIONS
 from kdkit.recipes.ablations import get_ablation
+from kdkit.runs.directory import RunDirectory
 from kdkit.tasks import get_task
-from kdkit.training.run_directory import RunDirectory
 
 
 def stages_of(recipe, over):

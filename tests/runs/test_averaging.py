@@ -6,12 +6,12 @@ import pytest
 
 from kdkit.models import load_classifier
 from kdkit.recipes import smoke
+from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import train_teacher
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.evaluation import predict_logits
-from kdkit.training.run_directory import RunDirectory
+from kdkit.training.task_data import predict_logits
 
 SETTINGS = override(
     smoke.TEACHER,

@@ -250,7 +250,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         begun.append(model.get_weights())
         raise InterruptedError
 
-    monkeypatch.setattr("kdkit.training.pretraining.Arm", begin)
+    monkeypatch.setattr("kdkit.runs.pretraining.Arm", begin)
     (stage, _) = RECIPES["lightpaff"].for_families["gpt2"].stages
     with_teacher = settings(
         text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None

@@ -13,11 +13,11 @@ from helpers import distiller
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.training.checkpoints import GROUP
+from kdkit.training.checkpoints import Position
+from kdkit.training.checkpoints import RunningState
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.running_state import GROUP
-from kdkit.training.running_state import RunningState
-from kdkit.training.stage_state import Position
-from kdkit.training.stage_state import write_state
+from kdkit.training.checkpoints import write_state
 
 RUNNING = RunningState((np.ones((1, 2), "float32"),))
 

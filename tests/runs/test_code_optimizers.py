@@ -15,8 +15,8 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
 from kdkit.training import Stage
-from kdkit.training.control_stages import same_number_of_updates
-from kdkit.training.stage_settings import OptimizerSettings
+from kdkit.training.stages import OptimizerSettings
+from kdkit.training.stages import same_number_of_updates
 
 UPDATES, RATE, PAD = 10, 0.01, 0
 NOT_DECAYED = ("bias", "layer_norm", "gamma", "beta")

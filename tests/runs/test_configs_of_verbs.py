@@ -9,9 +9,9 @@ import pytest
 from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.settings import PRETRAINED
 from kdkit.settings import to_dict
 from kdkit.training import ModelSettings
-from kdkit.training.run_settings import PRETRAINED
 
 RUNS = {
     "train-teacher": smoke.TEACHER,

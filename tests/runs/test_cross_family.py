@@ -10,7 +10,7 @@ from kdkit.models import load_classifier
 from kdkit.models.families import FAMILIES
 from kdkit.settings import override
 from kdkit.training import distill
-from kdkit.training.evaluation import make_forward
+from kdkit.training.task_data import make_forward
 
 
 def test_evaluation_leaves_out_inputs_that_the_model_lacks():

@@ -1,7 +1,7 @@
 """TensorBoard's points: each once, whenever a run was stopped."""
 
-from kdkit.training.curves import Curves
-from kdkit.training.curves import read_points
+from kdkit.training.callbacks import Curves
+from kdkit.training.callbacks import read_points
 
 
 def values(folder):

@@ -8,12 +8,12 @@ from helpers import decoder
 
 from kdkit import models
 from kdkit import training
-from kdkit.cli.diagnosing import diagnosis
+from kdkit.cli.doctor import diagnosis
 from kdkit.cli.main import main
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
+from kdkit.runs.settings import without_free
 from kdkit.settings import to_dict
-from kdkit.training.saving import without_free
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kdkit.reporting import markdown_results
 from kdkit.reporting import read_run
 from kdkit.reporting.selection import exported_files
 from kdkit.tasks import get_task
-from kdkit.training.evaluation import predict_logits
+from kdkit.training.task_data import predict_logits
 
 LENGTH, ROWS = 12, 6
 TASK = get_task("mnli")

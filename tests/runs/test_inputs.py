@@ -7,14 +7,14 @@ import pytest
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.inputs import check_inputs
+from kdkit.runs.inputs import log_inputs
+from kdkit.runs.preparing import inputs_of
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training.distribution import ONE_DEVICE
-from kdkit.training.inputs import check_inputs
-from kdkit.training.inputs import log_inputs
-from kdkit.training.preparing import inputs_of
-from kdkit.training.run_directory import RunDirectory
 
 TASK = get_task("sst2")
 

@@ -8,7 +8,7 @@ import pytest
 from helpers import read_events
 
 from kdkit.cli.main import main
-from kdkit.files import digest
+from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from kdkit.cli.main import main
-from kdkit.data import sentiment
+from kdkit.data import synthetic
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import measurements
 
@@ -27,7 +27,7 @@ def test_a_reports_number_stays_where_others_are_measured(
     found = evaluate(run, "--sequence-length", "4")
     assert found.keys() == {"dev", "dev, cut to 4 tokens"}
     assert found["dev"] == own["dev"]
-    monkeypatch.setitem(sentiment.NUM_EXAMPLES, "dev", 3)
+    monkeypatch.setitem(synthetic.NUM_EXAMPLES, "dev", 3)
     *before, other = evaluate(run).items()
     assert dict(before) == found
     where, metrics = other

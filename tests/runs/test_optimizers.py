@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import kdkit
 from kdkit.errors import UsageError
-from kdkit.training.compiling import check_jit_compile
+from kdkit.training.model_settings import check_jit_compile
 from kdkit.training.optimizers import AdamW
 
 RATE, BETA_1, BETA_2, EPSILON, DECAY = 0.01, 0.9, 0.999, 1e-6, 0.1

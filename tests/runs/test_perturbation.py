@@ -7,7 +7,7 @@ import pytest
 from helpers import change_events
 from helpers import perturb
 
-from kdkit.training.run_directory import RunDirectory
+from kdkit.runs.directory import RunDirectory
 
 SIGMAS = ("0", "2")
 

@@ -4,8 +4,8 @@ import sys
 
 import tensorflow as tf
 
-from kdkit.training.provenance import VARIABLES
-from kdkit.training.provenance import provenance
+from kdkit.runs.directory import VARIABLES
+from kdkit.runs.directory import provenance
 
 
 def test_the_command_has_the_variables_that_change_arithmetic(monkeypatch):

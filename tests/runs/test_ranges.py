@@ -9,6 +9,10 @@ import pytest
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.directory import read_config
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import TeacherSettings
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
@@ -17,10 +21,6 @@ from kdkit.training import PairSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
-from kdkit.training.run_directory import read_config
-from kdkit.training.run_settings import DistillSettings
-from kdkit.training.run_settings import PretrainSettings
-from kdkit.training.run_settings import TeacherSettings
 
 DATA = DataSettings("sst2", None, 64)
 STAGE = Stage("s", 1, 1e-3, hard_label_weight=1.0)

@@ -5,18 +5,18 @@ import shutil
 
 import pytest
 
-from kdkit.cli import compiling
 from kdkit.cli import resolving
+from kdkit.cli import resolving as compiling
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs import runner
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import write_json
+from kdkit.runs.settings import PRETRAINED
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
-from kdkit.training import runner
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import write_json
-from kdkit.training.run_settings import PRETRAINED
 
 
 def settings(recipe, teacher, *words):

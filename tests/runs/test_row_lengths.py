@@ -7,9 +7,9 @@ import pytest
 from helpers import sentiment_student
 
 from kdkit import models
-from kdkit.cli.locating import locate
 from kdkit.cli.main import main
-from kdkit.cli.opening import open_model
+from kdkit.cli.models import locate
+from kdkit.cli.models import open_model
 from kdkit.tasks import get_task
 
 POSITIONS, OWN = 12, 8

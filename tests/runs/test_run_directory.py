@@ -8,16 +8,16 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
-from kdkit.files import remove_left_over
-from kdkit.files import staged
-from kdkit.locks import in_use
-from kdkit.own_digest import without_digest
-from kdkit.training import run_directory
+from kdkit.io.files import remove_left_over
+from kdkit.io.files import staged
+from kdkit.io.files import without_digest
+from kdkit.io.locks import in_use
+from kdkit.runs import directory
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import open_run
+from kdkit.runs.directory import read_config
+from kdkit.runs.directory import read_replicas
 from kdkit.training.distribution import Distribution
-from kdkit.training.run_directory import RunDirectory
-from kdkit.training.run_directory import open_run
-from kdkit.training.run_directory import read_config
-from kdkit.training.run_directory import read_replicas
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 
@@ -217,7 +217,7 @@ def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
-    monkeypatch.setattr(run_directory, "BLOCK", block)
+    monkeypatch.setattr(directory, "BLOCK", block)
     log = tmp_path / "metrics.jsonl"
     for content in ("", "a\n", "ab\ncd\n"):
         for rest in ("", "e", "some text that goes on for longer"):

@@ -18,17 +18,17 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import smoke
+from kdkit.runs import runner
+from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import Task
 from kdkit.training import DistillSettings
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
-from kdkit.training import runner
 from kdkit.training import train_teacher
-from kdkit.training.curves import read_points
+from kdkit.training.callbacks import read_points
 from kdkit.training.model_settings import model_settings
-from kdkit.training.run_directory import read_config
 
 
 def read_values(folder):

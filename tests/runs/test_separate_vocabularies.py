@@ -13,12 +13,12 @@ from helpers import stopped_after_epoch
 
 from kdkit import models
 from kdkit.cli.main import main
+from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import pretrain
-from kdkit.training.run_directory import read_config
 from kdkit.training.seq2seq_material import load_held_out
 
 SIZE = 290

@@ -8,15 +8,15 @@ import pytest
 from comparing import assert_same_numbers
 from comparing import assert_same_run
 
-from kdkit.cli.devices import prepare
+from kdkit.cli.main import prepare
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.settings import override
-from kdkit.training import devices
 from kdkit.training import distill
 from kdkit.training import distribution
+from kdkit.training import distribution as devices
 from kdkit.training import pretrain
 from kdkit.training import train_teacher
 

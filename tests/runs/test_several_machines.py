@@ -20,16 +20,16 @@ from kdkit.cli.options import part_of
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.files import digest
+from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.sweep import check_axes
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.cluster import Process
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.cluster import wait_for_all
-from kdkit.training.sweep import check_axes
 
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Dies without a word before its third epoch.
@@ -59,7 +59,7 @@ STOPPED = (
 # The same without a model.
 WAITING = (
     "import os, signal, threading, time, types\n"
-    "from kdkit.stopping import terminable\n"
+    "from kdkit.io.signals import terminable\n"
     "from kdkit.training.distribution import training_on\n"
     "settings = types.SimpleNamespace(strategy='multi_worker')\n"
     "with terminable(), training_on(settings) as distribution:\n"
@@ -77,8 +77,8 @@ DIFFERING = (
     "import os, json, sys\n"
     "from kdkit.errors import UsageError\n"
     "from kdkit.training.distribution import open_distribution\n"
-    "from kdkit.training.inputs import check_inputs\n"
-    "from kdkit.training.run_directory import open_run\n"
+    "from kdkit.runs.inputs import check_inputs\n"
+    "from kdkit.runs.directory import open_run\n"
     "rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
     "all = open_distribution('multi_worker')\n"
     "stages = [{'name': 'fine_tuning', 'learning_rate': 0.1}]\n"

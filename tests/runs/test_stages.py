@@ -13,16 +13,16 @@ from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.examples import check_label_smoothing
 from kdkit.settings import override
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
 from kdkit.training import ObjectiveSettings
 from kdkit.training import Stage
-from kdkit.training.control_stages import same_number_of_updates
-from kdkit.training.fitting import check_label_smoothing
-from kdkit.training.schedules import LinearWarmupDecay
-from kdkit.training.stage_settings import LOSS_SETTINGS
-from kdkit.training.stage_settings import LOSSES
+from kdkit.training.optimizers import LinearWarmupDecay
+from kdkit.training.stages import LOSS_SETTINGS
+from kdkit.training.stages import LOSSES
+from kdkit.training.stages import same_number_of_updates
 
 
 def test_schedule_matches_its_formula():

@@ -8,18 +8,18 @@ import shutil
 import pytest
 
 from kdkit.cli.main import main
-from kdkit.cli.sweeping import split_values
+from kdkit.cli.sweep import split_values
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import lightpaff
 from kdkit.recipes import smoke
-from kdkit.recipes.searches import SEARCHES
+from kdkit.recipes.ablations import SEARCHES
+from kdkit.runs.sweep import OF_DEV
+from kdkit.runs.sweep import Axis
+from kdkit.runs.sweep import check_axes
+from kdkit.runs.sweep import choices
+from kdkit.runs.sweep import find_field
 from kdkit.training import CorpusSettings
-from kdkit.training.sweep import OF_DEV
-from kdkit.training.sweep import Axis
-from kdkit.training.sweep import check_axes
-from kdkit.training.sweep import choices
-from kdkit.training.sweep import find_field
 
 GRID = ("--over", "temperature=1.0,5.0", "learning_rate=1e-3")
 

@@ -24,13 +24,13 @@ from kdkit.training import Stage
 from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
-from kdkit.training.evaluation import Evaluator
-from kdkit.training.evaluation import make_forward
-from kdkit.training.evaluation import predict_logits
 from kdkit.training.making import load_teachers
 from kdkit.training.material import TaskMaterial
 from kdkit.training.material import kept_logits
+from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import load_data
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import predict_logits
 
 LENGTH = 16
 SIZES = {

@@ -6,9 +6,9 @@ import pathlib
 import pytest
 
 from kdkit import training
-from kdkit.cli import ablating_text
+from kdkit.cli import ablate as ablating_text
 from kdkit.cli.main import main
-from kdkit.training.run_directory import RunDirectory
+from kdkit.runs.directory import RunDirectory
 
 TEXT_OF = {
     "gpt2": [

@@ -19,6 +19,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.runs.examples import LoadedRows
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import BilstmSettings
@@ -27,7 +28,6 @@ from kdkit.training import ModelSettings
 from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
 from kdkit.training import distill
-from kdkit.training.loaded_rows import LoadedRows
 from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import load_unlabeled
 

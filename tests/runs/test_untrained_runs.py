@@ -9,9 +9,9 @@ from helpers import read_events
 
 from kdkit import export
 from kdkit import tasks
-from kdkit.cli import exporting
+from kdkit.cli import export as exporting
 from kdkit.cli.main import main
-from kdkit.cli.opening import Opened
+from kdkit.cli.models import Opened
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
 from kdkit.training import distill

@@ -9,18 +9,18 @@ import pytest
 from kdkit.cli import choosing
 from kdkit.cli import resolving
 from kdkit.cli.distill import add_whole_distillation
-from kdkit.cli.locating import locate
+from kdkit.cli.models import locate
 from kdkit.cli.options import add_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs.directory import open_run
+from kdkit.runs.directory import write_json
+from kdkit.runs.sweep import Axis
 from kdkit.settings import to_dict
 from kdkit.tasks.metrics import check_logits
-from kdkit.training.run_directory import open_run
-from kdkit.training.run_directory import write_json
-from kdkit.training.sweep import Axis
-from kdkit.training.token_metrics import sum_over_tokens
+from kdkit.training.material import sum_over_tokens
 
 
 def teacher_with_objectives(_):

@@ -16,35 +16,37 @@ from processes import run_settings
 from kdkit import data
 from kdkit import models
 from kdkit.augmentation import Augmentation
+from kdkit.augmentation import files
 from kdkit.augmentation import part_of_file
-from kdkit.augmentation import parts
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
-from kdkit.files import digest
+from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.recipes import smoke
+from kdkit.runs import augmenting
+from kdkit.runs import preparing
+from kdkit.runs.augmenting import prepare_part
+from kdkit.runs.preparing import is_one_folder
+from kdkit.runs.preparing import prepare_transfer
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
 from kdkit.training import AugmentSettings
 from kdkit.training import CacheSettings
-from kdkit.training import augmenting
 from kdkit.training import distill
-from kdkit.training import preparing
-from kdkit.training.augmenting import prepare_part
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import load_teacher
-from kdkit.training.preparing import is_one_folder
-from kdkit.training.preparing import prepare_transfer
 
 ROWS, DEV_ROWS = 19, 8
 # Each process has some of so few rows.
-SHORT_STEPS = "from kdkit.augmentation import parts\nparts.ROWS_PER_STEP = 8\n"
+SHORT_STEPS = (
+    "from kdkit.augmentation import files as parts\nparts.ROWS_PER_STEP = 8\n"
+)
 # The teacher is run over a few rows at a time, and what it says is written.
 LITTLE_BY_LITTLE = (
-    "from kdkit.teacher_cache import batches, filling\n"
-    "batches.BATCH_ROWS = filling.SHARD_ROWS = 4\n"
+    "from kdkit.teacher_cache import cache, shards\n"
+    "shards.BATCH_ROWS = cache.SHARD_ROWS = 4\n"
 )
 # Dies without a word before its third file.
 DYING = (
@@ -128,7 +130,7 @@ def one(settings_in, tmp_path_factory):
     """What one process makes."""
     folder = tmp_path_factory.mktemp("one")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROWS_PER_STEP", 8)
+        patch.setattr(files, "ROWS_PER_STEP", 8)
         distill(settings_in(folder), folder / "run")
     return folder
 

@@ -6,9 +6,9 @@ import pytest
 from kdkit.tasks import MultiLabel
 from kdkit.tasks import Regression
 from kdkit.tasks import SingleLabel
-from kdkit.tasks.multiple_choice import MultipleChoice
-from kdkit.tasks.tagging import Polyphones
-from kdkit.tasks.tagging import Tagging
+from kdkit.tasks.kinds import MultipleChoice
+from kdkit.tasks.kinds import Polyphones
+from kdkit.tasks.kinds import Tagging
 
 ROWS = 400
 

@@ -7,10 +7,10 @@ from kinds import VOCABULARY
 
 from kdkit.data import TokenExamples
 from kdkit.data import encode_tokens
-from kdkit.data.tokens import CUT_OFF
-from kdkit.data.tokens import NO_LABEL
-from kdkit.data.tokens import UNKNOWN
-from kdkit.data.tokens import was_read
+from kdkit.data.encoding import CUT_OFF
+from kdkit.data.encoding import NO_LABEL
+from kdkit.data.encoding import UNKNOWN
+from kdkit.data.encoding import was_read
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.tasks import Polyphones

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kdkit import data
 from kdkit.data import batching
 from kdkit.taps import Entry
-from kdkit.teacher_cache.batches import BATCH_ROWS
-from kdkit.teacher_cache.batches import cut
-from kdkit.teacher_cache.batches import row_bytes
+from kdkit.teacher_cache.shards import BATCH_ROWS
+from kdkit.teacher_cache.shards import cut
+from kdkit.teacher_cache.shards import row_bytes
 
 
 def bytes_of(length):

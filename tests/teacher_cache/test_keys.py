@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kdkit.teacher_cache import row_keys
 from kdkit.teacher_cache import sequence_keys
-from kdkit.teacher_cache.keys import find
+from kdkit.teacher_cache.shards import find
 
 # Few numbers, so that halves of keys and whole keys are there twice.
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12)

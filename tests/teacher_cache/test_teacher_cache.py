@@ -24,9 +24,9 @@ from kdkit.taps import Entry
 from kdkit.taps import describe
 from kdkit.taps import tapped
 from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache.precision import Error
-from kdkit.teacher_cache.precision import pack
-from kdkit.teacher_cache.precision import unpack
+from kdkit.teacher_cache.shards import Error
+from kdkit.teacher_cache.shards import pack
+from kdkit.teacher_cache.shards import unpack
 
 
 def entries_of(model):

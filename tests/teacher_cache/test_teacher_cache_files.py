@@ -247,7 +247,7 @@ def test_a_file_in_its_place_is_told(tmp_path, teacher):
 @pytest.fixture
 def stopped_after(monkeypatch):
     """A function: passes write small files, and stop after some of them."""
-    from kdkit.teacher_cache import filling
+    from kdkit.teacher_cache import cache as filling
 
     monkeypatch.setattr(filling, "SHARD_BYTES", 1)
     written = filling.write_shard

@@ -11,14 +11,14 @@ from helpers import to_numpy
 import kdkit
 from kdkit import data
 from kdkit.data.packing import PADDING
+from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import LogitKLDivergence
 from kdkit.losses import top_classes
-from kdkit.objectives import Objective
 from kdkit.taps import Entry
 from kdkit.taps import tapped
 from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache.keys import row_keys
+from kdkit.teacher_cache.shards import row_keys
 
 LENGTH, VOCABULARY, TOP = 9, 40, 5
 TOP_ENTRY = Entry("logits", 0, TOP, 2.0)

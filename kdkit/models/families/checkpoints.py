@@ -2,7 +2,7 @@
 
 `kdkit.models.hugging_face_config` reads the fields of `config.json`,
 `kdkit.models.hugging_face_weights` the tensors, and
-`kdkit.models.hugging_face_masked_lms` and `hugging_face_heads` the heads.
+`kdkit.models.language_models` and `hugging_face_heads` the heads.
 """
 
 import dataclasses

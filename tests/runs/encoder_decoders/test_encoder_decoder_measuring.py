@@ -12,9 +12,9 @@ from helpers import read_events
 from parallel import flags
 
 from kdkit import export
-from kdkit.cli.ablation_tables import written_metrics
+from kdkit.cli.ablate import written_metrics
 from kdkit.cli.main import main
-from kdkit.cli.sentence_evaluation import LEAST_EFFECT
+from kdkit.cli.text_evaluation import LEAST_EFFECT
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.training.seq2seq_material import other_sources

@@ -9,11 +9,11 @@ from helpers import ENGLISH
 from helpers import read_events
 from parallel import flags
 
-from kdkit.cli import writing_texts
-from kdkit.cli.begun_texts import BegunTexts
+from kdkit.cli import generate as writing_texts
 from kdkit.cli.main import main
-from kdkit.decoding import TextWriter
-from kdkit.locks import locked
+from kdkit.cli.texts import BegunTexts
+from kdkit.generation import TextWriter
+from kdkit.io.locks import locked
 
 
 def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):

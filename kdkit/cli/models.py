@@ -1,0 +1,283 @@
+"""What a MODEL on the command line is: a run, a preset, a file."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from kdkit import export
+from kdkit import models
+from kdkit import tasks
+from kdkit.cli.places import is_path
+from kdkit.errors import UsageError
+from kdkit.io.reading import check_links
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import EVENTS
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import read_config
+from kdkit.tasks import Task
+from kdkit.training.making import check_positions
+from kdkit.training.task_data import make_forward
+
+ARMS = (
+    "student",
+    "teacher",
+    "control",
+    "encoder",
+    "decoder",
+    "encoder_decoder",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a MODEL was found.
+
+    Args:
+        path: path of the preset directory or file; of the name, if it is a
+            preset's name.
+        run: `RunDirectory` that it belongs to, or `None`.
+        arm: string or `None`. Which model of the run it is.
+        config: dict. The settings of that run; empty without one.
+    """
+
+    path: pathlib.Path
+    run: RunDirectory | None
+    arm: str | None
+    config: dict
+
+    def data_setting(self, name, given):
+        """What the user gave, or else what the run was made with."""
+        if given is not None:
+            return given
+        return self.config.get("data", {}).get(name)
+
+    @property
+    def label(self) -> str:
+        """The arm, or the name of the file or directory without suffix."""
+        return self.arm or self.path.resolve().stem
+
+
+def locate(model: str, arm: str | None = None) -> Place:
+    """Finds a model and the run that it belongs to.
+
+    Args:
+        model: string. A run directory, a preset directory, a file, or the name
+            of a keras-hub preset.
+        arm: string or `None`. Of a run directory with several models, which.
+
+    Raises:
+        UsageError: if a file is missing, a run has no such model, or links to
+            what lies outside of it.
+    """
+    path = pathlib.Path(model)
+    if is_path(model) and not path.exists():
+        raise UsageError(
+            f"{path} does not exist. Expected a run directory, a preset "
+            "directory, a .keras, .tflite or .onnx file, or the name of a "
+            "keras-hub preset."
+        )
+    models.check_place(model)
+    run_path = _find_run(path)
+    if run_path is None:
+        if arm is not None:
+            raise UsageError(
+                f"--arm chooses a model of a run. Received: {path}, which is "
+                "not in a run directory."
+            )
+        return Place(path, None, None, {})
+    check_links(run_path)  # what is measured is noted in it
+    run, config = RunDirectory(run_path), read_config(run_path)
+    if path.resolve() != run_path:
+        found = arm or _arm_of(path, run_path)
+        return Place(path, run, found, config)
+    available = {
+        name: path / kept
+        for name in ARMS
+        for kept in (name, f"{name}.keras")
+        if (run_path / kept).exists()
+    }
+    lost = run.lost_arms
+    arm = arm or next((n for n in ARMS if n in available or n in lost), None)
+    if arm in lost:
+        raise UsageError(
+            f"The run in {path} was finished, but its model {arm!r} is gone. "
+            f"Available: {[*available] or 'none'}. Give the command of the run "
+            "again, which makes it again from its teachers, data and "
+            "checkpoints."
+        )
+    if arm is None:
+        raise UsageError(
+            f"The run in {path} has no model: it is not finished. Give its "
+            "command again to go on with it."
+        )
+    if arm not in available:
+        raise UsageError(
+            f"The run in {path} has no model {arm!r}. Available: "
+            f"{[*available] or 'none, it is not finished'}."
+        )
+    return Place(available[arm], run, arm, config)
+
+
+def _find_run(path):
+    """The run directory that is `path` or holds it."""
+    if not path.exists():
+        return None
+    path = path.resolve()
+    for candidate in (path, *path.parents[:3]):  # of a teacher's file
+        if (candidate / EVENTS).is_file() and (candidate / CONFIG).is_file():
+            return candidate
+    return None
+
+
+def _arm_of(path, run_path):
+    """The arm that a path inside a run tells of, by its first word."""
+    first = path.resolve().relative_to(run_path).parts
+    words = {first[0].split(".")[0], path.name.split("-")[0]}
+    found = [arm for arm in ARMS if arm in words]
+    return found[0] if found else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A model that can be evaluated.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        predict: callable from a dict batch to logits.
+        model: `keras.Model`, or `None` for an exported file.
+        tokenizer: a keras-hub tokenizer, or `None`.
+        data_dir: string or `None`. Where the task's files are.
+        sequence_length: int. Longest sequence in tokens.
+    """
+
+    task: Task
+    predict: Callable
+    model: object
+    tokenizer: object
+    data_dir: str | None
+    sequence_length: int
+
+    def read(self, split):
+        """Returns a split of the task as it stands in its files."""
+        return self.task.load(split, self.data_dir)
+
+    def encode(self, split, max_rows=None):
+        """Returns a split of the task, or some rows of it, encoded."""
+        return self.encode_rows(self.read(split), max_rows)
+
+    def encode_rows(self, examples, max_rows=None):
+        """Returns rows that were read, or some of them, encoded."""
+        if self.tokenizer is None:
+            raise UsageError(
+                "This file brings no tokenizer. Pass --tokenizer MODEL, a run "
+                "or preset directory with the tokenizer it was trained with."
+            )
+        if max_rows is not None:
+            rows = np.random.default_rng(0).permutation(len(examples))
+            examples = examples.take(rows[:max_rows])
+        return self.task.encode(examples, self.tokenizer, self.sequence_length)
+
+
+def open_model(place, options) -> Opened:
+    """Opens a `Place` with the task that the options or its run name.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        options: parsed options with `task`, `data_dir`, `sequence_length` and
+            `tokenizer`.
+
+    Raises:
+        UsageError: if no task is known, or the model does not fit it or reads
+            less than `sequence_length`.
+    """
+    task_name = place.data_setting("task", options.task)
+    if task_name is None:
+        raise UsageError(
+            f"Missing: --task, since {place.path} is not in a run directory "
+            "that tells it."
+        )
+    task = tasks.get_task(task_name)
+    same_task = task_name == place.config.get("data", {}).get("task")
+    data_dir = options.data_dir
+    if data_dir is None and same_task:
+        data_dir = place.config["data"]["data_dir"]
+    task = task.for_data(data_dir)
+    if export.exporter_of(place.path) is not None:
+        file = export.open_file(place.path, kind="encoder")
+        length = _length(place, options, task, most=file.sequence_length)
+        return Opened(
+            task, file, None, tokenizer_for(place, options), data_dir, length
+        )
+    loaded = models.load_classifier(place.path, task.head)
+    models.check_num_classes(loaded.num_other_classes, task.head, place.path)
+    if not loaded.has_trained_head:
+        raise UsageError(
+            f"{place.path} is an encoder without a trained head, so it cannot "
+            f"do task {task.name!r}. Fine-tune it with kdkit train-teacher."
+        )
+    length = _length(
+        place,
+        options,
+        task,
+        most=models.num_positions(loaded.model),
+        own=loaded.sequence_length,
+    )
+    return Opened(
+        task,
+        make_forward(loaded.model),
+        loaded.model,
+        loaded.tokenizer or tokenizer_for(place, options),
+        data_dir,
+        length,
+    )
+
+
+def _length(place, options, task, most, own=None):
+    """The longest row: what is given, or else what the model was made with.
+
+    `most` is what it reads at most, or `None`; `own` is what its files tell.
+    """
+    if options.sequence_length is not None:
+        check_positions(options.sequence_length, most, "--sequence-length ")
+        return options.sequence_length
+    of_run = place.data_setting("sequence_length", None)
+    length = of_run or own or task.sequence_length
+    return length if most is None else min(length, most)
+
+
+def file_tokenizer(place, options):
+    """As `tokenizer_for`, for a file that is of no use without one.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    tokenizer = tokenizer_for(place, options)
+    if tokenizer is None:
+        raise UsageError(
+            f"The tokenizer of {place.path} is not known, since it is not in a "
+            "run directory. Pass --tokenizer MODEL."
+        )
+    return tokenizer
+
+
+def tokenizer_for(place, options):
+    """The tokenizer of --tokenizer, or of the run that a file belongs to.
+
+    Raises:
+        UsageError: if it is of two vocabularies and the file has one.
+    """
+    source = options.tokenizer
+    if source is None and place.run is not None:
+        source = place.run.path
+    if source is None:
+        return None
+    tokenizer = models.load_tokenizer(source)
+    is_pair = isinstance(tokenizer, models.TokenizerPair)
+    if is_pair and not export.reads_sources(place.path):
+        raise UsageError(
+            f"{source} has two vocabularies, those of an encoder-decoder. "
+            f"Received: {place.path}, which has one. Name another --tokenizer."
+        )
+    return tokenizer

@@ -1,0 +1,261 @@
+"""Generated data: sentiment sentences, and their synthetic translation.
+
+For demonstrations and tests without a network. A sentence is one clause, or
+two, mostly of opposite verdicts. What it says follows from its structure:
+
+- negation turns a clause round: "the plot is not clever";
+- contrast lets one of two clauses win: the main clause beside "although", the
+  last beside "but";
+- intensity does so beside "and": "the plot is a bit clever and the cast is
+  truly dull"; two plain clauses beside "and" agree.
+
+The same words stand in sentences of both classes, so that counting words does
+not find the label.
+
+For smoke runs of encoder-decoders. The English is that of the generated
+sentiment; sentences whose German would have its verb elsewhere are left out.
+"""
+
+import functools
+import itertools
+import re
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from kdkit.data.examples import Examples
+from kdkit.errors import UsageError
+
+ASPECTS = (
+    "plot", "acting", "story", "ending", "cast", "script", "music", "pace",
+    "dialogue", "camera work", "humor", "direction", "first half", "hero",
+)  # fmt: skip
+POSITIVE = (
+    "superb", "clever", "moving", "charming", "fresh", "funny", "gripping",
+    "brilliant", "warm", "smart", "elegant", "memorable",
+)  # fmt: skip
+NEGATIVE = (
+    "thin", "dull", "boring", "clumsy", "stale", "awful", "messy", "shallow",
+    "cold", "silly", "tedious", "forgettable",
+)  # fmt: skip
+VERBS = ("is", "was", "feels", "seems")
+NEGATIONS = ("never", "hardly", "not at all", "by no means")
+STRONG = ("truly", "very", "extremely", "deeply")
+WEAK = ("a bit", "slightly", "somewhat", "mildly")
+CONTRASTS = ("although", "though", "while")
+# shares that a small transformer learns from scratch within minutes: plain
+# clauses teach the adjectives first
+FORMS = ("single", "both", "concessive", "but", "and")
+FORM_PROBABILITIES = (0.35, 0.15, 0.2, 0.15, 0.15)
+NEGATION_PROBABILITY = 0.25
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+SENTIMENT_SPLITS = ("train", "dev", "test")
+NUM_EXAMPLES = {"train": 8000, "dev": 1000, "test": 1000}
+# of 10 sentences, by the hash of their text, so that no two splits share one
+HASHES = {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
+
+
+def generate_sentiment(
+    num_examples: int, seed: int, split: str = "train"
+) -> Examples:
+    """Generates labelled sentences, all different.
+
+    Args:
+        num_examples: int. Number of sentences.
+        seed: int. Seed; the same seed gives the same sentences.
+        split: string. `"train"`, `"dev"` or `"test"`. No sentence of one split
+            ever comes up in another, whatever the seeds.
+
+    Returns:
+        `Examples` with labels 0, negative, and 1, positive.
+
+    >>> len(generate_sentiment(3, seed=0))
+    3
+    """
+    _check_split(split)
+    if num_examples < 1:
+        raise UsageError(
+            "`num_examples` must be at least 1. "
+            f"Received: num_examples={num_examples}."
+        )
+    generator = np.random.default_rng(seed)
+    labels = {}
+    while len(labels) < num_examples:
+        label = int(generator.integers(2))
+        sentence = _sentence(generator, label)
+        if zlib.crc32(sentence.encode()) % 10 in HASHES[split]:
+            labels[sentence] = label
+    return Examples((list(labels),), np.array(list(labels.values()), "int32"))
+
+
+def load_sentiment(split: str) -> Examples:
+    """Returns the standard sentences of a split: 8,000, 1,000 and 1,000."""
+    _check_split(split)
+    return _standard(split).take(range(NUM_EXAMPLES[split]))
+
+
+@functools.cache
+def _standard(split):
+    return generate_sentiment(NUM_EXAMPLES[split], seed=0, split=split)
+
+
+def sentiment_vocabulary() -> list[str]:
+    """Returns the WordPiece vocabulary of the sentences.
+
+    Special tokens, the words, and letters and punctuation as whole pieces and
+    as continuations, so that other words can be spelled.
+
+    >>> sentiment_vocabulary()[:3]
+    ['[PAD]', '[UNK]', '[CLS]']
+    """
+    phrases = itertools.chain(
+        ASPECTS, POSITIVE, NEGATIVE, VERBS, NEGATIONS, STRONG, WEAK, CONTRASTS,
+        ("the not but and",),
+    )  # fmt: skip
+    words = {word for phrase in phrases for word in phrase.split()}
+    characters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = [*characters, *(f"##{letter}" for letter in characters)]
+    return [
+        *SPECIAL_TOKENS,
+        *",.",
+        *sorted(words - set(pieces)),
+        *pieces,
+    ]
+
+
+def _check_split(split):
+    if split not in SENTIMENT_SPLITS:
+        raise UsageError(
+            f"Unknown split. Expected one of {SENTIMENT_SPLITS}. "
+            f"Received: split={split!r}."
+        )
+
+
+def _sentence(generator, label):
+    form = generator.choice(FORMS, p=FORM_PROBABILITIES)
+    if form == "single":
+        degree = generator.choice(["plain", "strong", "weak"])
+        return (
+            _clause(generator, label, _pick(generator, ASPECTS), degree) + " ."
+        )
+    first, second = (
+        str(aspect) for aspect in generator.choice(ASPECTS, 2, replace=False)
+    )
+    if form == "both":
+        clauses = [
+            _clause(generator, label, aspect, "plain")
+            for aspect in (first, second)
+        ]
+        return f"{clauses[0]} and {clauses[1]} ."
+    if form == "and":
+        strong = _clause(generator, label, first, "strong")
+        weak = _clause(generator, 1 - label, second, "weak")
+        clauses = [strong, weak]
+        generator.shuffle(clauses)
+        return f"{clauses[0]} and {clauses[1]} ."
+    winner = _clause(generator, label, first, "plain")
+    loser = _clause(generator, 1 - label, second, "plain")
+    if form == "but":
+        return f"{loser} , but {winner} ."
+    contrast = _pick(generator, CONTRASTS)
+    if generator.integers(2):
+        return f"{contrast} {loser} , {winner} ."
+    return f"{winner} , {contrast} {loser} ."
+
+
+def _clause(generator, label, aspect, degree):
+    verb = _pick(generator, VERBS)
+    is_negated = generator.random() < NEGATION_PROBABILITY
+    adjectives = POSITIVE if label != is_negated else NEGATIVE
+    words = ["the", aspect, verb]
+    if is_negated:
+        words.append(_pick(generator, NEGATIONS))
+    if degree != "plain":
+        words.append(_pick(generator, STRONG if degree == "strong" else WEAK))
+    words.append(_pick(generator, adjectives))
+    return " ".join(words)
+
+
+def _pick(generator, choices):
+    return choices[generator.integers(len(choices))]
+
+
+GENERATED_LANGUAGES = ("en", "de")
+GERMAN = {
+    "the plot": "die Handlung",
+    "the acting": "die Darstellung",
+    "the story": "die Geschichte",
+    "the ending": "das Ende",
+    "the cast": "die Besetzung",
+    "the script": "das Drehbuch",
+    "the music": "die Musik",
+    "the pace": "das Tempo",
+    "the dialogue": "der Dialog",
+    "the camera work": "die Kameraführung",
+    "the humor": "der Humor",
+    "the direction": "die Regie",
+    "the first half": "die erste Hälfte",
+    "the hero": "der Held",
+    "superb": "großartig",
+    "clever": "klug",
+    "moving": "bewegend",
+    "charming": "reizend",
+    "fresh": "frisch",
+    "funny": "lustig",
+    "gripping": "packend",
+    "brilliant": "brillant",
+    "warm": "warm",
+    "smart": "schlau",
+    "elegant": "elegant",
+    "memorable": "denkwürdig",
+    "thin": "dünn",
+    "dull": "fade",
+    "boring": "langweilig",
+    "clumsy": "plump",
+    "stale": "abgestanden",
+    "awful": "furchtbar",
+    "messy": "wirr",
+    "shallow": "seicht",
+    "cold": "kalt",
+    "silly": "albern",
+    "tedious": "zäh",
+    "forgettable": "belanglos",
+    "is": "ist",
+    "was": "war",
+    "feels": "wirkt",
+    "seems": "scheint",
+    "never": "nie",
+    "hardly": "kaum",
+    "not at all": "gar nicht",
+    "by no means": "keineswegs",
+    "truly": "wirklich",
+    "very": "sehr",
+    "extremely": "äußerst",
+    "deeply": "zutiefst",
+    "a bit": "ein wenig",
+    "slightly": "leicht",
+    "somewhat": "etwas",
+    "mildly": "milde",
+    "and": "und",
+    "but": "aber",
+}
+_LONGEST_FIRST = sorted(GERMAN, key=len, reverse=True)
+_PHRASE = re.compile(rf"\b({'|'.join(_LONGEST_FIRST)})\b")
+_CONTRAST = re.compile(rf"\b({'|'.join(CONTRASTS)})\b")
+
+
+def generated_pairs() -> Iterator[tuple[str, str]]:
+    """Yields some 6,000 English sentences with their German.
+
+    >>> next(generated_pairs())[1].split()[0] in {"der", "die", "das"}
+    True
+    """
+    for sentence in load_sentiment("train").texts[0]:
+        if not _CONTRAST.search(sentence):
+            yield sentence, _PHRASE.sub(_german, sentence)
+
+
+def _german(match):
+    return GERMAN[match[0]]

@@ -1,0 +1,438 @@
+"""Plain text: lines, documents, and pairs of texts."""
+
+import collections
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from kdkit.data.examples import OF_A_TABLE
+from kdkit.data.examples import as_csv_has_them
+from kdkit.data.examples import csv_separator
+from kdkit.data.examples import how_to_convert
+from kdkit.data.examples import is_header
+from kdkit.data.examples import refuse_csv_file
+from kdkit.data.examples import without_blank_end
+from kdkit.data.tfds import PREFIX
+from kdkit.data.tfds import tfds_pairs
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.errors import shortened
+from kdkit.io.reading import has_text
+from kdkit.io.reading import numbered_lines
+
+FIRST_LINES = 1000  # of a file that are looked at
+
+
+def refuse_table(path, lines: Iterable[str], advice: str) -> None:
+    """Refuses a table where every line is taken for a text.
+
+    Its header, labels and other columns would be read as text. A table is a
+    file of two or more lines of which nearly all have the same number of tabs;
+    a CSV file, by its name or by its lines; and a file that is named `.tsv` and
+    begins with a header.
+
+    Args:
+        path: path of the file.
+        lines: iterable of strings, of which the first 1,000 are looked at.
+        advice: string. How a column is named.
+
+    Raises:
+        UsageError: for a table.
+    """
+    lines = [
+        line for line in itertools.islice(lines, FIRST_LINES) if has_text(line)
+    ]
+    # Those before a text indent it, those behind it are blanks.
+    tabs = collections.Counter(line.strip().count("\t") for line in lines)
+    del tabs[0]
+    with_tab = max(tabs.values(), default=0)
+    if len(lines) > 1 and with_tab >= OF_A_TABLE * len(lines):
+        raise UsageError(
+            f"{path}: expected one text a line. Received: a table, of which "
+            f"{with_tab} of the first {len(lines)} lines have as many tabs; "
+            f"its first line is {shortened(lines[0])}. {advice}, or put blanks "
+            "in the place of the tabs if each line is a text."
+        )
+    _refuse_csv(pathlib.Path(path), lines, advice)
+
+
+def _refuse_csv(path, lines, advice):
+    """Refuses CSV files, and tables of one column that are named as one."""
+    suffix = path.suffix.lower()
+    separator = csv_separator(lines)
+    if lines and (separator or suffix == ".csv"):
+        raise UsageError(
+            f"{path}: expected one text a line. Received: a CSV file, whose "
+            "header, quotes and other columns would be read as text; its first "
+            f"line is {shortened(lines[0])}. "
+            f"{how_to_convert(path.name, separator or ',')}. {advice}. If each "
+            "line is a text, name the file .txt."
+        )
+    if suffix == ".tsv" and len(lines) > 1 and is_header([lines[0].strip()]):
+        raise UsageError(
+            f"{path}: expected one text a line. Received: a table of one "
+            f"column, whose header {shortened(lines[0])} would be read as "
+            f"text. {advice}. If each line is a text, name the file .txt."
+        )
+
+
+def refuse_table_file(path, advice: str) -> None:
+    """Refuses a file that is a table, as `refuse_table` does.
+
+    Args:
+        path: path of the file. What is none, such as a pipe, is passed over.
+        advice: string. How a column is named.
+
+    Raises:
+        UsageError: for a table, and for a file that cannot be read.
+    """
+    if pathlib.Path(path).is_file():
+        refuse_table(path, (line for _, line in numbered_lines(path)), advice)
+
+
+NAME_A_COLUMN = "Name its column of texts with --column (Python: column=)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Files of text without labels.
+
+    Args:
+        files: tuple of strings or paths. UTF-8 files with one text a line, or
+            tab-separated tables with a header. Empty lines are passed over.
+        column: string or `None`. The heading of the column that holds the
+            texts of tables; `None` where the whole line is the text. Defaults
+            to `None`.
+        one_document: bool. Whether the lines of a file are one text, as those
+            of WikiText are. Defaults to `False`: each is a text of its own.
+
+    Raises:
+        UsageError: if there are no files.
+    """
+
+    files: tuple[str, ...]
+    column: str | None = None
+    one_document: bool = False
+
+    def __post_init__(self):
+        if not self.files:
+            raise UsageError(
+                "A corpus needs at least one file. Received: none."
+            )
+        if self.one_document and self.column is not None:
+            raise UsageError(
+                "The rows of a table are texts of their own, not the lines of "
+                f"one document. Received: column={self.column!r}."
+            )
+
+    def check(self) -> None:
+        """Checks that the files are there, and tables have the column.
+
+        Without a column, that they are no tables.
+
+        Raises:
+            UsageError: with everything that is missing.
+        """
+        problems = []
+        for file in dict.fromkeys(self.files):
+            path = pathlib.Path(file)
+            if not path.is_file():
+                problems.append(f"No such file of text: {path}.")
+                continue
+            try:
+                if self.column is None:
+                    refuse_table_file(path, NAME_A_COLUMN)
+                else:
+                    _, header = next(numbered_lines(path), (1, ""))
+                    self._column_index(path, header)
+            except UsageError as error:
+                problems.append(str(error))
+        if problems:
+            raise UsageError("\n".join(problems))
+
+    def texts(self) -> Iterator[str]:
+        """Yields the texts in order, holding one line at a time.
+
+        Of a file that is one document the lines, each with its end, and an
+        empty string behind the last.
+
+        Raises:
+            UsageError: with file and line number where a row lacks the column
+                or a line is not UTF-8, and for a table without a column.
+        """
+        for file in self.files:
+            for text in self._texts_of(pathlib.Path(file)):
+                yield f"{text}\n" if self.one_document else text
+            if self.one_document:
+                yield ""
+
+    def num_words(self) -> int:
+        """Counts words as perplexities of words do.
+
+        What white space separates, and one for the end of every text, which
+        is what `texts` yields. With `one_document` these are all lines, empty
+        ones too: 82,430 words in Penn Treebank's test part, 245,569 in that of
+        WikiText-2.
+        """
+        # The empty string behind the last line of a document is no line.
+        return sum(1 + len(text.split()) for text in self.texts() if text)
+
+    def _texts_of(self, path):
+        index = None
+        if self.column is None:
+            refuse_table_file(path, NAME_A_COLUMN)
+        lines = numbered_lines(path)
+        if self.column is not None:
+            lines = without_blank_end(lines)
+        for number, line in lines:
+            if self.column is not None:
+                if number == 1:
+                    index = self._column_index(path, line)
+                    continue
+                cells = line.split("\t")
+                if len(cells) <= index:
+                    raise UsageError(
+                        f"{path}, line {number}: expected a column "
+                        f"{self.column!r} at position {index + 1}. Received: "
+                        f"{len(cells)} columns. Fix or remove the line."
+                    )
+                line = cells[index]
+            text = line.strip()
+            if self.one_document or has_text(text):
+                yield text
+
+    def _column_index(self, path, header):
+        headings = header.split("\t")
+        refuse_csv_file(path, headings)
+        if self.column not in headings:
+            raise UsageError(
+                f"{path}, line 1: expected a header with {self.column!r}. "
+                f"Received: {shortened(headings)}."
+                f"{as_csv_has_them(path, headings, (self.column,))} Name "
+                "another column, or none for a file of one text a line."
+            )
+        return headings.index(self.column)
+
+
+# Of both: what stands apart from the word before it, or from the word after.
+_BEFORE = re.compile(r" ([.,;:?!%)\]])")
+_AFTER = re.compile(r"([(\[$£€]) ")
+_ENDINGS = re.compile(r" ('(?:s|m|d|ll|re|ve)|n't)\b", re.IGNORECASE)
+
+
+def detokenize_wikitext(line: str) -> str:
+    """Returns a line of WikiText as running text.
+
+    `@-@`, `@,@` and `@.@` become what they stand for; punctuation and closing
+    brackets join the word before them, opening brackets and currency signs the
+    word after; quotation marks join what they enclose; endings such as `'s`
+    join their word. `<unk>` and the signs of headings stay.
+
+    >>> detokenize_wikitext('a 10 @,@ 000 @-@ year " low " ( 3 @.@ 5 % ) .')
+    'a 10,000-year "low" (3.5%).'
+    """
+    for sign in "-,.":
+        line = line.replace(f" @{sign}@ ", sign)
+    return _with_its_end(line, lambda text: _join(_quotes(text)))
+
+
+def detokenize_ptb(line: str) -> str:
+    """Returns a line of the Penn Treebank as running text.
+
+    Mikolov's version has no punctuation but in abbreviations, small letters,
+    `N` for numbers and `<unk>`, which stay; endings such as `'s` and `n't` join
+    their word, and so do currency and per cent signs.
+
+    >>> detokenize_ptb("it did n't say what the bank 's $ N loan costs")
+    "it didn't say what the bank's $N loan costs"
+    """
+    return _with_its_end(line, _join)
+
+
+DETOKENIZERS: dict[str, Callable[[str], str]] = {
+    "wikitext": detokenize_wikitext,
+    "ptb": detokenize_ptb,
+}
+
+
+def _with_its_end(line, change):
+    """Changes a line, and leaves the line break that it may end in."""
+    text = line.removesuffix("\n")
+    return change(text) + line[len(text) :]
+
+
+def _join(line):
+    line = _AFTER.sub(r"\1", _BEFORE.sub(r"\1", line))
+    return _ENDINGS.sub(r"\1", line)
+
+
+def _quotes(line):
+    """Joins what stands between two quotation marks of a line to them."""
+    parts = re.split(r'( ?" ?)', line)
+    marks = [index for index, part in enumerate(parts) if part.strip() == '"']
+    for number, index in enumerate(marks[: len(marks) // 2 * 2]):
+        opens = number % 2 == 0
+        parts[index] = ' "' if opens else '" '
+    return "".join(parts).strip()
+
+
+NAME_COLUMNS = (
+    "Name its columns of source and target with --pair-columns (Python: "
+    "columns=)"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelText:
+    """Sources and what is to be written of them.
+
+    Args:
+        files: tuple of strings or paths. Two UTF-8 files with one text a line,
+            the source's first, whose lines belong together; or with `columns`
+            one or more tab-separated tables with a header, or data sets of
+            TensorFlow Datasets with their splits, such as
+            `"tfds:ted_hrlr_translate/pt_to_en:train"`.
+        columns: tuple of two strings, or `None`. The headings of the columns
+            of source and target, or their features. Defaults to `None`.
+
+    Raises:
+        UsageError: if files and columns do not make pairs.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, str] | None = None
+
+    def __post_init__(self):
+        if self.columns is None and len(self.files) != 2:
+            raise UsageError(
+                "Parallel text is two files, of the source and of the target, "
+                "or tables with a column of each. Received: "
+                f"{len(self.files)} files and no columns."
+            )
+        if self.columns is not None and (
+            not self.files or len(set(self.columns)) != 2
+        ):
+            raise UsageError(
+                "Tables of parallel text have a column for the source and "
+                f"another for the target. Received: columns={self.columns}, "
+                f"{len(self.files)} files."
+            )
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yields source and target, holding one line of each file at a time.
+
+        Raises:
+            UsageError: with file and line number for a side that is empty, a
+                column that is missing or a line that is not UTF-8; with both
+                counts if the files have not as many lines; for a table without
+                columns.
+        """
+        if self.columns is None:
+            yield from self._lines_of_both()
+        else:
+            for file in self.files:
+                if str(file).startswith(PREFIX):
+                    yield from self._of_data_set(file)
+                else:
+                    yield from self._rows(pathlib.Path(file))
+
+    def check(self) -> int:
+        """Reads all of it, and returns how many pairs there are.
+
+        Raises:
+            UsageError: as `pairs` does.
+        """
+        return sum(1 for _ in self.pairs())
+
+    def _lines_of_both(self):
+        source, target = map(pathlib.Path, self.files)
+        with all_mistakes() as check:
+            for path in (source, target):
+                with check():
+                    refuse_table_file(path, NAME_COLUMNS)
+        with contextlib.ExitStack() as stack:
+            lines = [
+                without_blank_end(
+                    stack.enter_context(
+                        contextlib.closing(numbered_lines(path))
+                    )
+                )
+                for path in (source, target)
+            ]
+            for first, second in itertools.zip_longest(*lines):
+                if first is None or second is None:
+                    raise _different_counts(source, target)
+                number = first[0]
+                yield (
+                    _not_empty(source, number, first[1]),
+                    _not_empty(target, number, second[1]),
+                )
+
+    def _of_data_set(self, place):
+        pairs = tfds_pairs(place, self.columns)
+        for number, pair in enumerate(pairs, start=1):
+            source, target = (_not_empty(place, number, text) for text in pair)
+            yield source, target
+
+    def _rows(self, path):
+        places = None
+        for number, line in without_blank_end(numbered_lines(path)):
+            cells = line.split("\t")
+            if places is None:
+                refuse_csv_file(path, cells)
+                missing = [name for name in self.columns if name not in cells]
+                if missing:
+                    raise UsageError(
+                        f"{path}, line 1: expected a header with "
+                        f"{missing}. Received: {shortened(cells)}."
+                        f"{as_csv_has_them(path, cells, missing)} Name other "
+                        "columns."
+                    )
+                places = [cells.index(name) for name in self.columns]
+                continue
+            if len(cells) <= max(places):
+                raise UsageError(
+                    f"{path}, line {number}: expected at least "
+                    f"{max(places) + 1} columns. Received: {len(cells)}. Fix "
+                    "or remove the line."
+                )
+            source, target = (
+                _not_empty(path, number, cells[place]) for place in places
+            )
+            yield source, target
+        if places is None:
+            raise UsageError(
+                f"{path}: expected a header with {list(self.columns)}. "
+                "Received: an empty file."
+            )
+
+
+def _not_empty(path, number, text):
+    text = text.strip()
+    if not has_text(text):
+        raise UsageError(
+            f"{path}, line {number}: expected a text on each side. Received: "
+            "an empty one. Remove the pair from both sides."
+        )
+    return text
+
+
+def _different_counts(*paths):
+    counts = [
+        sum(1 for _ in without_blank_end(numbered_lines(path)))
+        for path in paths
+    ]
+    return UsageError(
+        "The lines of parallel files belong together. Expected as many in "
+        "both. Received: "
+        + ", ".join(
+            f"{count} in {path}"
+            for path, count in zip(paths, counts, strict=True)
+        )
+        + "."
+    )

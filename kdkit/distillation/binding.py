@@ -1,0 +1,495 @@
+"""Objectives bound to two models: pairs, projections, weighted sums."""
+
+import math
+from collections.abc import Iterable
+
+import keras
+from keras import ops
+
+from kdkit.backends import on_tensorflow
+from kdkit.backends import tf
+from kdkit.distillation.chunks import ChunkTerm
+from kdkit.distillation.layer_maps import layer_map as make_layer_map
+from kdkit.distillation.objective import PROJECTED_TAPS
+from kdkit.distillation.objective import Objective
+from kdkit.distillation.weights import combine_weights
+from kdkit.distillation.weights import label_weights
+from kdkit.distillation.weights import pair_weights
+from kdkit.distillation.weights import position_weights
+from kdkit.errors import UsageError
+from kdkit.losses import RelationKLDivergence
+from kdkit.losses import SmoothedCrossEntropy
+from kdkit.losses.base import safe_divide
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import Entry
+from kdkit.taps import check_taps
+from kdkit.taps import split_tap
+
+# Names of the Distiller's other scalars.
+RESERVED_NAMES = ("loss", "hard_label_loss")
+
+
+def as_tuple(objectives) -> tuple:
+    """Returns objectives as a tuple, also where a single one is given.
+
+    Args:
+        objectives: iterable of `kdkit.Objective`, or one of them.
+    """
+    if isinstance(objectives, Iterable) and not isinstance(objectives, str):
+        return tuple(objectives)
+    return (objectives,)
+
+
+def bind(
+    objectives, hard_label_weight, teacher, student, dtype=None, suffix=""
+):
+    """Checks a loss' terms against two models and builds the projections.
+
+    Args:
+        objectives: iterable of `kdkit.Objective`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        teacher: `kdkit.taps.ModelShape` of the teacher.
+        student: `kdkit.taps.ModelShape` of the student.
+        dtype: dtype or policy of the projections.
+        suffix: string. Stands behind the names of the projections, so that
+            those of several teachers differ.
+
+    Returns:
+        A list of `BoundObjective`s.
+
+    Raises:
+        UsageError: if the objectives clash with each other, the weight is
+            impossible or the models' sizes do not fit. All problems are in
+            one message.
+    """
+    strangers = [
+        type(objective).__name__
+        for objective in objectives
+        if not isinstance(objective, Objective)
+    ]
+    if strangers:
+        raise UsageError(
+            "Invalid value for argument `objectives`. Expected a list of "
+            f"kdkit.Objective. Received: {', '.join(strangers)} in it. Wrap a "
+            "loss as kdkit.Objective(loss)."
+        )
+    if not objectives:
+        raise UsageError(
+            "A Distiller needs at least one objective. Received: "
+            "objectives=[]. To train on labels alone, compile and fit the "
+            "student itself."
+        )
+    problems = _clashing_names(objectives)
+    problems += _label_problems(hard_label_weight, student)
+    bound = []
+    for objective in objectives:
+        try:
+            bound.append(_bind_one(objective, teacher, student, dtype, suffix))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return bound
+
+
+def _bind_one(objective, teacher, student, dtype, suffix):
+    for role, shape in (("teacher", teacher), ("student", student)):
+        check_taps((objective.tap,), shape, f"the {role}")
+    pairs = _pairs(objective, teacher, student)
+    _check_sizes(objective, teacher, student)
+    projections = {}
+    if objective.projection is not None:
+        projections = objective.projection.build(
+            objective.name + suffix,
+            student.hidden_dim,
+            teacher.hidden_dim,
+            [student_index for student_index, _ in pairs],
+            dtype,
+        )
+    return BoundObjective(
+        objective, tuple(pairs), projections, teacher.num_classes
+    )
+
+
+def entry_of_teacher(
+    objective: Objective, layer: int, num_classes: int | None
+) -> Entry:
+    """Returns what an objective reads of a teacher's layer.
+
+    Args:
+        objective: `kdkit.Objective`.
+        layer: int, as in `kdkit.taps.Entry`.
+        num_classes: int or `None`. Of the teacher's logits, if it has any.
+    """
+    top_k = objective.loss.top_k
+    if objective.tap != "logits" or top_k is None or top_k >= num_classes:
+        return Entry(objective.tap, layer)
+    return Entry("logits", 0, top_k, objective.loss.temperature)
+
+
+def _clashing_names(objectives):
+    """What is wrong with the objectives' names, as a list of texts."""
+    names = [objective.name for objective in objectives]
+    clashes = sorted(
+        {name for name in names if names.count(name) > 1}
+        | (set(names) & set(RESERVED_NAMES))
+    )
+    if not clashes:
+        return []
+    return [
+        "Objective names must differ from each other and from "
+        f"{RESERVED_NAMES}, since each is a scalar in the logs. Received: "
+        f"{clashes}. Pass name=... to Objective."
+    ]
+
+
+def _label_problems(hard_label_weight, student):
+    """What is wrong with the labels' weight, as a list of texts."""
+    if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
+        return [
+            "Invalid value for argument `hard_label_weight`. Expected a finite "
+            "number of at least 0. Received: "
+            f"hard_label_weight={hard_label_weight}."
+        ]
+    if hard_label_weight and student.num_classes is None:
+        return [
+            "A `hard_label_weight` above 0 needs a student with a head, whose "
+            "output are logits. Received: a backbone, hard_label_weight="
+            f"{hard_label_weight}."
+        ]
+    return []
+
+
+class BoundObjective:
+    """An objective with its pairs and projections for two given models."""
+
+    def __init__(self, objective, pairs, projections, num_classes):
+        self.objective = objective
+        self.pairs = pairs
+        self.projections = projections
+        self._num_classes = num_classes
+
+    @property
+    def teacher_entries(self) -> set[Entry]:
+        """What is read of the teacher's taps."""
+        return {self._entry(layer) for _, layer in self.pairs}
+
+    def _entry(self, layer):
+        return entry_of_teacher(self.objective, layer, self._num_classes)
+
+    def sums(
+        self,
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        sample_weight,
+        key_padding_mask=None,
+    ):
+        """Returns Σ weight × value over the pairs, reduced, and Σ weight.
+
+        Their quotient is the value of the objective. Both add up over
+        replicas and batches.
+
+        Args:
+            teacher_taps: dict of the teacher's tensors by tap name.
+            student_taps: dict of the student's tensors by tap name.
+            padding_mask: `None` or tensor of shape `(batch_size,
+                sequence_length)`, true or 1 where there is a token.
+            sample_weight: `None` or tensor of shape `(batch_size,)` or
+                `(batch_size, sequence_length)`.
+            key_padding_mask: the padding mask of the keys of cross-attention,
+                likewise. Defaults to `None`.
+        """
+        tap = self.objective.tap
+        if not self.objective.use_sample_weight:
+            sample_weight = None
+        numerators = []
+        for student_index, teacher_index in self.pairs:
+            sums, teacher = self._compared(teacher_taps, teacher_index)
+            student = Entry(tap, student_index).read(student_taps)
+            weights = combine_weights(tap, student, padding_mask, sample_weight)
+            weights = pair_weights(tap, student, weights, key_padding_mask)
+            projection = self.projections.get(student_index)
+            if projection is not None:
+                student = projection(student)
+            # Every pair has the same shapes, so the same denominator.
+            numerator, denominator = sums(teacher, student, weights)
+            numerators.append(numerator)
+        total = sum(numerators)
+        if self.objective.pair_reduction == "mean":
+            total /= len(self.pairs)
+        return total, denominator
+
+    def _compared(self, teacher_taps, layer):
+        """The sums of the loss, and what of the teacher they take.
+
+        The teacher's entropy is subtracted, so that logs show what is left to
+        learn.
+        """
+        entry, loss = self._entry(layer), self.objective.loss
+        was_kept = entry.top_k and entry.name in teacher_taps
+        sums = loss.sums_on_top if was_kept else loss.excess_sums
+        return sums, entry.read(teacher_taps)
+
+    def chunk_term(
+        self,
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        sample_weight,
+        teacher_weight,
+    ):
+        """Returns the term of an objective on logits, for `chunked_sums`.
+
+        Args:
+            teacher_taps, student_taps: dicts whose `"logits"` are
+                `kdkit.taps.FactoredLogits`; those of the teacher may have been
+                kept.
+            padding_mask, sample_weight: as in `sums`.
+            teacher_weight: float. The share of this teacher in the objective.
+        """
+        if not self.objective.use_sample_weight:
+            sample_weight = None
+        weight = self.objective.weight * teacher_weight
+        states = student_taps["logits"].states
+        weights = combine_weights("logits", states, padding_mask, sample_weight)
+
+        def coefficient(denominator):
+            (total,) = sum_over_replicas([denominator])
+            return safe_divide(weight * ops.ones_like(total), total)
+
+        return ChunkTerm(
+            *self._compared(teacher_taps, 0),
+            position_weights(states, weights),
+            coefficient,
+        )
+
+
+def _pairs(objective, teacher, student):
+    """Pairs of student and teacher layer index, (0, 0) if not per layer."""
+    tap = objective.tap
+    _, kind = split_tap(tap)
+    if kind not in PER_LAYER_TAPS:
+        return [(0, 0)]
+    pairs = list(
+        make_layer_map(
+            objective.layer_map, teacher.depth(tap), student.depth(tap)
+        ).items()
+    )
+    if kind == "hidden_states" and objective.include_embeddings:
+        pairs.insert(0, (0, 0))
+    return pairs
+
+
+def _check_sizes(objective, teacher, student):
+    """Raises a `UsageError` where the models' sizes do not fit."""
+    tap = objective.tap
+    _, kind = split_tap(tap)
+    name = objective.name
+    if (
+        kind in PROJECTED_TAPS
+        and objective.projection is None
+        and teacher.hidden_dim != student.hidden_dim
+    ):
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} of different widths "
+            "with no projection. Received: teacher hidden_dim="
+            f"{teacher.hidden_dim}, student hidden_dim={student.hidden_dim}. "
+            'Pass projection="shared" or projection="per_layer".'
+        )
+    relations = isinstance(objective.loss, RelationKLDivergence)
+    if relations:
+        num_relation_heads = objective.loss.num_relation_heads
+        for role, shape in (("teacher", teacher), ("student", student)):
+            if shape.hidden_dim % num_relation_heads:
+                raise UsageError(
+                    f"Objective {name!r}: num_relation_heads must divide the "
+                    f"{role}'s width. Received: num_relation_heads="
+                    f"{num_relation_heads}, hidden_dim={shape.hidden_dim}."
+                )
+    compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and not relations
+    if compares_heads and teacher.num_heads != student.num_heads:
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} head by head, and the "
+            "head counts differ. Received: teacher num_heads="
+            f"{teacher.num_heads}, student num_heads={student.num_heads}. "
+            "Build the student with as many heads as the teacher, or use "
+            'RelationKLDivergence on the taps "queries", "keys", "values".'
+        )
+    if (
+        kind in VECTOR_TAPS
+        and not relations
+        and teacher.hidden_dim != student.hidden_dim
+    ):
+        raise UsageError(
+            f"Objective {name!r} compares tap {tap!r} of different widths. "
+            f"Received: teacher hidden_dim={teacher.hidden_dim}, student "
+            f"hidden_dim={student.hidden_dim}. Use RelationKLDivergence, "
+            "which needs no equal widths."
+        )
+    if tap == "logits" and teacher.num_classes < objective.loss.min_classes:
+        raise UsageError(
+            f"Objective {name!r} applies a softmax, which is always 1 over a "
+            "single logit, so that nothing would be learned. Expected at least "
+            f"{objective.loss.min_classes} logits. Received: "
+            f"{type(objective.loss).__name__}, and a teacher with "
+            f"{teacher.num_classes} logit. Use kdkit.losses.LogitMSE() for "
+            "scores, or kdkit.losses.SoftBinaryCrossEntropy() for yes or no."
+        )
+    if tap == "logits" and teacher.num_classes != student.num_classes:
+        raise UsageError(
+            f"Objective {name!r} compares logits of different class counts. "
+            f"Received: teacher num_classes={teacher.num_classes}, student "
+            f"num_classes={student.num_classes}. Build the student with "
+            f"num_classes={teacher.num_classes}."
+        )
+
+
+REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
+
+def check_labels(hard_label_weight, loss, labels) -> None:
+    """Refuses a loss on labels that has no labels or is no loss.
+
+    Raises:
+        UsageError: if one of them is missing.
+    """
+    if labels is None or loss is None:
+        raise UsageError(
+            "A `hard_label_weight` above 0 needs data with labels and a "
+            "compiled loss. Received: hard_label_weight="
+            f"{hard_label_weight}, labels: {labels is not None}, loss: "
+            f"{loss is not None}. Pass (x, y) and compile(loss=...), or set "
+            "hard_label_weight=0.0."
+        )
+
+
+def check_taken_apart(loss) -> None:
+    """Refuses a compiled loss that is no sum over positions.
+
+    Args:
+        loss: `keras.losses.SparseCategoricalCrossentropy` of logits, or
+            `kdkit.losses.SmoothedCrossEntropy`.
+
+    Raises:
+        UsageError: for other losses, or one that leaves labels out.
+    """
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    of_all_labels = isinstance(loss, SmoothedCrossEntropy) or (
+        isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        and config["from_logits"]
+        and config["ignore_class"] is None
+    )
+    if not of_all_labels or loss.reduction not in REDUCTIONS:
+        raise UsageError(
+            "With chunk_size the compiled loss is taken apart. Expected "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True) or "
+            "kdkit.losses.SmoothedCrossEntropy, its reduction one of "
+            f"{REDUCTIONS}. Received: {loss}, {config}."
+        )
+
+
+def weights_of_labels(x, y, y_pred, sample_weight):
+    """The sample weights of the labels, per position where these have some.
+
+    Keras' mean over weights divides by those that it is given; of rows, they
+    are too few for labels per position.
+
+    Args:
+        x: the inputs of the models.
+        y: tensor of labels.
+        y_pred: tensor of logits, or `None` where they are taken in chunks, of
+            a decoder whose labels have shape `(batch_size, sequence_length)`.
+        sample_weight: `None` or tensor.
+    """
+    weights = label_weights(x, sample_weight)
+    of_positions = y_pred is None or len(y_pred.shape) == 3
+    if weights is None or not of_positions:
+        return weights
+    return position_weights(y if y_pred is None else y_pred, weights)
+
+
+def single(structure):
+    """Returns the one entry of a dict or list of one output, or what is none.
+
+    Args:
+        structure: labels or a loss, as Keras takes them for one output.
+    """
+    return keras.tree.flatten(structure)[0]
+
+
+def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
+    """Returns a compiled loss as a term for `chunked_sums`.
+
+    Args:
+        loss: as in `check_taken_apart`.
+        labels: tensor of shape `(batch_size, sequence_length)`.
+        sample_weight: `None` or tensor, as in `label_count`.
+        hard_label_weight: float. Weight of the loss on the labels.
+
+    Raises:
+        UsageError: as `check_taken_apart`.
+    """
+    check_taken_apart(loss)
+
+    def sums(labels, logits, weights):
+        losses = loss.call(labels, ops.cast(logits, "float32"))
+        return ops.sum(weights * losses), ops.sum(weights)
+
+    def coefficient(denominator):
+        one = ops.ones_like(denominator)
+        of_replica = mean_label_loss(loss, labels, (one, denominator))
+        count = label_count(loss, labels, sample_weight)
+        (total,) = sum_over_replicas([count])
+        return hard_label_weight * of_replica * safe_divide(count, total)
+
+    weights = position_weights(labels, sample_weight)
+    return ChunkTerm(sums, labels, weights, coefficient)
+
+
+def label_count(loss, labels, sample_weight):
+    """Returns what the mean that is a compiled loss was divided by.
+
+    Up to a factor that all replicas share, so that means over replicas of
+    unequal shares of a batch add up to the mean over the batch. 1 for a sum.
+
+    Args:
+        loss: the compiled loss.
+        labels: tensor of shape `(batch_size, ...)`.
+        sample_weight: `None` or tensor.
+    """
+    loss, labels = single(loss), single(labels)
+    reduction = getattr(loss, "reduction", "sum_over_batch_size")
+    if reduction not in REDUCTIONS:
+        return ops.ones((), dtype="float32")
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        return ops.sum(ops.cast(sample_weight, "float32"))
+    return ops.cast(ops.shape(labels)[0], "float32")
+
+
+def mean_label_loss(loss, labels, sums):
+    """Returns what the compiled loss is, from the sums of its term.
+
+    Args:
+        loss: as in `label_term`.
+        labels: as in `label_term`.
+        sums: tuple of Σ weight × loss and Σ weight.
+    """
+    top, bottom = sums
+    if loss.reduction != "mean_with_sample_weight":
+        bottom = ops.cast(ops.size(labels), "float32")
+    return safe_divide(top, bottom)
+
+
+def sum_over_replicas(values):
+    """Sums scalars over the replicas of the strategy, without gradient."""
+    values = [ops.stop_gradient(value) for value in values]
+    if not on_tensorflow():  # no replicas: one program has the whole batch
+        return values
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return values
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, ops.stack(values))
+    return ops.unstack(total, num=len(values))

@@ -1,0 +1,398 @@
+"""The Distiller: a Keras model that trains a student against a teacher."""
+
+import copy
+import dataclasses
+
+import keras
+from keras import ops
+
+from kdkit.distillation.binding import as_tuple
+from kdkit.distillation.binding import check_labels
+from kdkit.distillation.binding import check_taken_apart
+from kdkit.distillation.binding import label_count
+from kdkit.distillation.binding import label_term
+from kdkit.distillation.binding import mean_label_loss
+from kdkit.distillation.binding import sum_over_replicas
+from kdkit.distillation.binding import weights_of_labels
+from kdkit.distillation.checks import Checks
+from kdkit.distillation.comparison import Comparison
+from kdkit.distillation.objective import Objective
+from kdkit.distillation.terms import Teachers
+from kdkit.distillation.terms import Terms
+from kdkit.distillation.terms import TotalLoss
+from kdkit.distillation.weights import label_weights
+from kdkit.errors import UsageError
+from kdkit.losses.base import safe_divide
+from kdkit.models.tokenizers import check_shared_ids
+from kdkit.steps import Step
+from kdkit.taps import ModelShape
+from kdkit.taps import describe
+from kdkit.taps import find_backbone
+from kdkit.taps import select_inputs
+
+# Keras' name for the metrics that `compile` was given.
+COMPILED_METRICS = "compile_metrics"
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class Distiller(Checks, Step, keras.Model):
+    r"""Trains a student to do what a teacher does.
+
+    A `keras.Model` whose `train_step` minimises
+
+    $$\sum_o w_o \mathcal{L}_o(\text{teacher}, \text{student})
+        + h \, \mathcal{L}(y, \text{student})$$
+
+    over its objectives $o$ and, with `hard_label_weight` $h$ above 0, the
+    compiled loss on the labels. Each step runs the student once and the
+    teacher once; the teacher always in inference mode and without gradient.
+    With several teachers an objective is the weighted mean of its values
+    against each of them, with projections of their own.
+
+    `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
+    mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
+    model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
+    give the student's logits. The logs hold one scalar per objective, before
+    its weight, beside `"loss"`, their weighted sum: means over all that counted
+    in the epoch, in whatever batches. Both are less the entropy of each teacher
+    for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
+    to its teacher has 0; the gradient is the same. What `padding_mask` (of a
+    decoder `decoder_padding_mask`) leaves out counts in no objective. For
+    per-position logits, pass the mask as a per-position sample weight; the loss
+    on labels does not see the padding mask either. Keras drops sample weights
+    of data without labels: give it any labels then.
+    Rows without a label among others have any class, and 0 in the feature
+    `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
+    weights of the labels' loss and of `weighted_metrics` alone.
+
+    What is saved (`save`, `save_weights`, checkpoint callbacks) holds the
+    student, the projections and the optimiser, never the teacher's weights. A
+    distiller loaded from a `.keras` file predicts as it is; call
+    `attach_teacher` before training it further.
+
+    Args:
+        teacher: `keras.Model`. A keras-hub backbone or task model, or any
+            model whose only output is the logits. Or the
+            `kdkit.taps.ModelShape` of one that is attached later. Or a list of
+            either, for several teachers. The output may be in a dict; models
+            with several outputs, and with a softmax or sigmoid at their end,
+            are refused.
+        student: `keras.Model`, likewise.
+        objectives: list of `kdkit.Objective`, or a single one.
+        hard_label_weight: float. Weight of the compiled loss on the labels:
+            PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed, and a
+            compiled loss gives a warning. Defaults to `0.0`.
+        teacher_weights: list of floats, one per teacher, or `None` for equal
+            ones. What counts is their ratio. Defaults to `None`.
+        chunk_size: int or `None`. Of decoders (`keras_hub.models.CausalLM`), at
+            how many positions, over rows and their lengths, the logits are
+            there at one time, which bounds the memory that a large vocabulary
+            takes; the losses are the same. The compiled loss must then be a
+            `keras.losses.SparseCategoricalCrossentropy`, and there are no
+            compiled metrics. `None` for all positions. Defaults to `None`.
+        name: string. Name of the model. Defaults to `"distiller"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the objectives do not fit the models:
+            unknown tap, layer map out of range, different widths with no
+            projection, different head or class counts, a softmax over one
+            logit, clashing names. All problems are in one message. Or if a
+            model ends in a softmax, or both bring a tokenizer and the same ids
+            are different words to them. `compile` and `check_batch` refuse
+            more before the first update.
+
+    Example:
+
+    ```python
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        objectives=[
+            kdkit.Objective(
+                kdkit.losses.AttentionMSE(), tap="attention_logits"
+            ),
+            kdkit.Objective(
+                kdkit.losses.HiddenStateMSE(),
+                tap="hidden_states",
+                projection="shared",
+            ),
+            kdkit.Objective(kdkit.losses.SoftCrossEntropy(), tap="logits"),
+        ],
+    )
+    distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))
+    distiller.fit(train, validation_data=dev, epochs=3)
+    distiller.student.save("student.keras")
+    ```
+    """
+
+    def __init__(
+        self,
+        teacher,
+        student,
+        objectives,
+        hard_label_weight=0.0,
+        teacher_weights=None,
+        chunk_size=None,
+        name="distiller",
+    ):
+        teachers = Teachers(teacher)
+        student_shape = describe(student)
+        backbone = find_backbone(student) or student
+        for model in teachers.models:
+            if backbone is (find_backbone(model) or model):
+                raise UsageError(
+                    "Teacher and student share their layers. Expected two "
+                    f"models. Received: {model.name!r} and {student.name!r}."
+                )
+        objectives = as_tuple(objectives)
+        policy = backbone.dtype_policy
+        terms = Terms(
+            objectives,
+            hard_label_weight,
+            teachers.shapes,
+            teacher_weights,
+            student_shape,
+            policy,
+        )
+        super().__init__(name=name, dtype=policy)
+        self.student = student
+        self.objectives = objectives
+        self.hard_label_weight = hard_label_weight
+        self.chunk_size = chunk_size
+        self.projections = terms.projections
+        self.trackers = [
+            keras.metrics.Mean(name=objective.name) for objective in objectives
+        ]
+        weights = [objective.weight for objective in objectives]
+        if hard_label_weight:
+            self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
+            weights.append(hard_label_weight)
+        total = TotalLoss(self.trackers, weights)
+        self._hidden = Comparison(terms, teachers, student, chunk_size, total)
+        if teachers.models:
+            self.attach_teacher(teacher)
+        self.has_checked_data = False
+        self.built = True
+
+    @property
+    def teacher(self):
+        """The teacher, a tuple of several, or `None` if none is attached."""
+        return self._hidden.teachers.one_or_all
+
+    def __dir__(self):
+        # Keras saves the models that `dir` lists. The teacher is not saved.
+        return [name for name in super().__dir__() if name != "teacher"]
+
+    def attach_teacher(self, teacher):
+        """Sets the teacher of a distiller that was made or loaded without one.
+
+        Args:
+            teacher: `keras.Model` of the sizes that the distiller was made for,
+                or a list of as many as it was made for, in their order.
+
+        Raises:
+            UsageError: if the sizes differ, or the token ids where both models
+                bring a tokenizer.
+        """
+        self._hidden.attach(teacher)
+        for model in self._hidden.teachers.models:
+            check_shared_ids(model, self.student)
+        self.has_checked_data = False
+        # A step traced with the old teacher would go on using it.
+        self.train_function = None
+        self.test_function = None
+
+    def call(self, inputs, training=None):
+        """Returns the student's output."""
+        return self.student(
+            select_inputs(self.student, inputs), training=training
+        )
+
+    def teachers_variables(self) -> list:
+        """Returns the variables of the teachers, which the model has not."""
+        return [
+            variable
+            for model in self._hidden.teachers.models
+            for variable in model.variables
+        ]
+
+    @property
+    def teacher_entries(self) -> list[tuple]:
+        """What is read of each teacher, as `kdkit.teacher_cache` keeps it."""
+        return self._hidden.terms.teacher_entries
+
+    def run_teachers(self, x) -> list[dict]:
+        """Returns the taps of each teacher, in inference, without gradient.
+
+        Args:
+            x: the inputs of the models.
+        """
+        return self._hidden.read_teachers(x)
+
+    def run_student(self, x, y, sample_weight, teachers_taps, training):
+        """Returns this replica's share of the loss and the student's logits.
+
+        The shares add up over replicas, and so do their gradients, which is
+        what Keras' optimisers do with them. The running means are updated.
+
+        Args:
+            x: the inputs of the models.
+            y: the labels, or `None`.
+            sample_weight: the weights of the data, or `None`.
+            teachers_taps: as `run_teachers` returns them.
+            training: bool.
+        """
+        student_taps = self._hidden.run_student(x, training=training)
+        labels, scale, y_pred = None, None, None
+        if self.chunk_size is None:
+            y_pred = student_taps.get("logits")
+        else:
+            if self.hard_label_weight:
+                labels = self._label_term(x, y, sample_weight)
+            if training:
+                scale = self.optimizer.scale_loss(1.0)
+        terms = self._hidden.terms
+        numerators, denominators, label_sums = self._hidden.sums(
+            teachers_taps, student_taps, x, sample_weight, labels, scale
+        )
+        extra_loss = self._extra_loss()
+        label_loss, num_labels = self._label_loss(
+            x, y, y_pred, sample_weight, training, label_sums
+        )
+        count = len(numerators)
+        alone = [extra_loss, label_loss * num_labels, num_labels]
+        *totals, extra_total, label_total, num_labels_total = sum_over_replicas(
+            [*numerators, *denominators, *alone]
+        )
+        denominators = totals[count:]
+        label_loss *= safe_divide(num_labels, num_labels_total)
+        label_total = safe_divide(label_total, num_labels_total)
+
+        shares = list(map(safe_divide, numerators, denominators))
+        values = terms.values(
+            list(map(safe_divide, totals[:count], denominators))
+        )
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        self._hidden.total.update_all(
+            [*values, label_total],
+            [*denominators[: len(values)], num_labels_total],
+            extra_total,
+            batch_size,
+        )
+        loss = extra_loss + self.hard_label_weight * label_loss
+        for objective, value in zip(
+            self.objectives, terms.values(shares), strict=True
+        ):
+            loss += objective.weight * value
+        return loss, y_pred
+
+    def compute_loss(
+        self,
+        x=None,
+        y=None,
+        y_pred=None,
+        sample_weight=None,
+        training=True,
+    ):
+        """Keras' loss on the labels, with what layers add; 0 without labels."""
+        if self.hard_label_weight:
+            check_labels(self.hard_label_weight, self.loss, y)
+            if self.chunk_size is not None:
+                check_taken_apart(self.loss)
+        elif y is None:
+            return ops.zeros((), dtype="float32")
+        y_pred = self._hidden.as_output(y_pred)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def _extra_loss(self):
+        """Losses that layers add (regularisers), this replica's share."""
+        extra_loss = ops.zeros((), dtype="float32")
+        for loss in self.losses:
+            extra_loss += ops.sum(ops.cast(loss, "float32"))
+        return extra_loss / self.num_replicas
+
+    def _label_loss(self, x, y, y_pred, sample_weight, training, sums):
+        """The compiled loss on this replica's rows, and how much it counts."""
+        if not self.hard_label_weight:
+            return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
+        check_labels(self.hard_label_weight, self.loss, y)
+        weights = weights_of_labels(x, y, y_pred, sample_weight)
+        num_labels = label_count(self.loss, y, weights)
+        if sums is not None:
+            return mean_label_loss(self.loss, y, sums), num_labels
+        both = self.compute_loss(x, y, y_pred, weights, training)
+        # Keras divides both by the number of replicas. Of no rows at all, it
+        # gives losses of shape (0,).
+        both = ops.sum(ops.cast(both, "float32"))
+        own = self.num_replicas * (both - self._extra_loss())
+        return own, num_labels
+
+    def _label_term(self, x, y, sample_weight):
+        """The compiled loss as a term on a few positions at a time."""
+        check_labels(self.hard_label_weight, self.loss, y)
+        weights = weights_of_labels(x, y, None, sample_weight)
+        return label_term(self.loss, y, weights, self.hard_label_weight)
+
+    @property
+    def metrics(self):
+        """The metrics that have a result, compiled ones if they saw labels."""
+        return [
+            self._hidden.total if metric.name == "loss" else metric
+            for metric in super().metrics
+            if getattr(metric, "built", True)
+        ]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates the compiled metrics, if there are labels. Returns the logs.
+
+        A transfer set without labels may go with labelled validation data.
+        """
+        own = [
+            metric for metric in self.metrics if metric.name != COMPILED_METRICS
+        ]
+        if y is None:
+            return {metric.name: metric.result() for metric in own}
+        if not self._hidden.has_logits and len(super().metrics) > len(own):
+            raise UsageError(
+                "Metrics on labels need the logits of a student with a head. "
+                f"Received: {self._hidden.why_no_logits}. Compile without "
+                "metrics."
+            )
+        y_pred = self._hidden.as_output(y_pred)
+        return super().compute_metrics(
+            x, y, y_pred, label_weights(x, sample_weight)
+        )
+
+    def get_config(self):
+        student = keras.saving.serialize_keras_object(self.student)
+        # keras-hub task models arrive compiled; here the distiller compiles.
+        student.pop("compile_config", None)
+        return {
+            "teacher": [
+                dataclasses.asdict(shape)
+                for shape in self._hidden.teachers.shapes
+            ],
+            "teacher_weights": list(self._hidden.terms.teacher_weights),
+            "student": student,
+            "objectives": [
+                objective.get_config() for objective in self.objectives
+            ],
+            "hard_label_weight": self.hard_label_weight,
+            "chunk_size": self.chunk_size,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = copy.deepcopy(config)  # keras-hub puts models into it
+        return cls(
+            teacher=[ModelShape(**shape) for shape in config.pop("teacher")],
+            student=keras.saving.deserialize_keras_object(
+                config.pop("student"), custom_objects=custom_objects
+            ),
+            objectives=[
+                Objective.from_config(objective)
+                for objective in config.pop("objectives")
+            ],
+            **config,
+        )

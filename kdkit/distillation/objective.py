@@ -1,0 +1,273 @@
+"""The objective: what is compared where, and how much it counts."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import keras
+
+from kdkit.distillation.weights import in_pairs
+from kdkit.errors import UsageError
+from kdkit.losses import AttentionMSE
+from kdkit.losses import DistillationLoss
+from kdkit.losses import EmbeddingMSE
+from kdkit.losses import HiddenStateCosine
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import LogitKLDivergence
+from kdkit.losses import LogitMSE
+from kdkit.losses import PatienceMSE
+from kdkit.losses import RelationKLDivergence
+from kdkit.losses import SoftBinaryCrossEntropy
+from kdkit.losses import SoftCrossEntropy
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import SEQ2SEQ_TAPS
+from kdkit.taps import TAPS
+from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import split_tap
+from kdkit.taps import taps_beside
+
+# Taps as wide as the model: a projection can bridge the widths there.
+PROJECTED_TAPS = (
+    "embedding_output",
+    "pooled_output",
+    "hidden_states",
+    "cls_states",
+)
+PAIR_REDUCTIONS = ("sum", "mean")
+# Losses that mean something on some taps only. A mask per position does not
+# fit the axes of the others.
+LOSS_TAPS = {
+    AttentionMSE: ATTENTION_TAPS,
+    RelationKLDivergence: VECTOR_TAPS,
+    SoftBinaryCrossEntropy: ("logits",),
+    SoftCrossEntropy: ("logits",),
+    LogitKLDivergence: ("logits",),
+    LogitMSE: ("logits",),
+    EmbeddingMSE: PROJECTED_TAPS,
+    HiddenStateMSE: PROJECTED_TAPS + VECTOR_TAPS,
+    HiddenStateCosine: PROJECTED_TAPS + VECTOR_TAPS,
+    PatienceMSE: PROJECTED_TAPS,
+}
+
+
+class Objective:
+    """One term of the distillation loss: loss × tap × layer map × weight.
+
+    Taps of the whole model are compared once. Taps per layer are compared pair
+    by pair along the layer map, and the values are summed over the pairs (or
+    averaged, see `pair_reduction`).
+
+    Args:
+        loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
+        tap: string. What is compared, one of `kdkit.taps.TAPS` or, of an
+            encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention of its decoder
+            counts where a token may look, which is at itself and at what
+            stands before, and cross-attention where both the decoder's token
+            and the encoder's are not padding. Defaults to `"logits"`.
+        layer_map: string or dict, for taps per layer. See `kdkit.layer_map`.
+            `None` means `"uniform"` there. Defaults to `None`.
+        weight: float. Factor of this term in the total loss. The logs show
+            the value before it. Defaults to `1.0`.
+        projection: `None`, `"shared"` (one dense layer with bias for all
+            pairs), `"per_layer"`, or a `kdkit.distillation.Projection`.
+            Defaults to `None`.
+        include_embeddings: bool. For `"hidden_states"`, whether the embedding
+            outputs (layer 0 to layer 0) are compared too. Defaults to `True`.
+        name: string. Name of the scalar in the logs. Defaults to the name of
+            the loss.
+        pair_reduction: string. `"sum"`, as the papers have it, or `"mean"` for
+            a value whose size does not depend on the number of pairs, as the
+            authors' code of Patient KD has it. Defaults to `"sum"`.
+        use_sample_weight: bool. Whether the data's sample weights count. Pass
+            `False` for states and attention in token classification, where
+            the weights say which positions have labels. Weights per position
+            are the decoder's in an encoder-decoder, and do not count for taps
+            of its encoder. Defaults to `True`.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is invalid on its own. What
+            depends on the models is checked by `kdkit.Distiller`.
+
+    Example:
+
+    >>> objective = kdkit.Objective(
+    ...     kdkit.losses.HiddenStateMSE(),
+    ...     tap="hidden_states",
+    ...     layer_map="uniform",
+    ...     projection="shared",
+    ... )
+    >>> objective.name
+    'hidden_state_mse'
+    """
+
+    def __init__(
+        self,
+        loss,
+        tap="logits",
+        layer_map=None,
+        weight=1.0,
+        projection=None,
+        include_embeddings=True,
+        name=None,
+        pair_reduction="sum",
+        use_sample_weight=True,
+    ):
+        _check_arguments(
+            loss, tap, layer_map, weight, projection, pair_reduction
+        )
+        if layer_map is None and split_tap(tap)[1] in PER_LAYER_TAPS:
+            layer_map = "uniform"
+        self.loss = loss
+        self.tap = tap
+        self.layer_map = layer_map
+        self.weight = weight
+        self.projection = get_projection(projection)
+        self.include_embeddings = include_embeddings
+        self.name = name or loss.name
+        self.pair_reduction = pair_reduction
+        self.use_sample_weight = use_sample_weight
+
+    def get_config(self):
+        projection = self.projection
+        layer_map = self.layer_map
+        if isinstance(layer_map, Mapping):
+            layer_map = [list(pair) for pair in layer_map.items()]
+        return {
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "tap": self.tap,
+            "layer_map": layer_map,
+            "weight": self.weight,
+            "projection": projection and dataclasses.asdict(projection),
+            "include_embeddings": self.include_embeddings,
+            "name": self.name,
+            "pair_reduction": self.pair_reduction,
+            "use_sample_weight": self.use_sample_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        config["loss"] = keras.saving.deserialize_keras_object(config["loss"])
+        if isinstance(config["layer_map"], list):
+            config["layer_map"] = dict(config["layer_map"])
+        return cls(**config)
+
+
+def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
+    """Raises a `UsageError` for what is wrong whatever the models are."""
+    if pair_reduction not in PAIR_REDUCTIONS:
+        raise UsageError(
+            "Invalid value for argument `pair_reduction`. Expected one of "
+            f"{PAIR_REDUCTIONS}. Received: {pair_reduction!r}."
+        )
+    if not isinstance(loss, DistillationLoss):
+        raise UsageError(
+            "Invalid value for argument `loss`. Expected an instance of "
+            f"kdkit.losses.DistillationLoss. Received: {loss!r}. For example "
+            "kdkit.losses.SoftCrossEntropy()."
+        )
+    if tap not in TAPS + SEQ2SEQ_TAPS:
+        raise UsageError(
+            f"Unknown tap. Expected one of {TAPS}, or of an encoder-decoder "
+            f"one of {SEQ2SEQ_TAPS}. Received: tap={tap!r}."
+        )
+    _, kind = split_tap(tap)
+    if layer_map is not None and kind not in PER_LAYER_TAPS:
+        raise UsageError(
+            f"Tap {tap!r} is not per layer, so it takes no layer map. "
+            f"Received: layer_map={layer_map!r}. Leave it out, or use one of "
+            f"the taps {taps_beside(tap, PER_LAYER_TAPS)}."
+        )
+    if projection is not None and kind not in PROJECTED_TAPS:
+        raise UsageError(
+            f"Tap {tap!r} takes no projection. Expected one of the taps "
+            f"{taps_beside(tap, PROJECTED_TAPS)}. Received: "
+            f"projection={projection!r}."
+        )
+    for loss_class, kinds in LOSS_TAPS.items():
+        if isinstance(loss, loss_class) and kind not in kinds:
+            raise UsageError(
+                f"{loss_class.__name__} cannot compare tap {tap!r}. Expected "
+                f"one of the taps {taps_beside(tap, kinds) or kinds}. "
+                f"Received: tap={tap!r}."
+            )
+    if isinstance(loss, AttentionMSE) and loss.parity and in_pairs(tap):
+        raise UsageError(
+            f"AttentionMSE's parity={loss.parity!r} is of encoders, where all "
+            "tokens but padding see each other. Expected parity=None. "
+            f"Received: tap={tap!r}."
+        )
+    if not (math.isfinite(weight) and weight >= 0):
+        raise UsageError(
+            "Invalid value for argument `weight`. Expected a finite number of "
+            f"at least 0. Received: weight={weight}."
+        )
+
+
+SHARING = ("shared", "per_layer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """How an objective maps student states to the teacher's width.
+
+    TinyBERT's matrices W_e and W_h. The layers are trained with the student
+    and thrown away with the distiller.
+
+    Args:
+        sharing: string. `"shared"` for one dense layer over all pairs of an
+            objective, as in the authors' code; `"per_layer"` for one per pair.
+        use_bias: bool. Whether the layers have a bias: the authors' code has,
+            the paper's equations have not. Defaults to `True`.
+
+    Raises:
+        UsageError: if `sharing` is unknown.
+    """
+
+    sharing: str
+    use_bias: bool = True
+
+    def __post_init__(self):
+        if self.sharing not in SHARING:
+            raise UsageError(
+                "Invalid value for argument `projection`. Expected None, one "
+                f"of {SHARING} or a kdkit.distillation.Projection. Received: "
+                f"{self.sharing!r}."
+            )
+
+    def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
+        """Returns the built dense layers, by student layer index.
+
+        Args:
+            name: string. Prefix of the layers' names.
+            student_dim: int. Width of the student's states.
+            teacher_dim: int. Width of the teacher's states.
+            pairs: iterable of ints. The student layer indices that are
+                projected.
+            dtype: dtype or policy of the layers. Defaults to Keras' own.
+        """
+
+        def dense(suffix):
+            layer = keras.layers.Dense(
+                teacher_dim,
+                use_bias=self.use_bias,
+                dtype=dtype,
+                name=f"{name}_projection{suffix}",
+            )
+            layer.build((None, student_dim))
+            return layer
+
+        if self.sharing == "shared":
+            shared = dense("")
+            return {index: shared for index in pairs}
+        return {index: dense(f"_{index}") for index in pairs}
+
+
+def get_projection(projection) -> Projection | None:
+    """Returns the `Projection` that a name, a dict or `None` stands for."""
+    if projection is None or isinstance(projection, Projection):
+        return projection
+    if isinstance(projection, dict):
+        return Projection(**projection)
+    return Projection(projection)

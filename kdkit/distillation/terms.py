@@ -1,0 +1,358 @@
+"""All objectives of a loss, for one student and one or more teachers."""
+
+import math
+
+import keras
+from keras import ops
+
+from kdkit.distillation.binding import bind
+from kdkit.distillation.chunks import chunked_sums
+from kdkit.distillation.weights import objective_masks
+from kdkit.distillation.weights import objective_weights
+from kdkit.errors import UsageError
+from kdkit.taps import TEACHER_OUTPUTS
+from kdkit.taps import Entry
+from kdkit.taps import ModelShape
+from kdkit.taps import describe
+from kdkit.taps import tapped
+
+
+class Terms:
+    """Objectives bound to a student and each of its teachers.
+
+    With several teachers an objective is the weighted mean of its values
+    against each of them. For soft labels that is the value against the
+    weighted mean of their distributions.
+
+    Args:
+        objectives: tuple of `kdkit.Objective`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        teachers: tuple of `kdkit.taps.ModelShape`.
+        teacher_weights: sequence of floats, one per teacher, or `None` for
+            equal ones. What counts is their ratio.
+        student: `kdkit.taps.ModelShape`.
+        dtype: dtype or policy of the projections.
+
+    Raises:
+        UsageError: with everything that does not fit.
+    """
+
+    def __init__(
+        self,
+        objectives,
+        hard_label_weight,
+        teachers,
+        teacher_weights,
+        student,
+        dtype=None,
+    ):
+        self.objectives = objectives
+        self.teacher_weights = _normalized(teacher_weights, len(teachers))
+        problems = []
+        self._bound = []
+        for number, teacher in enumerate(teachers, start=1):
+            suffix = f"_teacher_{number}" if number > 1 else ""
+            try:
+                self._bound += bind(
+                    objectives,
+                    hard_label_weight,
+                    teacher,
+                    student,
+                    dtype,
+                    suffix,
+                )
+            except UsageError as error:
+                problems.append(
+                    f"Teacher {number}: {error}"
+                    if len(teachers) > 1
+                    else str(error)
+                )
+        if problems:
+            raise UsageError("\n".join(problems))
+        self.taps = sorted({objective.tap for objective in objectives})
+
+    @property
+    def projections(self) -> list:
+        """The learnable projections, each once."""
+        return list(
+            {
+                layer.name: layer
+                for term in self._bound
+                for layer in term.projections.values()
+            }.values()
+        )
+
+    @property
+    def teacher_entries(self) -> list[tuple[Entry, ...]]:
+        """What is read of each teacher's taps."""
+        per_teacher = len(self.objectives)
+        entries = [set() for _ in self.teacher_weights]
+        for index, term in enumerate(self._bound):
+            entries[index // per_teacher] |= term.teacher_entries
+        return [tuple(sorted(one)) for one in entries]
+
+    def sums(self, teachers_taps, student_taps, x, sample_weight):
+        """Returns the numerators and the denominators of all terms.
+
+        Both add up over replicas and batches; `values` takes their quotients.
+
+        Args:
+            teachers_taps: list of dicts of tensors by tap name, one a teacher.
+            student_taps: dict of the student's tensors by tap name.
+            x: the inputs of the models.
+            sample_weight: `None` or tensor, as `Objective` takes it.
+        """
+        sums = [
+            _sums(term, teacher_taps, student_taps, x, sample_weight)
+            for term, teacher_taps in self._of_teachers(teachers_taps)
+        ]
+        return [top for top, _ in sums], [bottom for _, bottom in sums]
+
+    def sums_in_chunks(
+        self,
+        teachers_taps,
+        student_taps,
+        x,
+        sample_weight,
+        labels,
+        chunk_size,
+        scale,
+    ):
+        """As `sums`, for logits that are taken some positions at a time.
+
+        Args:
+            teachers_taps, student_taps, x, sample_weight: as in `sums`, with
+                `kdkit.taps.FactoredLogits` as `"logits"`.
+            labels: `ChunkTerm` of the loss on the labels, or `None`.
+            chunk_size, scale: as in `chunked_sums`.
+
+        Returns:
+            As `sums`, and a tuple of the two sums of the labels or `None`.
+        """
+        on_logits, sums = [], {}
+        padding_mask, _ = objective_masks("logits", x)
+        for index, (term, teacher_taps) in enumerate(
+            self._of_teachers(teachers_taps)
+        ):
+            if term.objective.tap == "logits":
+                made = term.chunk_term(
+                    teacher_taps,
+                    student_taps,
+                    padding_mask,
+                    objective_weights("logits", x, sample_weight),
+                    self.teacher_weights[index // len(self.objectives)],
+                )
+                on_logits.append((index, made))
+            else:
+                sums[index] = _sums(
+                    term, teacher_taps, student_taps, x, sample_weight
+                )
+        terms = [made for _, made in on_logits]
+        if labels is not None:
+            terms.append(labels)
+        found = ()
+        if terms:
+            found = list(
+                zip(
+                    *chunked_sums(
+                        terms, student_taps["logits"], chunk_size, scale
+                    ),
+                    strict=True,
+                )
+            )
+        for (index, _), both in zip(on_logits, found, strict=False):
+            sums[index] = both
+        ordered = [sums[index] for index in range(len(self._bound))]
+        return (
+            [top for top, _ in ordered],
+            [bottom for _, bottom in ordered],
+            found[-1] if labels is not None else None,
+        )
+
+    def _of_teachers(self, teachers_taps):
+        """Each term with the taps of its teacher."""
+        per_teacher = len(self.objectives)
+        return [
+            (term, teachers_taps[index // per_teacher])
+            for index, term in enumerate(self._bound)
+        ]
+
+    def values(self, quotients) -> list:
+        """Returns each objective's value: the mean over the teachers."""
+        per_teacher = len(self.objectives)
+        return [
+            sum(
+                weight * quotients[number * per_teacher + index]
+                for number, weight in enumerate(self.teacher_weights)
+            )
+            for index in range(per_teacher)
+        ]
+
+
+def _sums(term, teacher_taps, student_taps, x, sample_weight):
+    """The sums of one term, with the masks of its tap."""
+    tap = term.objective.tap
+    padding_mask, key_padding_mask = objective_masks(tap, x)
+    return term.sums(
+        teacher_taps,
+        student_taps,
+        padding_mask,
+        objective_weights(tap, x, sample_weight),
+        key_padding_mask,
+    )
+
+
+def _normalized(weights, num_teachers):
+    """Weights that sum to 1.
+
+    Raises:
+        UsageError: unless there is one finite weight of at least 0 a teacher,
+            and one above 0 among them.
+    """
+    if weights is None:
+        return (1.0 / num_teachers,) * num_teachers
+    weights = tuple(float(weight) for weight in weights)
+    if (
+        len(weights) != num_teachers
+        or not all(math.isfinite(w) and w >= 0 for w in weights)
+        or not sum(weights)
+    ):
+        raise UsageError(
+            "Invalid value for argument `teacher_weights`. Expected one number "
+            f"of at least 0 for each of {num_teachers} teachers, not all 0. "
+            f"Received: {weights}."
+        )
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+class TotalLoss(keras.metrics.Mean):
+    """The mean of what layers add to a loss, and the sum of its other terms.
+
+    Each term is a mean over what counts for it: rows, tokens, or the pairs of
+    attention. The mean of the steps' losses would not be their sum: a row of a
+    batch with few tokens would count for more than others, and the value would
+    be another one in another order of the rows.
+
+    Args:
+        trackers: list of `keras.metrics.Mean`, one for each term.
+        weights: list of floats, the weights of the terms in the loss.
+    """
+
+    def __init__(self, trackers, weights):
+        super().__init__(name="loss")
+        # The model tracks their variables; a list would be tracked here too.
+        self._terms = lambda: zip(trackers, weights, strict=True)
+
+    def update_all(self, values, counts, extra, batch_size) -> None:
+        """Updates the means of the terms, and that of what layers add.
+
+        Args:
+            values: list of scalars, one for each term; what is more is ignored.
+            counts: list of scalars, how much each value counts.
+            extra: scalar. What layers add.
+            batch_size: int or scalar. How much that counts.
+        """
+        for (tracker, _), value, count in zip(
+            self._terms(), values, counts, strict=False
+        ):
+            tracker.update_state(value, sample_weight=count)
+        self.update_state(extra, sample_weight=batch_size)
+
+    def result(self):
+        """Returns a scalar tensor."""
+        return super().result() + sum(
+            weight * tracker.result() for tracker, weight in self._terms()
+        )
+
+
+class Teachers:
+    """One teacher or several, known by their sizes before they are there.
+
+    Args:
+        teacher: `keras.Model`, `kdkit.taps.ModelShape`, or a list of either.
+
+    Raises:
+        UsageError: for an empty list, or models and sizes in one.
+    """
+
+    def __init__(self, teacher):
+        given = _as_tuple(teacher)
+        are_shapes = {isinstance(entry, ModelShape) for entry in given}
+        if len(are_shapes) != 1:
+            raise UsageError(
+                "Invalid value for argument `teacher`. Expected a model or a "
+                "list of models, or likewise their sizes. Received: "
+                f"{[type(entry).__name__ for entry in given]}."
+            )
+        self.models = () if are_shapes == {True} else given
+        self.shapes = tuple(map(describe, self.models)) or given
+        self._run = []
+
+    def attach(self, teacher, taps, factor_logits=False) -> None:
+        """Sets the models, of the sizes that are known.
+
+        Args:
+            teacher: `keras.Model`, or a list of as many as there are sizes.
+            taps: iterable of strings. What is read from them.
+            factor_logits: bool, as in `kdkit.taps.tapped`.
+
+        Raises:
+            UsageError: if the sizes differ.
+        """
+        models = _as_tuple(teacher)
+        shapes = tuple(map(describe, models))
+        if shapes != self.shapes:
+            raise UsageError(
+                "This teacher is not of the size the distiller was made for. "
+                f"Expected {_one_or_all(self.shapes)}. Received: "
+                f"{_one_or_all(shapes)}."
+            )
+        self.models = models
+        self._run = [tapped(model, taps, factor_logits) for model in models]
+
+    def __call__(self, x) -> list[dict]:
+        """Returns the taps of each teacher, in inference, without gradient.
+
+        Args:
+            x: the inputs of the models. Where there is `teacher_outputs` in
+                it, a tuple of a dict by `kdkit.taps.Entry.name` for each
+                teacher, these are the taps and no teacher is run.
+        """
+        if isinstance(x, dict) and TEACHER_OUTPUTS in x:
+            return [
+                _taps_of(outputs, shape)
+                for outputs, shape in zip(
+                    x[TEACHER_OUTPUTS], self.shapes, strict=True
+                )
+            ]
+        if not self._run:
+            raise UsageError(
+                "This distiller has no teacher, since saved files do not hold "
+                "it. Call distiller.attach_teacher(model) first."
+            )
+        return keras.tree.map_structure(
+            ops.stop_gradient, [run(x, training=False) for run in self._run]
+        )
+
+    @property
+    def one_or_all(self):
+        """The model, a tuple of several, or `None` before there is one."""
+        return _one_or_all(self.models) or None
+
+
+def _taps_of(outputs, shape):
+    """Tensors by the names of their entries, as taps."""
+    taps = {}
+    for name, tensor in outputs.items():
+        entry = Entry.of(name)
+        entry.write(taps, tensor, shape.depth(entry.tap))
+    return taps
+
+
+def _as_tuple(teacher):
+    return tuple(teacher) if isinstance(teacher, list | tuple) else (teacher,)
+
+
+def _one_or_all(entries):
+    """A tuple of one for people: its entry."""
+    return entries[0] if len(entries) == 1 else entries

@@ -1,0 +1,275 @@
+"""Sizes of teacher and student, and which blocks are compared."""
+
+from collections.abc import Iterable
+
+from kdkit.distillation.layer_maps import layer_map
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.errors import UsageError
+from kdkit.models import check_same_ids
+from kdkit.models import tokenizers_of_sides
+from kdkit.models import vocabulary_by_id
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import times
+from kdkit.reporting.formatting import words
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import ModelShape
+from kdkit.taps import split_tap
+
+INITIAL_SPREAD = 0.02  # standard deviation of random weights, as BERT's
+LEAST_WAY = 2.5 * INITIAL_SPREAD  # of a weight, to learn anything by
+
+
+def student_size(
+    teacher: dict, student: dict, check: str = "student size"
+) -> Finding:
+    """Tells how much smaller a student is.
+
+    Args:
+        teacher: dict with `name` and `parameters`, as
+            `kdkit.models.architecture` returns it.
+        student: dict likewise.
+        check: string, as in `Finding`. Defaults to `"student size"`.
+
+    >>> student_size(
+    ...     {"name": "BERT 12×768", "parameters": 109_482_240},
+    ...     {"name": "BERT 4×312", "parameters": 14_350_248},
+    ... ).found
+    'BERT 4×312 of 14.35 M parameters from BERT 12×768 of 109.48 M: ...'
+    """
+    ratio = teacher["parameters"] / student["parameters"]
+    found = (
+        f"{student['name']} of {millions(student['parameters'])} M parameters "
+        f"from {teacher['name']} of {millions(teacher['parameters'])} M: "
+    )
+    if ratio > 1:
+        return Finding(check, OK, f"{found}{times(ratio)} smaller.")
+    return Finding(
+        check,
+        WARNING,
+        f"{found}no smaller, {times(1 / ratio)} the teacher.",
+        "Choose fewer blocks or less width, with --student or --set "
+        "student.num_layers=N.",
+    )
+
+
+def few_updates(
+    updates: Iterable[tuple[int, float]],
+    is_trial: bool = False,
+    check: str = "updates",
+) -> Finding:
+    """Checks whether random weights get as many updates as they need.
+
+    Adam moves a weight by about its learning rate in an update, whatever the
+    gradient is, so all updates together move it by at most the sum of their
+    rates. Random weights begin with a standard deviation of 0.02. A rule of
+    thumb: where that way is shorter than 2.5 times that, 0.05, a student hardly
+    leaves where it began and answers with the commonest class. It takes 2,000
+    updates with a rate that falls from 5e-5 to 0, or 100 from 1e-3. Of the runs
+    from random weights in docs/measured/results.md, the one of the shortest
+    way, 0.105, has learned.
+
+    Args:
+        updates: iterable of pairs of a number of updates and their mean rate,
+            one per stage.
+        is_trial: bool. Whether the run only tries things out, which makes it a
+            note. Defaults to `False`.
+        check: string, as in `Finding`. Defaults to `"updates"`.
+
+    >>> few_updates([(345, 2.5e-5)]).outcome
+    'warning'
+    """
+    updates = list(updates)
+    count = sum(number for number, _ in updates)
+    way = sum(number * rate for number, rate in updates)
+    found = (
+        f"The student starts from random weights, of a standard deviation of "
+        f"{INITIAL_SPREAD:g}; {count} updates move each by {way:.2g} at most."
+    )
+    if way >= LEAST_WAY:
+        return Finding(check, OK, found)
+    needed = "more" if not way else f"{count * LEAST_WAY / way:.0f}"
+    return Finding(
+        check,
+        NOTE if is_trial else WARNING,
+        found,
+        "Such a student seldom gets beyond the commonest class. It takes about "
+        f"{needed} updates at these rates: set more epochs, a larger learning "
+        "rate (such as --set stages.0.learning_rate=3e-4), or start it from a "
+        "checkpoint (--student, --general).",
+    )
+
+
+def compared_layers(
+    stage: str,
+    objectives: Iterable,
+    teacher: ModelShape,
+    student: ModelShape,
+    check: str = "layers",
+) -> Finding:
+    """Tells which blocks and widths meet, of objectives that fit.
+
+    Args:
+        stage: string. The stage that they are of.
+        objectives: iterable of `kdkit.Objective`.
+        teacher: `kdkit.taps.ModelShape`.
+        student: `kdkit.taps.ModelShape`.
+        check: string, as in `Finding`. Defaults to `"layers"`.
+    """
+    maps = {}
+    for objective in objectives:
+        part, kind = split_tap(objective.tap)
+        if kind in PER_LAYER_TAPS:
+            pairs = layer_map(
+                objective.layer_map,
+                teacher.depth(objective.tap),
+                student.depth(objective.tap),
+            )
+            title = f"{part} blocks" if part else "blocks"
+            text = ", ".join(f"{our}→{their}" for our, their in pairs.items())
+            maps[f"{title} {text} (student→teacher)"] = None
+    parts = list(maps)
+    if maps:
+        parts.append(f"widths {student.hidden_dim} and {teacher.hidden_dim}")
+        parts.append(f"heads {student.num_heads} and {teacher.num_heads}")
+    if not parts:
+        parts.append("no block is compared, only what comes out")
+    if None not in (student.num_classes, teacher.num_classes):
+        parts.append(f"logits {student.num_classes} and {teacher.num_classes}")
+    return Finding(check, OK, f"{words(stage)}: {'; '.join(parts)}.")
+
+
+CHECK = "vocabulary"
+SHOWN = 3
+OF_STUDENT = (
+    "Start the student from a checkpoint of the teacher's vocabulary, or from "
+    "random weights."
+)
+
+
+def same_vocabulary(
+    teacher,
+    other,
+    name: str,
+    texts=(),
+    check: str = CHECK,
+    advice: str = OF_STUDENT,
+) -> Finding:
+    """Compares two tokenizers id by id, and on some texts.
+
+    Args:
+        teacher: the teacher's tokenizer, or the `kdkit.models.TokenizerPair`
+            of an encoder-decoder.
+        other: the other model's, likewise.
+        name: string. What the other model is called.
+        texts: iterable of strings. Both cut them to pieces. Defaults to none.
+        check: string, as in `Finding`. Defaults to `"vocabulary"`.
+        advice: string. What to do where ids differ. Defaults to that for a
+            student.
+    """
+    if teacher is other:
+        return Finding(
+            check,
+            OK,
+            f"{_size(teacher)} ids, one tokenizer for teacher and {name}.",
+        )
+    different = _different_ids(teacher, other)
+    try:
+        check_same_ids(teacher, other)
+    except UsageError as error:
+        found = str(error)
+        if different:
+            found = (
+                f"Of {_size(teacher)} ids of the teacher {len(different)} are "
+                f"other words to the {name}: {'; '.join(different[:SHOWN])}"
+                f"{'; …' if len(different) > SHOWN else '.'}"
+            )
+        return Finding(
+            check,
+            RUINS,
+            found,
+            advice,
+        )
+    apart = [text for text in texts if _ids(teacher, text) != _ids(other, text)]
+    if apart:
+        return Finding(
+            check,
+            WARNING,
+            f"All {_size(teacher)} ids are the same words, and {len(apart)} of "
+            f"{len(texts)} texts are cut to other pieces by the {name}'s "
+            f"tokenizer, such as {apart[0][:40]!r}.",
+            "The run uses the teacher's tokenizer. One of the two was made "
+            "with other capitals or accents.",
+        )
+    return Finding(
+        check,
+        OK,
+        f"All {_size(teacher)} ids, special ones included, are the same words "
+        f"to teacher and {name}.",
+    )
+
+
+def table_size(
+    tokenizer, rows: int | None, name: str, check: str = "token table"
+) -> Finding | None:
+    """Compares a model's table of embeddings with its vocabulary.
+
+    Args:
+        tokenizer: a keras-hub tokenizer.
+        rows: int or `None`. Rows of the table, `None` where there is none.
+        name: string. What the model is called.
+        check: string, as in `Finding`. Defaults to `"token table"`.
+
+    Returns:
+        A `Finding`, or `None` where they are equal.
+    """
+    size = tokenizer.vocabulary_size()
+    if rows is None or rows == size:
+        return None
+    if rows < size:
+        return Finding(
+            check,
+            RUINS,
+            f"The {name} has embeddings for {rows} ids and its tokenizer gives "
+            f"{size}.",
+            "Use the tokenizer that the model was trained with.",
+        )
+    return Finding(
+        check,
+        NOTE,
+        f"The {name} has embeddings for {rows} ids, {rows - size} more than "
+        "its tokenizer gives; they are never used.",
+    )
+
+
+def _size(tokenizer):
+    return " + ".join(
+        str(side.vocabulary_size())
+        for side in dict.fromkeys(tokenizers_of_sides(tokenizer))
+    )
+
+
+def _different_ids(teacher, other):
+    """A text for each id that is not the same word to both."""
+    found = []
+    for theirs, ours in zip(
+        tokenizers_of_sides(teacher), tokenizers_of_sides(other), strict=True
+    ):
+        pieces = [vocabulary_by_id(side) for side in (theirs, ours)]
+        for number in range(max(map(len, pieces))):
+            first, second = (
+                repr(side[number]) if number < len(side) else "nothing"
+                for side in pieces
+            )
+            if first != second:
+                found.append(f"{number} is {first} and {second}")
+    return list(dict.fromkeys(found))
+
+
+def _ids(tokenizer, text):
+    return [
+        list(map(int, side(text))) for side in tokenizers_of_sides(tokenizer)
+    ]

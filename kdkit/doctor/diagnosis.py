@@ -1,0 +1,326 @@
+"""All that can be told of a distillation on a task without running it."""
+
+import dataclasses
+import math
+import pathlib
+import time
+
+import keras
+
+from kdkit import models
+from kdkit.data import in_parts
+from kdkit.doctor.examination import Subject
+from kdkit.doctor.examination import examine
+from kdkit.doctor.examined_rows import ExaminedRows
+from kdkit.doctor.examined_rows import rows_of_epoch
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.doctor.resources import examine_room
+from kdkit.doctor.text_examination import TEXTS
+from kdkit.errors import UsageError
+from kdkit.io.machine import duration
+from kdkit.reporting.formatting import words
+from kdkit.runs.directory import is_finished
+from kdkit.runs.examples import check_label_smoothing
+from kdkit.runs.examples import check_stage
+from kdkit.runs.examples import stages_with_teachers
+from kdkit.runs.preparing import check_further_files
+from kdkit.runs.preparing import known_sizes
+from kdkit.runs.settings import PRETRAINED
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import TeacherSettings
+from kdkit.training.corpus_stages import prepare_corpus_stages
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import check_length
+from kdkit.training.making import load_teacher
+from kdkit.training.making import make_model
+from kdkit.training.material import TaskMaterial
+from kdkit.training.stage_trainer import Arm
+from kdkit.training.stage_trainer import make_trainer
+from kdkit.training.stages import Stage
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import TrainingRows
+from kdkit.training.task_data import check_data
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import open_task
+
+ROWS = 1000  # of dev that teachers answer
+# Checks, by how they begin, whose ruin no update survives.
+STEPLESS = ("token table", "vocabulary", "longest row", "memory")
+
+
+def diagnose(settings: DistillSettings, run_dir) -> Findings:
+    """Loads what a run is made from, and checks all of it.
+
+    Mistakes are rows of the table, and what can be checked in spite of them is.
+    Nothing is written.
+
+    Args:
+        settings: `DistillSettings`.
+        run_dir: path. Where the run would be kept.
+
+    Raises:
+        UsageError: (a `ValueError`) if the classes of the task are not known,
+            since nothing can be checked then.
+    """
+    findings = Findings()
+    task = open_task(settings.data)
+    with findings.attempt("data"):
+        check_data(task, settings.data)
+    with findings.attempt("files"):
+        check_further_files(settings, task)
+    with findings.attempt("label smoothing"):
+        check_label_smoothing((*settings.stages, *settings.control), task)
+    run_dir = pathlib.Path(run_dir)
+    teachers, places = _teachers(settings, task, run_dir, findings)
+    student, tokenizer = None, None
+    too_large = examine_room(known_sizes(settings))
+    findings.add(too_large)
+    if teachers and too_large is None:
+        with findings.attempt("student"):
+            student, tokenizer = _student(settings, task, teachers[0])
+    for model in (student, *(teacher.model for teacher in teachers)):
+        if model is not None:
+            with findings.attempt("longest row"):
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+    fitting = ()
+    if student is not None:
+        fitting = _fitting(settings, student, teachers, findings)
+        with findings.attempt("stages on the corpus"):
+            _check_corpus_stages(settings, student, teachers[0], run_dir)
+    subject = Subject(
+        settings,
+        task,
+        run_dir,
+        teachers,
+        places,
+        [make_forward(teacher.model) for teacher in teachers],
+        student,
+        tokenizer,
+        fitting,
+    )
+    rows, train = examine(subject, ROWS, TEXTS, findings)
+    learning = stages_with_teachers(settings)
+    if train is not None and student is not None and fitting == learning:
+        _time(subject, rows, train, findings)
+    return findings
+
+
+def _teachers(settings, task, run_dir, findings):
+    """The teachers and where they are."""
+    if isinstance(settings.teacher, TeacherSettings):
+        made = run_dir / "teacher_run"
+        if not is_finished(made):
+            with findings.attempt("teacher"):
+                return [_untrained(settings, task)], [made]
+            return [], []
+        first = made
+    else:
+        first = settings.teacher
+    teachers, places = [], []
+    for number, place in enumerate((first, *settings.more_teachers)):
+        which = f" {number + 1}" if settings.more_teachers else ""
+        try:
+            teacher = load_teacher(place, task)
+        except UsageError as error:
+            teacher = _in_spite_of(place, task)
+            check = f"teacher{which}"
+            if teacher is not None and teacher.has_trained_head:
+                check = f"label names{which}"
+            findings.add(
+                Finding(
+                    check,
+                    RUINS,
+                    str(error),
+                )
+            )
+        if teacher is not None:
+            teachers.append(teacher)
+            places.append(place)
+    return teachers, places
+
+
+def _in_spite_of(place, task):
+    """The teacher without the names of its classes, `None` if none loads."""
+    head = dataclasses.replace(task.head, class_names=None)
+    try:
+        teacher = models.load_classifier(place, head)
+    except UsageError:
+        return None
+    return teacher if teacher.tokenizer is not None else None
+
+
+def _untrained(settings, task):
+    """A model of the sizes of the teacher that the run trains."""
+    model = settings.teacher.model
+    if model.checkpoint == PRETRAINED:
+        place = settings.pretrained
+        if isinstance(place, PretrainSettings):
+            model = place.model
+        else:
+            model = dataclasses.replace(model, checkpoint=place)
+    return models.LoadedModel(*make_model(model, task), False)
+
+
+def _student(settings, task, teacher):
+    """A model of the student's sizes, and the tokenizer that it reads."""
+    sizes = known_sizes(settings)
+    pretrained = settings.pretrained
+    if isinstance(pretrained, PretrainSettings):
+        pretrained = pretrained.model.checkpoint
+    try:
+        return make_model(sizes, task, teacher, pretrained)
+    except UsageError:
+        # One of other tokens than the teacher's is compared with it later.
+        place = sizes.checkpoint or sizes.copy_from
+        if place in (None, "teacher"):
+            raise
+        return make_model(sizes, task, None, pretrained)
+
+
+def _fitting(settings, student, teachers, findings):
+    """The stages whose objectives fit, of those with teachers."""
+    fitting = []
+    for stage in stages_with_teachers(settings):
+        with findings.attempt("layers"):
+            check_stage(settings, stage, student, teachers)
+            fitting.append(stage)
+    return tuple(fitting)
+
+
+def _time(subject, rows, train, findings):
+    """That of the updates, where models can make one."""
+    ruined = [
+        one.check for one in findings.ruinous if one.check.startswith(STEPLESS)
+    ]
+    if ruined:
+        findings.add(
+            Finding("time", NOTE, f"Not measured: see {', '.join(ruined)}.")
+        )
+        return
+    with findings.attempt("time"):
+        findings.add(time_needed(subject, rows, train))
+
+
+def _check_corpus_stages(settings, student, teacher, run_dir):
+    """As a run does, unless what they learn from is yet to be pretrained."""
+    if isinstance(settings.pretrained, PretrainSettings):
+        settings.pretrained.corpus.check()
+        return
+    prepare_corpus_stages(
+        settings,
+        student,
+        teacher.tokenizer,
+        settings.pretrained,
+        run_dir / "corpus",
+        ONE_DEVICE,
+    )
+
+
+BATCHES = 9  # of which the one of middle length is timed
+STEPS = 2
+
+
+def time_needed(subject, rows: ExaminedRows, train) -> Finding:
+    """Trains a throwaway student for a few updates, and reckons up.
+
+    Args:
+        subject: `Subject` with models that fit each other.
+        rows: `ExaminedRows`.
+        train: `kdkit.data.EncodedExamples` of some rows to train on.
+
+    Raises:
+        UsageError: as `rows_of_epoch` does.
+    """
+    settings = subject.settings
+    total, parts = 0.0, []
+    for arm, stages in settings.arms.items():
+        for stage in stages:
+            if stage.data != "task":
+                continue
+            seconds, first = _seconds_per_update(subject, stage, train)
+            count = rows_of_epoch(
+                settings, subject.task, len(rows.train), bool(stage.objectives)
+            )
+            updates = stage.epochs * math.ceil(count / stage.batch_size)
+            total += first + updates * seconds
+            name = stage.name if arm == "student" else f"{arm}, {stage.name}"
+            parts.append(
+                f"{words(name)} {updates} × {_short(seconds)} after a "
+                f"first one of {duration(first)}"
+            )
+    others = ["evaluation"]
+    if settings.jit_compile is True:
+        lengths = settings.data.num_buckets or 1
+        others.append(f"{lengths} compilations a stage")
+    others += _other_runs(settings)
+    found = (
+        f"About {duration(total)} for the updates, by {STEPS} of each stage on "
+        f"one device: {'; '.join(parts)}. In addition: {', '.join(others)}."
+    )
+    advice = ""
+    if settings.cache is None and isinstance(settings.teacher, str):
+        epochs = sum(stage.epochs for stage in subject.fitting)
+        if epochs > 1:
+            advice = (
+                f"Teachers run in each of {epochs} epochs; with --cache DIR "
+                "once."
+            )
+    return Finding("time", NOTE, found, advice)
+
+
+def _short(seconds):
+    """Less than a second in milliseconds."""
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else duration(seconds)
+
+
+def _other_runs(settings):
+    """What else is trained before or in the run, in words."""
+    found = []
+    if isinstance(settings.pretrained, PretrainSettings):
+        found.append("pretraining the encoder")
+    if isinstance(settings.teacher, TeacherSettings):
+        found.append("training the teacher")
+    if settings.general is not None:
+        found.append("general distillation")
+    if any(stage.data == "corpus" for stage in settings.stages):
+        found.append("stages on the corpus")
+    return found
+
+
+def _seconds_per_update(subject, stage: Stage, train):
+    """Those of an update in the middle of training, and of the first."""
+    settings = subject.settings
+    evaluator = Evaluator(subject.task, train, settings.data.dev_split)
+    material = TaskMaterial(
+        TrainingRows(train), evaluator, settings.data.num_buckets
+    )
+    arm = Arm(
+        name="student",
+        model=models.in_policy(subject.student, settings.dtype_policy),
+        teacher=[teacher.model for teacher in subject.teachers],
+        material=material,
+        seed=settings.seed,
+        jit_compile=settings.jit_compile,
+        teacher_weights=settings.teacher_weights or None,
+    )
+    keras.utils.set_random_seed(settings.seed)
+    batches, _ = material.training_batches(stage, settings.seed, 0)
+    num_parts = stage.gradient_accumulation_steps
+    if num_parts > 1:
+        batches = in_parts(batches, num_parts)
+    some = list(batches.take(BATCHES * num_parts))
+    some.sort(key=lambda batch: batch[0]["token_ids"].shape[1])
+    batch = some[len(some) // 2]
+    trainer = make_trainer(arm, stage, material, num_updates=BATCHES)
+    seconds = []
+    for _ in range(1 + STEPS):
+        started = time.monotonic()
+        for _ in range(num_parts):
+            trainer.train_on_batch(*batch)
+        seconds.append(time.monotonic() - started)
+    return sum(seconds[1:]) / STEPS, seconds[0]

@@ -1,0 +1,477 @@
+"""The checks of a distillation on a task, before it trains."""
+
+import dataclasses
+import functools
+import math
+import pathlib
+
+import numpy as np
+
+from kdkit.data import evaluation_batches
+from kdkit.doctor.compatibility import compared_layers
+from kdkit.doctor.compatibility import few_updates
+from kdkit.doctor.compatibility import same_vocabulary
+from kdkit.doctor.compatibility import student_size
+from kdkit.doctor.compatibility import table_size
+from kdkit.doctor.examined_rows import ExaminedRows
+from kdkit.doctor.examined_rows import encode_some
+from kdkit.doctor.examined_rows import examine_lengths
+from kdkit.doctor.examined_rows import examine_rows
+from kdkit.doctor.examined_rows import examine_words
+from kdkit.doctor.examined_rows import load_rows_to_examine
+from kdkit.doctor.examined_rows import rows_of_epoch
+from kdkit.doctor.examined_rows import sample
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.doctor.resources import examine_needs
+from kdkit.doctor.resources import examine_room
+from kdkit.doctor.teacher_checks import finite_weights
+from kdkit.doctor.teacher_checks import label_order
+from kdkit.doctor.teacher_checks import teacher_accuracy
+from kdkit.doctor.teacher_checks import teacher_at_rest
+from kdkit.doctor.teacher_checks import teacher_frozen
+from kdkit.doctor.teacher_checks import teacher_logits
+from kdkit.doctor.text_examination import QUICK_TEXTS
+from kdkit.doctor.text_examination import examine_words_of_text
+from kdkit.models import LoadedModel
+from kdkit.models import architecture
+from kdkit.models import backbone_of
+from kdkit.models import num_positions
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.inputs import model_digest
+from kdkit.runs.inputs import rows_digest
+from kdkit.runs.log import DOCTOR
+from kdkit.runs.log import decide
+from kdkit.runs.log import logged_findings
+from kdkit.runs.preparing import known_sizes
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import TeacherSettings
+from kdkit.taps import describe
+from kdkit.tasks import SingleLabel
+from kdkit.tasks import Task
+from kdkit.tasks import majority_accuracy
+from kdkit.training.data_settings import DataSettings
+from kdkit.training.stages import Stage
+from kdkit.training.task_data import BATCH_SIZE
+from kdkit.training.task_data import predict_logits
+
+QUICK_ROWS = 256  # of dev, before a run
+TEXTS = 64  # that two tokenizers cut
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Subject:
+    """What is examined.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        run_dir: path. Where the run is kept, or will be.
+        teachers: list of `kdkit.models.LoadedModel`. Those that could be
+            loaded; one that the run will train is there by its sizes.
+        places: list of where they were loaded from.
+        forwards: list of their forward passes.
+        student: `keras.Model` or `None`. A model of the student's sizes.
+        tokenizer: the tokenizer that the student came with, or `None`.
+        fitting: tuple of `Stage`. The stages on the task with teachers whose
+            objectives fit.
+        has_student: bool. Whether a student is to learn from them. Defaults to
+            `True`.
+    """
+
+    settings: DistillSettings
+    task: Task
+    run_dir: pathlib.Path
+    teachers: list[LoadedModel]
+    places: list
+    forwards: list
+    student: object
+    tokenizer: object
+    fitting: tuple[Stage, ...]
+    has_student: bool = True
+
+    @functools.cached_property
+    def shapes(self):
+        """The `kdkit.taps.ModelShape` of the first teacher and the student."""
+        return describe(self.teachers[0].model), describe(self.student)
+
+
+def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
+    """Stops a run whose student is too large, before any model is built.
+
+    Args:
+        run: `RunDirectory`.
+        settings: `DistillSettings`.
+        force: bool. Whether to go on in any case.
+
+    Raises:
+        RunError: if it is.
+    """
+    too_large = examine_room(known_sizes(settings))
+    if too_large is not None and not _is_examined(run):
+        decide(Findings([too_large]), force)
+
+
+def examine_first(run, subject: Subject, force: bool) -> Findings | None:
+    """Examines a run before it trains, unless that was done.
+
+    Prints what is to be done something about.
+
+    Args:
+        run: `RunDirectory`.
+        subject: `Subject` whose models fit each other.
+        force: bool. Whether to go on in any case.
+
+    Returns:
+        `Findings` for `log_findings`; `None` where they are logged, or another
+        process does it.
+
+    Raises:
+        UsageError: for files that cannot be read.
+        RunError: if the run would be ruined.
+    """
+    if _is_examined(run):
+        return None
+    findings = Findings(keeps_mistakes=False)
+    examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
+    decide(findings, force, _findings_of_steps(subject))
+    return findings
+
+
+def _findings_of_steps(subject):
+    """The findings of the runs that this run made its teachers in."""
+    steps = (
+        RunDirectory(pathlib.Path(subject.run_dir, name))
+        for name in ("pretrained_run", "teacher_run")
+    )
+    return [one for step in steps for one in logged_findings(step) or ()]
+
+
+def examine_teacher_first(
+    run, settings: TeacherSettings, task: Task, model, tokenizer, force: bool
+) -> Findings | None:
+    """As `examine_first`, for a teacher that is fine-tuned on labels.
+
+    Args:
+        run, force: as in `examine_first`.
+        settings: `TeacherSettings`.
+        task: `kdkit.tasks.Task`.
+        model: the model to fine-tune.
+        tokenizer: its tokenizer.
+
+    Returns:
+        As `examine_first`.
+
+    Raises:
+        UsageError, RunError: as `examine_first`.
+    """
+    teacher = LoadedModel(model, tokenizer, has_trained_head=False)
+    subject = Subject(
+        _LabelsAlone(settings.data, settings.seed),
+        task,
+        run.path,
+        teachers=[teacher],
+        places=[],
+        forwards=[],
+        student=None,
+        tokenizer=None,
+        fitting=(),
+        has_student=False,
+    )
+    return examine_first(run, subject, force)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelsAlone:
+    """What checks read of `DistillSettings`, for a run on labels alone."""
+
+    data: DataSettings
+    seed: int
+    teacher: None = None
+    corpus: None = None
+    general: None = None
+    unlabeled: None = None
+    augmented: None = None
+
+
+def _is_examined(run):
+    """Whether a run was examined before, or another process does it."""
+    return run.is_read_only or run.events(DOCTOR)
+
+
+def examine(
+    subject: Subject, num_rows: int, num_texts: int, findings: Findings
+):
+    """Does all checks that take no training.
+
+    Args:
+        subject: `Subject`.
+        num_rows: int. Rows of dev that teachers answer at most.
+        num_texts: int. Texts that are read of each corpus at most.
+        findings: `Findings` that are added to.
+
+    Returns:
+        Tuple of the `ExaminedRows` and the encoded rows of train, each `None`
+        where they could not be read.
+    """
+    rows = train = dev = None
+    if all(one.check != "data" for one in findings):
+        with findings.attempt("data"):
+            rows = load_rows_to_examine(
+                subject.settings, subject.task, num_rows, findings
+            )
+    if rows is not None and subject.teachers:
+        with findings.attempt("lengths"):
+            dev, train = (
+                encode_some(
+                    subject.task,
+                    some,
+                    subject.teachers[0].tokenizer,
+                    subject.settings.data.sequence_length,
+                )
+                for some in (rows.dev, rows.train)
+            )
+    _examine_teachers(subject, rows, dev, findings)
+    if subject.has_student:
+        _examine_models(subject, rows, findings)
+    if rows is not None:
+        examine_rows(subject.settings, subject.task, rows, num_texts, findings)
+        if subject.has_student:
+            with findings.attempt("augmented copies"):
+                findings.add(_updates(subject, rows))
+    if subject.teachers:
+        _examine_corpora(subject, findings)
+    if dev is not None:
+        examine_lengths(subject.settings, train, dev, findings)
+        examine_words(
+            {
+                "train": (rows.train, train),
+                subject.settings.data.dev_split: (rows.dev, dev),
+            },
+            subject.teachers[0].tokenizer,
+            findings,
+        )
+        if subject.student is not None:
+            with findings.attempt("disk of the cache"):
+                examine_needs(subject, rows, train, findings)
+    return rows, train
+
+
+def _examine_corpora(subject, findings):
+    """The words of running text that the first teacher's tokenizer lacks."""
+    settings = subject.settings
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            tokenizer = subject.teachers[0].tokenizer
+            examine_words_of_text(name, corpus, tokenizer, findings)
+
+
+def _examine_teachers(subject, rows, dev, findings):
+    """Tokens, accuracy, order of labels, rest of each teacher."""
+    for number, teacher in enumerate(subject.teachers):
+        which = f" {number + 1}" if len(subject.teachers) > 1 else ""
+        name = f"teacher{which}"
+        size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
+        tokens = Findings()
+        tokens.add(table_size(teacher.tokenizer, size, name))
+        if number:
+            tokens.add(
+                same_vocabulary(
+                    subject.teachers[0].tokenizer,
+                    teacher.tokenizer,
+                    name,
+                    check=f"vocabulary{which}",
+                    advice="Use teachers of one vocabulary.",
+                )
+            )
+        findings.extend(tokens)
+        if not teacher.has_trained_head:
+            # What is wrong with one that was given is told elsewhere.
+            if isinstance(subject.settings.teacher, TeacherSettings):
+                findings.add(
+                    Finding(
+                        name,
+                        NOTE,
+                        "It is trained within the run: accuracy and label "
+                        "order are checked then, before distilling.",
+                    )
+                )
+        elif unread := _unread(subject, teacher, tokens):
+            findings.add(
+                Finding(
+                    f"teacher{which} accuracy",
+                    NOTE,
+                    "Not measured, nor is the order of labels: see "
+                    f"{', '.join(unread)}.",
+                )
+            )
+        elif dev is not None:
+            findings.extend(examine_answers(subject, number, rows, dev, which))
+
+
+def _unread(subject, teacher, tokens):
+    """The checks that say why a teacher cannot read the rows."""
+    checks = [one.check for one in tokens.ruinous]
+    positions = num_positions(teacher.model)
+    if (
+        positions is not None
+        and positions < subject.settings.data.sequence_length
+    ):
+        checks.append("longest row")
+    return checks
+
+
+def _examine_models(subject, rows, findings):
+    """Tokens, blocks and sizes of the student beside the teacher's."""
+    student, teachers = subject.student, subject.teachers
+    if student is None or not teachers:
+        findings.add(
+            Finding(
+                "models",
+                NOTE,
+                "Vocabulary, layers, sizes and what they need are not checked: "
+                f"there is no {'student' if teachers else 'teacher'} to "
+                "compare.",
+            )
+        )
+        return
+    first = teachers[0]
+    texts = []
+    if rows is not None and hasattr(rows.dev, "texts"):
+        texts = rows.dev.texts[0][:TEXTS]
+    findings.add(
+        same_vocabulary(first.tokenizer, subject.tokenizer, "student", texts)
+    )
+    size = getattr(backbone_of(student), "vocabulary_size", None)
+    findings.add(table_size(subject.tokenizer, size, "student"))
+    for teacher in teachers:
+        findings.add(teacher_frozen(teacher.model, student))
+    findings.add(finite_weights(student))
+    for stage in subject.fitting:
+        findings.add(
+            compared_layers(
+                stage.name, stage.build_objectives(), *subject.shapes
+            )
+        )
+    findings.add(student_size(architecture(first.model), architecture(student)))
+
+
+def _updates(subject, rows):
+    """Whether random weights get enough; `None` for others, or with a corpus.
+
+    Unlabelled rows are not counted, which takes reading them.
+    """
+    settings = subject.settings
+    if not settings.student.has_random_weights or any(
+        stage.data == "corpus" for stage in settings.stages
+    ):
+        return None
+    count = rows_of_epoch(settings, subject.task, len(rows.train), False)
+    return few_updates(
+        [
+            (
+                stage.epochs * math.ceil(count / stage.batch_size),
+                stage.mean_learning_rate,
+            )
+            for stage in settings.stages
+        ],
+        is_trial=subject.task.generate is not None,
+    )
+
+
+TRAIN_ROWS = 256  # of the training file, whose labels are looked at
+TRAIN_ADVICE = (
+    "Put the labels of the training file into the order of dev and the teacher."
+)
+
+# What was found earlier in this process, by the content of teachers and rows:
+# the runs of a sweep or an ablation share it.
+_KNOWN = {}
+
+
+def examine_answers(
+    subject, number: int, rows: ExaminedRows, dev, which: str
+) -> list[Finding]:
+    """Returns what is found of a teacher's answers.
+
+    Args:
+        subject: `Subject`.
+        number: int. Which of its teachers.
+        rows: `ExaminedRows`.
+        dev: its rows of dev, encoded.
+        which: string. What tells the teacher's checks from another one's.
+    """
+    constant = None
+    if subject.task.head.candidates is not None:
+        constant = majority_accuracy(rows.train, rows.dev)
+    train = None
+    if isinstance(subject.task.kind, SingleLabel):
+        # Of the whole file, which runs with other seeds share.
+        train = sample(rows.all_train, TRAIN_ROWS)
+    key = (
+        model_digest(str(subject.places[number])),
+        rows_digest(rows.dev),
+        train and rows_digest(train),
+        subject.task.name,
+        dev.sequence_length,
+        constant,
+        which,
+    )
+    if key not in _KNOWN or key[0] is None:
+        found = Findings()
+        _examine_dev(subject, number, dev, constant, which, found)
+        if train is not None:
+            _examine_train(subject, number, train, dev, which, found)
+        _KNOWN[key] = found
+    return _KNOWN[key]
+
+
+def _examine_dev(subject, number, dev, constant, which, findings):
+    """Accuracy, logits, order of the classes, whether it stays as it is."""
+    task, forward = subject.task, subject.forwards[number]
+    logits = predict_logits(forward, dev)
+    findings.add(
+        teacher_accuracy(
+            task, dev.targets, logits, constant, f"teacher{which} accuracy"
+        )
+    )
+    if logits.shape[-1] > 1 and np.isfinite(logits).all():
+        findings.add(teacher_logits(logits, f"teacher{which} logits"))
+    findings.add(_order(task, dev, logits, f"label order{which}"))
+    batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
+    batch = next(iter(batches))
+    findings.add(
+        teacher_at_rest(
+            subject.teachers[number].model,
+            forward,
+            batch[0] if isinstance(batch, tuple) else batch,
+            f"teacher{which} at rest",
+        )
+    )
+
+
+def _examine_train(subject, number, train, dev, which, findings):
+    """The order of the classes in the training file."""
+    encoded = subject.task.encode(
+        train, subject.teachers[0].tokenizer, dev.sequence_length
+    )
+    logits = predict_logits(subject.forwards[number], encoded)
+    check = f"label order of train{which}"
+    findings.add(_order(subject.task, encoded, logits, check, TRAIN_ADVICE))
+
+
+def _order(task, encoded, logits, check, *advice):
+    """Whether another order of the classes explains logits better."""
+    if not isinstance(task.kind, SingleLabel) or not np.isfinite(logits).all():
+        return None
+    return label_order(
+        task.class_names,
+        np.asarray(encoded.targets),
+        task.kind.predict(logits),
+        check,
+        *advice,
+    )

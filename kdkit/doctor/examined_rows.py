@@ -1,0 +1,272 @@
+"""The rows of a run that are examined before it: texts, and some encoded."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from kdkit.data import count_copies
+from kdkit.data import read_copies
+from kdkit.data import unlabeled_rows
+from kdkit.doctor.data import balance_of_dev
+from kdkit.doctor.data import class_balance
+from kdkit.doctor.data import given_texts
+from kdkit.doctor.data import lengths_cut
+from kdkit.doctor.data import row_labels
+from kdkit.doctor.data import row_texts
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.doctor.leakage import copies_of_rows
+from kdkit.doctor.leakage import left_out
+from kdkit.doctor.leakage import odd_texts
+from kdkit.doctor.leakage import repeated_rows
+from kdkit.doctor.leakage import rows_in_text
+from kdkit.doctor.leakage import rows_kept_apart
+from kdkit.doctor.unknown_words import has_unknown
+from kdkit.doctor.unknown_words import unknown_words
+from kdkit.errors import UsageError
+from kdkit.runs.augmenting import check_augmentation
+from kdkit.runs.settings import DistillSettings
+from kdkit.tasks import Task
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.task_data import kept_apart
+from kdkit.training.task_data import read_kept_unlabeled
+from kdkit.training.task_data import read_train_and_dev
+
+TRAIN_ROWS = 2048  # that are encoded to see their lengths
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExaminedRows:
+    """The rows of a task.
+
+    Args:
+        train: rows to train on, as `Task.load` returns them.
+        dev: rows to choose on, those that are examined.
+        num_dev: int. How many there are.
+        others: dict from the name of a split that is not trained on to its
+            rows.
+        all_train: the rows of the training file, of which `train` may be some.
+    """
+
+    train: object
+    dev: object
+    num_dev: int
+    others: dict
+    all_train: object
+
+
+def load_rows_to_examine(
+    settings: DistillSettings, task: Task, num_rows: int, findings: Findings
+) -> ExaminedRows:
+    """Reads the rows of a task, and says how many there are.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        num_rows: int. Rows of dev to examine at most, drawn with a fixed seed.
+        findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: if rows to train or to choose on cannot be read, with what
+            is wrong with either.
+    """
+    data = settings.data
+    all_train, dev = read_train_and_dev(task, data)
+    train = all_train
+    if data.max_train_rows and data.max_train_rows < len(train):
+        order = np.random.default_rng(settings.seed).permutation(len(train))
+        train = train.take(np.sort(order[: data.max_train_rows]))
+    others = {data.dev_split: dev}
+    unread = []
+    for split in kept_apart(task, data):
+        try:
+            others.setdefault(split, task.load(split, data.data_dir))
+        except UsageError as error:
+            unread.append(str(error).splitlines()[0])
+    found = f"{len(train)} rows to train on"
+    if len(train) < len(all_train):
+        found += f", drawn of {len(all_train)}"
+    counts = ", ".join(
+        f"{len(rows)} in {name}" for name, rows in others.items()
+    )
+    findings.add(
+        Finding(
+            "data",
+            NOTE if unread else OK,
+            f"{task.name}: {found}; {counts}."
+            + "".join(f" Not read: {line}" for line in unread),
+        )
+    )
+    return ExaminedRows(
+        train, sample(dev, num_rows), len(dev), others, all_train
+    )
+
+
+def examine_rows(
+    settings: DistillSettings,
+    task: Task,
+    rows: ExaminedRows,
+    num_texts: int,
+    findings: Findings,
+) -> None:
+    """Looks at what is trained on: rows kept apart, texts, copies, labels.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        rows: `ExaminedRows`.
+        num_texts: int. Texts that are read of each corpus at most.
+        findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: for files that cannot be read, where findings keep none.
+    """
+    train = row_texts(rows.train)
+    others = {name: row_texts(some) for name, some in rows.others.items()}
+    labels = {name: row_labels(some) for name, some in rows.others.items()}
+    train_labels = row_labels(rows.train)
+    findings.add(rows_kept_apart(train, others, train_labels, labels))
+    all_rows = {"train": train, **others}
+    findings.add(repeated_rows(all_rows, {"train": train_labels, **labels}))
+    if task.head.kind == "sequence":
+        findings.add(odd_texts(all_rows))
+    corpora = {"the corpus": settings.corpus}
+    if settings.general is not None:
+        corpora["the general text"] = settings.general.corpus
+    for name, corpus in corpora.items():
+        if corpus is not None:
+            check = f"rows in {name}"
+            with findings.attempt(check):
+                findings.add(
+                    rows_in_text(others, corpus.texts(False), num_texts, check)
+                )
+    if settings.unlabeled is not None:
+        with findings.attempt("unlabelled rows"):
+            unlabeled, kept = read_kept_unlabeled(
+                task, settings.data, settings.unlabeled
+            )
+            count = len(unlabeled)
+            findings.add(
+                left_out(
+                    "unlabelled rows",
+                    count - len(kept),
+                    count,
+                    "unlabelled rows",
+                )
+            )
+            findings.add(
+                odd_texts(
+                    {"the unlabelled text": row_texts(unlabeled)},
+                    "unlabelled texts",
+                )
+            )
+    augmented = settings.augmented
+    if augmented is not None and pathlib.Path(augmented.file).exists():
+        with findings.attempt("augmented copies"):
+            all_train = row_texts(rows.all_train)
+            known = {row for some in others.values() for row in some}
+            copies = read_copies(augmented.file, task.num_texts, len(all_train))
+            for finding in copies_of_rows(copies, all_train, known):
+                findings.add(finding)
+    findings.add(class_balance(task, rows.train.labels))
+    of_dev = f"class balance of {settings.data.dev_split}"
+    findings.add(balance_of_dev(task, rows.dev.labels, of_dev))
+
+
+def examine_lengths(settings, train, dev, findings: Findings) -> None:
+    """Tells how many rows are cut, by those that were encoded.
+
+    Args:
+        settings: `DistillSettings`.
+        train: `kdkit.data.EncodedExamples`.
+        dev: `kdkit.data.EncodedExamples`.
+        findings: `Findings` that are added to.
+    """
+    splits = {"train": train, settings.data.dev_split: dev}
+    findings.add(lengths_cut(splits, DATA_LENGTH))
+
+
+def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
+    """Counts the examples with words that the tokenizer has no token for.
+
+    Args:
+        splits: dict from the name of a split to its rows, as `Task.load`
+            returns them, and what `encode_some` made of them.
+        tokenizer: the tokenizer that encoded them.
+        findings: `Findings` that are added to.
+    """
+    with findings.attempt("unknown words"):
+        findings.add(
+            unknown_words(
+                {
+                    name: (
+                        given_texts(sample(rows, TRAIN_ROWS)),
+                        has_unknown(encoded, tokenizer),
+                    )
+                    for name, (rows, encoded) in splits.items()
+                },
+                tokenizer,
+            )
+        )
+
+
+def encode_some(task: Task, rows, tokenizer, sequence_length: int):
+    """Returns some of the rows to train on, encoded.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+        rows: rows as `Task.load` returns them.
+        tokenizer: the teacher's tokenizer.
+        sequence_length: int.
+    """
+    return task.encode(sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
+
+
+def rows_of_epoch(
+    settings: DistillSettings, task: Task, num_train: int, learns: bool
+) -> int:
+    """Returns about how many rows an epoch has.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        num_train: int. Labelled rows that are trained on.
+        learns: bool. Whether a teacher is there, who labels other rows.
+
+    Raises:
+        UsageError: for files that cannot be read, or if no unlabelled row is
+            left.
+    """
+    count = num_train
+    augmented = settings.augmented
+    if augmented is not None:
+        per_row = augmented.copies_per_epoch
+        if per_row is None and pathlib.Path(augmented.file).exists():
+            count += count_copies(augmented.file)
+        elif per_row is None and augmented.made_by is None:
+            check_augmentation(augmented, task)  # which says that none is there
+        elif per_row is None:
+            per_row = augmented.made_by.augmentation.num_copies
+        count += num_train * (per_row or 0)
+    if settings.unlabeled is not None and learns:
+        _, kept = read_kept_unlabeled(task, settings.data, settings.unlabeled)
+        count += unlabeled_rows(
+            count, len(kept), settings.unlabeled.per_labeled
+        )
+    return count
+
+
+def sample(rows, count: int):
+    """Returns some rows, drawn with a fixed seed, in their order.
+
+    Args:
+        rows: rows as `Task.load` returns them.
+        count: int. How many at most.
+    """
+    if len(rows) <= count:
+        return rows
+    order = np.random.default_rng(0).permutation(len(rows))
+    return rows.take(np.sort(order[:count]))

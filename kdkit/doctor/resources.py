@@ -1,0 +1,428 @@
+"""What a run will need: memory and disk, estimated from sizes."""
+
+import math
+import pathlib
+import shutil
+from collections.abc import Iterable
+
+import psutil
+
+from kdkit import models
+from kdkit.distillation import entry_of_teacher
+from kdkit.distillation.layer_maps import layer_map
+from kdkit.doctor.examined_rows import ExaminedRows
+from kdkit.doctor.examined_rows import rows_of_epoch
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.errors import UsageError
+from kdkit.io.machine import byte_size
+from kdkit.io.machine import lack_of_memory
+from kdkit.runs.settings import TeacherSettings
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import VECTOR_TAPS
+from kdkit.taps import Entry
+from kdkit.taps import ModelShape
+from kdkit.taps import split_tap
+from kdkit.teacher_cache import packed_size
+from kdkit.training.data_settings import CacheSettings
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.stages import Stage
+
+BYTES = 4  # of a number in float32, which weights and slots are kept in
+SLOTS = 2  # Adam's moments
+TIGHT = 0.8  # of what is free, from which on it is close
+
+
+def tapped_entries(
+    objectives: Iterable, teacher: ModelShape, student: ModelShape
+) -> tuple[set[Entry], set[Entry]]:
+    """Returns what objectives read of a teacher and of a student.
+
+    Args:
+        objectives: iterable of `kdkit.Objective` that fit the models.
+        teacher: `kdkit.taps.ModelShape`.
+        student: `kdkit.taps.ModelShape`.
+    """
+    of_teacher, of_student = set(), set()
+    for objective in objectives:
+        tap, pairs = objective.tap, {0: 0}
+        kind = split_tap(tap)[1]
+        if kind in PER_LAYER_TAPS:
+            pairs = layer_map(
+                objective.layer_map, teacher.depth(tap), student.depth(tap)
+            )
+            if kind == "hidden_states" and objective.include_embeddings:
+                pairs = {0: 0, **pairs}
+        for ours, theirs in pairs.items():
+            of_teacher.add(
+                entry_of_teacher(objective, theirs, teacher.num_classes)
+            )
+            of_student.add(Entry(tap, ours))
+    return of_teacher, of_student
+
+
+def numbers_of(
+    entry: Entry, shape: ModelShape, length: int, has_label_per_token: bool
+) -> int:
+    """Returns how many numbers a tapped tensor has for one sequence.
+
+    Args:
+        entry: `kdkit.taps.Entry`.
+        shape: `kdkit.taps.ModelShape` of the model.
+        length: int. Tokens of the sequence.
+        has_label_per_token: bool. Whether there are logits for each token.
+    """
+    kind = split_tap(entry.tap)[1]
+    if kind == "logits":
+        width = entry.width(shape.num_classes)
+        return width * (length if has_label_per_token else 1)
+    if kind in ATTENTION_TAPS:
+        return shape.num_heads * length * length
+    if kind in (*VECTOR_TAPS, "hidden_states", "embedding_output"):
+        return shape.hidden_dim * length
+    return shape.hidden_dim
+
+
+def activations(shape: ModelShape, length: int) -> int:
+    """Returns the numbers that a student keeps of one sequence to learn.
+
+    34 s h + 5 a s² bytes a block in 16 bits, half as many numbers (Korthikanti
+    et al., 2022, https://arxiv.org/abs/2205.05198, equation 1), for s tokens,
+    width h and a heads. 0 for models whose blocks are unknown.
+
+    Args:
+        shape: `kdkit.taps.ModelShape` of the student.
+        length: int. Tokens of the sequence.
+    """
+    if shape.hidden_dim is None:
+        return 0
+    blocks = sum(
+        depth
+        for depth in (
+            shape.num_layers,
+            shape.encoder_num_layers,
+            shape.decoder_num_layers,
+        )
+        if depth
+    )
+    per_block = 17 * shape.hidden_dim + 2.5 * shape.num_heads * length
+    return math.ceil(blocks * length * per_block)
+
+
+def memory(
+    teachers: int,
+    student: int,
+    trained: int,
+    per_batch: int,
+    batch: str,
+    check: str = "memory",
+) -> Finding:
+    """Compares what a step takes with the memory of this machine.
+
+    Args:
+        teachers: int. Weights of all teachers.
+        student: int. Weights of the student.
+        trained: int. Those of them that are trained.
+        per_batch: int. Numbers of a batch: what is tapped, and what the student
+            keeps for its gradient.
+        batch: string. What the largest batch is, in words.
+        check: string, as in `Finding`. Defaults to `"memory"`.
+    """
+    sizes = {
+        "weights": (teachers + student) * BYTES,
+        "gradients and Adam's moments": (1 + SLOTS) * trained * BYTES,
+        f"activations and taps of {batch}": per_batch * BYTES,
+    }
+    total = sum(sizes.values())
+    machine = psutil.virtual_memory()
+    found = (
+        f"About {byte_size(total)}: {_listed(sizes)}. This machine "
+        f"has {byte_size(machine.total)}, {byte_size(machine.available)} of it "
+        "free."
+    )
+    advice = (
+        "Use smaller batches, --set stages.….gradient_accumulation_steps=N, or "
+        "shorter rows."
+    )
+    if total > machine.total:
+        return Finding(check, RUINS, found, advice)
+    if total > TIGHT * machine.available:
+        return Finding(check, WARNING, found, advice)
+    return Finding(check, OK, found)
+
+
+def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
+    """Tells of a student that is too large to be trained, or to be built.
+
+    Args:
+        parameters: int. Those that it has at least.
+        check: string, as in `Finding`. Defaults to `"memory"`.
+
+    Returns:
+        A `Finding`, or `None` where it is not.
+    """
+    lack = lack_of_memory((2 + SLOTS) * parameters * BYTES)
+    if not lack:
+        return None
+    return Finding(
+        check,
+        RUINS,
+        "Weights, gradients and Adam's moments of a student of "
+        f"{parameters / 1e6:,.0f} M parameters take {lack}.",
+        "Choose fewer or narrower layers, or fewer positions: --student, or "
+        "--set student.….",
+    )
+
+
+def run_size(
+    trained: int,
+    weights: int,
+    epochs: Iterable[int],
+    averaged: int = 0,
+    keep: int = 1,
+) -> int:
+    """Returns the bytes that the training of one model writes at most.
+
+    A stage keeps its last epochs with their slots, and for each the best one
+    until then; if it keeps several, they stay when it is done. Beside them
+    stand, while it trains, a position within an epoch, what is being saved and
+    a new best one. Each stage leaves its weights, and the run its model.
+
+    Args:
+        trained: int. Weights that are trained.
+        weights: int. All weights of the model.
+        epochs: iterable of ints. Those of each stage.
+        averaged: int. Epochs whose weights are kept to be averaged. Defaults to
+            `0`.
+        keep: int. How many of the last epochs are kept. Defaults to `1`.
+    """
+    with_slots = weights + SLOTS * trained
+    kept = [min(keep, count) for count in epochs]
+    at_once = sum(kept) if keep > 1 else 1
+    return BYTES * (
+        (at_once + 2) * with_slots
+        + (at_once + 1 + averaged + len(kept) + 1) * weights
+    )
+
+
+def disk(
+    sizes: dict[str, int], place, advice: str = "", check: str = "disk"
+) -> Finding:
+    """Compares what will be written with what is free.
+
+    Args:
+        sizes: dict from what is written to its bytes.
+        place: path where it will be written, there or not.
+        advice: string. What takes less. Defaults to `""`.
+        check: string, as in `Finding`. Defaults to `"disk"`.
+    """
+    place = pathlib.Path(place).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    total = sum(sizes.values())
+    found = (
+        f"About {byte_size(total)} will be written ({_listed(sizes)}); "
+        f"{byte_size(free)} are free in {place}."
+    )
+    advice = f"Make room, or choose another disk.{advice and f' {advice}'}"
+    if total > free:
+        return Finding(check, RUINS, found, advice)
+    if total > TIGHT * free:
+        return Finding(check, WARNING, found, advice)
+    return Finding(check, OK, found)
+
+
+def _listed(sizes):
+    """What needs how much."""
+    return ", ".join(
+        f"{name} {byte_size(size)}" for name, size in sizes.items()
+    )
+
+
+def examine_room(sizes: ModelSettings) -> Finding | None:
+    """Tells of a student that is too large, before it is built.
+
+    Args:
+        sizes: `ModelSettings`.
+
+    Returns:
+        A `Finding`, or `None` for a student that is not, that is loaded, or
+        that cannot be built for another reason.
+    """
+    if not sizes.has_random_weights and sizes.bilstm is None:
+        return None
+    try:
+        config = models.student_config(sizes.config(), vocabulary_size=1)
+    except UsageError:
+        return None
+    return room_to_train(models.least_parameters(config))
+
+
+def examine_needs(
+    subject, rows: ExaminedRows, train, findings: Findings
+) -> None:
+    """Estimates the memory of a step and what the run writes.
+
+    Args:
+        subject: `Subject` with models.
+        rows: `ExaminedRows`.
+        train: `kdkit.data.EncodedExamples` of some rows to train on.
+        findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: as `rows_of_epoch` does, where there is a cache.
+    """
+    with findings.attempt("memory"):
+        findings.add(_memory(subject, rows, train))
+    settings, student = subject.settings, subject.student
+    sizes = {
+        f"{arm} with checkpoints": size_with_checkpoints(
+            _trained(student), student.count_params(), stages, settings
+        )
+        for arm, stages in settings.arms.items()
+        if stages
+    }
+    if isinstance(settings.teacher, TeacherSettings):
+        teacher = subject.teachers[0].model
+        sizes["teacher with checkpoints"] = size_with_checkpoints(
+            _trained(teacher),
+            teacher.count_params(),
+            settings.teacher.stages,
+            settings.teacher,
+        )
+    findings.add(disk(sizes, subject.run_dir))
+    if settings.cache is not None and subject.fitting:
+        needed = _cache_size(subject, rows, train)
+        findings.add(disk_of_cache(needed, settings.cache))
+
+
+def disk_of_cache(
+    needed: int, cache: CacheSettings, advice: str = ""
+) -> Finding:
+    """Compares what a cache will take more with what is free.
+
+    Args:
+        needed: int. Bytes of all that will be kept.
+        cache: `CacheSettings`.
+        advice: string. What else takes less. Defaults to `""`.
+    """
+    place = pathlib.Path(cache.directory)
+    there = sum(
+        file.stat().st_size for file in place.rglob("*") if file.is_file()
+    )
+    return disk(
+        {"outputs of the teacher": max(needed - there, 0)},
+        place,
+        f"--cache-precision bf16 takes half as much, int8 a quarter.{advice}",
+        "disk of the cache",
+    )
+
+
+def size_with_checkpoints(
+    trained: int, weights: int, stages: tuple[Stage, ...], settings
+) -> int:
+    """Returns the bytes that the training of one model writes at most.
+
+    Args:
+        trained: int. Weights that are trained.
+        weights: int. All weights of the model.
+        stages: tuple of `Stage`, at least one.
+        settings: the settings of its run.
+    """
+    return run_size(
+        trained,
+        weights,
+        [stage.epochs for stage in stages],
+        max(len(stage.averaged_epochs) for stage in stages),
+        settings.keep_checkpoints,
+    )
+
+
+def _trained(model):
+    """How many numbers of a model are trained."""
+    return sum(math.prod(weight.shape) for weight in model.trainable_weights)
+
+
+def _memory(subject, rows, train):
+    """The largest step: the stage whose batches take most."""
+    largest, words = 0, ""
+    length = int(train.lengths.max())
+    if subject.settings.data.num_buckets is None:
+        length = train.sequence_length
+    for stage in subject.settings.stages + subject.settings.control:
+        if stage.data != "task":
+            continue
+        num_rows = _rows_of_update(subject, rows, stage)
+        sequences = train.sequences_per_row * max(
+            num_rows // stage.gradient_accumulation_steps, 1
+        )
+        numbers = sequences * (
+            activations(subject.shapes[1], length)
+            + _tapped(subject, stage, length)
+        )
+        if numbers >= largest:
+            largest = numbers
+            words = f"{sequences} × {length} tokens"
+    teachers = sum(one.model.count_params() for one in subject.teachers)
+    student = subject.student
+    return memory(
+        teachers, student.count_params(), _trained(student), largest, words
+    )
+
+
+def _rows_of_update(subject, rows, stage):
+    """Those of a batch, no more than an epoch has."""
+    size = stage.batch_size
+    if size > len(rows.train):  # others are counted where they matter
+        size = min(
+            size,
+            rows_of_epoch(
+                subject.settings, subject.task, len(rows.train), learns=True
+            ),
+        )
+    return size
+
+
+def _tapped(subject, stage, length):
+    """Numbers that a stage reads of all models for one sequence."""
+    if stage not in subject.fitting:
+        return 0
+    entries = tapped_entries(stage.build_objectives(), *subject.shapes)
+    per_token = subject.task.kind.has_label_per_token
+    of_teacher, of_student = (
+        sum(numbers_of(entry, shape, length, per_token) for entry in some)
+        for some, shape in zip(entries, subject.shapes, strict=True)
+    )
+    return len(subject.teachers) * of_teacher + of_student
+
+
+def _cache_size(subject, rows, train):
+    """Bytes of what is kept of the rows of an epoch, and of dev."""
+    settings = subject.settings
+    entries = set()
+    for stage in subject.fitting:
+        entries |= tapped_entries(stage.build_objectives(), *subject.shapes)[0]
+    per_token = subject.task.kind.has_label_per_token
+
+    def size(entry, length):
+        numbers = numbers_of(entry, subject.shapes[0], length, per_token)
+        width = entry.width(numbers)
+        shape = numbers // width, width
+        return packed_size(
+            shape, settings.cache.precision, entry.num_exact(shape)
+        )
+
+    of_some = sum(
+        size(entry, int(length))
+        for length in train.lengths
+        for entry in entries
+    )
+    count = rows.num_dev + rows_of_epoch(
+        settings, subject.task, len(rows.train), learns=True
+    )
+    return int(of_some / len(train) * count * len(subject.teachers))

@@ -1,0 +1,475 @@
+"""The checks of a distillation on text alone, before its first step."""
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+
+from kdkit import models
+from kdkit.data import tokenize
+from kdkit.distillation import entry_of_teacher
+from kdkit.doctor.compatibility import same_vocabulary
+from kdkit.doctor.compatibility import student_size
+from kdkit.doctor.data import texts_too_long
+from kdkit.doctor.findings import NOTE
+from kdkit.doctor.findings import OK
+from kdkit.doctor.findings import RUINS
+from kdkit.doctor.findings import WARNING
+from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import Findings
+from kdkit.doctor.leakage import texts_kept_apart
+from kdkit.doctor.resources import activations
+from kdkit.doctor.resources import disk
+from kdkit.doctor.resources import disk_of_cache
+from kdkit.doctor.resources import memory
+from kdkit.doctor.resources import size_with_checkpoints
+from kdkit.doctor.unknown_words import texts_with_unknown
+from kdkit.doctor.unknown_words import unknown_words
+from kdkit.models import load_tokenizer
+from kdkit.models import tokenizers_of_sides
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.log import decide
+from kdkit.runs.log import logged_findings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.taps import ModelShape
+from kdkit.teacher_cache import packed_size
+from kdkit.training.cluster import process_of_launcher
+from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.model_settings import MULTI_WORKER
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.sentence_settings import PairSettings
+
+BYTES = 4  # of a weight in a file, and about of a token in a text
+WEIGHT_FILES = ("*.weights.h5", "*.safetensors")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextModel:
+    """What is known of a model before it is there.
+
+    Args:
+        name: string. What it is called.
+        parameters: int. About how many it has; 0 where nothing is known.
+        shape: `kdkit.taps.ModelShape`. Sizes are `None` where nothing is known.
+    """
+
+    name: str
+    parameters: int
+    shape: ModelShape
+
+
+def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
+    """Returns the sizes of a model that a run on text begins with.
+
+    Args:
+        settings: `ModelSettings`: sizes, or a checkpoint, of which the files
+            are weighed.
+        vocabulary_size: int.
+    """
+    if settings.mass is not None:
+        return _mass(settings.mass, vocabulary_size)
+    if settings.has_random_weights:
+        return _stack(settings, vocabulary_size)
+    place = settings.checkpoint or settings.copy_from
+    return TextModel(
+        pathlib.Path(place).name,
+        _weigh(place) // BYTES,
+        ModelShape(num_classes=vocabulary_size),
+    )
+
+
+def text_cache_size(settings, vocabulary_size: int) -> int:
+    """Returns about how many bytes are kept of a teacher's logits.
+
+    Args:
+        settings: `PretrainSettings` with `cache`, whose objectives are on
+            logits.
+        vocabulary_size: int. Of the teacher.
+    """
+    tokens = sum(
+        pathlib.Path(file).stat().st_size for file in settings.corpus.all_files
+    )
+    # Of pairs, what is said of the targets.
+    tokens //= BYTES * (2 if settings.reads_sentences else 1)
+    entries = {
+        entry_of_teacher(objective, 0, vocabulary_size)
+        for stage in settings.stages
+        for objective in stage.build_objectives()
+    }
+    total = 0
+    for entry in entries:
+        shape = tokens, entry.width(vocabulary_size)
+        total += packed_size(
+            shape, settings.cache.precision, entry.num_exact(shape)
+        )
+    return total
+
+
+def _stack(sizes, vocabulary_size):
+    """A stack of blocks of one kind: an encoder or a decoder."""
+    width = sizes.hidden_dim
+    family = ALL_FAMILIES[sizes.family]
+    config = models.BertConfig(
+        **sizes.config(), vocabulary_size=vocabulary_size
+    )
+    # Biases and normalizations besides.
+    parameters = family.least_parameters(config) + 2 * width
+    parameters += sizes.num_layers * (9 * width + sizes.intermediate_dim)
+    return TextModel(
+        f"{family.title} {sizes.num_layers}×{width}",
+        parameters,
+        ModelShape(
+            num_classes=vocabulary_size,
+            num_layers=sizes.num_layers,
+            hidden_dim=width,
+            num_heads=sizes.num_heads,
+        ),
+    )
+
+
+def _mass(sizes, vocabulary_size):
+    width = sizes.hidden_dim
+    depths = sizes.encoder_num_layers, sizes.decoder_num_layers
+    tables = vocabulary_size + 2 * (sizes.max_sequence_length + 2)
+    parameters = tables * width
+    parameters += sum(depths) * _block(width, sizes.intermediate_dim)
+    parameters += depths[1] * _attention(width)
+    return TextModel(
+        f"MASS {depths[0]}+{depths[1]}×{width}",
+        parameters,
+        ModelShape(
+            num_classes=vocabulary_size,
+            hidden_dim=width,
+            num_heads=sizes.num_heads,
+            encoder_num_layers=depths[0],
+            decoder_num_layers=depths[1],
+        ),
+    )
+
+
+def _block(width, intermediate):
+    """Attention, and a feed-forward part with a normalisation behind it."""
+    return (
+        _attention(width) + 2 * width * intermediate + intermediate + 3 * width
+    )
+
+
+def _attention(width):
+    """Four projections with biases, and a normalisation."""
+    return 4 * (width * width + width) + 2 * width
+
+
+def _weigh(place):
+    """Bytes of the weights in a place, 0 where there are none."""
+    path = models.model_files(place)
+    if path is None:
+        return 0
+    files = [file for name in WEIGHT_FILES for file in path.glob(name)]
+    return sum(file.stat().st_size for file in files)
+
+
+QUICK_TEXTS = 100_000  # that are read of a corpus, before a run
+TEXTS = 2_000_000
+SAMPLE = 2000  # texts whose tokens are counted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextSteps:
+    """The runs of a distillation on text.
+
+    Args:
+        runs: dict from the name of a step to its `PretrainSettings`, in their
+            order; the last is the student's.
+        given: dict from the name of a step to the place of a model that is
+            there in its place.
+        run_dir: path. Where the last run is kept; the others are in it.
+    """
+
+    runs: dict[str, PretrainSettings]
+    given: dict[str, str]
+    run_dir: pathlib.Path
+
+    def place(self, name: str) -> pathlib.Path:
+        """Returns where the run of a step is kept."""
+        if name == list(self.runs)[-1]:
+            return self.run_dir
+        return self.run_dir / f"{name}_run"
+
+    @functools.cached_property
+    def tokenizers(self) -> dict:
+        """The tokenizers that are there, by the step that they come with."""
+        places = dict(self.given)
+        first = next(iter(self.runs.values()))
+        if first.tokenizer is not None:
+            places = {"--tokenizer": first.tokenizer, **places}
+        return {name: load_tokenizer(place) for name, place in places.items()}
+
+    @property
+    def corpora(self) -> dict:
+        """The text of each step, once, by the first step on it."""
+        found = {}
+        for name, settings in self.runs.items():
+            if settings.corpus not in found.values():
+                found[name] = settings.corpus
+        return found
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens of the vocabulary, where one is there or will be trained."""
+        for settings in self.runs.values():
+            if settings.vocabulary_size is not None:
+                return settings.vocabulary_size
+        first = next(iter(self.tokenizers.values()))
+        return tokenizers_of_sides(first)[1].vocabulary_size()
+
+    def model(self, settings: ModelSettings) -> TextModel:
+        """Returns the sizes of a model, also where a step has yet to make it.
+
+        Args:
+            settings: `ModelSettings`.
+        """
+        for name, run in self.runs.items():
+            if settings.checkpoint == str(self.place(name)):
+                return self.model(run.model)
+        return text_model(settings, self.vocabulary_size)
+
+
+def examine_first(steps: TextSteps, force: bool) -> Findings | None:
+    """Examines the runs before the first of them, unless that was done.
+
+    Of several processes the chief does.
+
+    Args:
+        steps: `TextSteps` whose models go with each other.
+        force: bool. Whether to go on in any case.
+
+    Returns:
+        `Findings` for `kdkit.training.pretrain`, those of the earlier sitting
+        where that was done; `None` for what is no chief.
+
+    Raises:
+        RunError: if the runs would be ruined.
+    """
+    last = list(steps.runs.values())[-1]
+    if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
+        return None
+    for name in steps.runs:
+        logged = logged_findings(RunDirectory(steps.place(name)))
+        if logged is not None:
+            return logged
+    findings = Findings(keeps_mistakes=False)
+    examine_text(steps, QUICK_TEXTS, findings)
+    decide(findings, force)
+    return findings
+
+
+def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
+    """Does the checks of runs on text that take no training.
+
+    Args:
+        steps: `TextSteps` whose files are there.
+        num_texts: int. Texts that are read of each corpus at most.
+        findings: `Findings` that are added to.
+
+    Raises:
+        UsageError: for files that cannot be read, where findings keep none.
+    """
+    with findings.attempt("vocabulary"):
+        _examine_vocabulary(steps, findings)
+        _examine_sizes(steps, findings)
+    with findings.attempt("texts kept apart"):
+        _examine_texts(steps, num_texts, findings)
+    with findings.attempt("lengths"):
+        _examine_lengths(steps, findings)
+    for tokenizer in itertools.islice(steps.tokenizers.values(), 1):
+        for name, corpus in steps.corpora.items():
+            examine_words_of_text(f"step {name}", corpus, tokenizer, findings)
+
+
+def examine_words_of_text(
+    name: str, corpus, tokenizer, findings: Findings
+) -> None:
+    """Counts the texts with words that a tokenizer has no token for.
+
+    Of pairs each side is counted with its own tokenizer.
+
+    Args:
+        name: string. What trains on the text.
+        corpus: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
+        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
+        findings: `Findings` that are added to.
+    """
+    texts = {name: corpus.texts}
+    if isinstance(corpus, PairSettings):
+        texts = {
+            f"{name}, {side}": functools.partial(corpus.side_texts, number)
+            for number, side in enumerate(("sources", "targets"))
+        }
+    sides = tokenizers_of_sides(tokenizer)
+    with findings.attempt("unknown words"):
+        for (what, read), side in zip(texts.items(), sides, strict=False):
+            some = itertools.islice(read(held_out=False), SAMPLE)
+            splits = {what: texts_with_unknown(some, side)}
+            findings.add(unknown_words(splits, side))
+
+
+def _examine_vocabulary(steps, findings):
+    """The tokenizers that are there, each against the first."""
+    if len(steps.tokenizers) < 2:
+        source = "will be trained on the text"
+        for name, tokenizer in steps.tokenizers.items():
+            ids = tokenizers_of_sides(tokenizer)[1].vocabulary_size()
+            source = f"is that of {name}, {ids} ids"
+        findings.add(
+            Finding(
+                "vocabulary",
+                OK,
+                f"All models have one tokenizer; it {source}.",
+            )
+        )
+        return
+    (first, tokenizer), *others = steps.tokenizers.items()
+    for name, other in others:
+        # The first stands for what the others are distilled from.
+        findings.add(
+            same_vocabulary(tokenizer, other, f"{name} beside {first}")
+        )
+
+
+def _examine_sizes(steps, findings):
+    """How much smaller the student is; the largest step; what is written."""
+    last = list(steps.runs.values())[-1]
+    teacher = steps.model(ModelSettings(checkpoint=last.teacher))
+    student = steps.model(last.model)
+    if teacher.parameters and student.parameters:
+        findings.add(student_size(_sizes(teacher), _sizes(student)))
+    largest = max(
+        (_step_memory(steps, name) for name in steps.runs), key=_total
+    )
+    findings.add(memory(*largest))
+    written = {}
+    for name, settings in steps.runs.items():
+        parameters = steps.model(settings.model).parameters
+        written[name] = size_with_checkpoints(
+            parameters, parameters, settings.stages, settings
+        )
+        if isinstance(settings.corpus, CorpusSettings):
+            # Four bytes a token, of about four letters.
+            written[name] += sum(
+                pathlib.Path(file).stat().st_size
+                for file in settings.corpus.all_files
+            )
+    findings.add(disk(written, steps.run_dir))
+    for settings in steps.runs.values():
+        if settings.cache is not None:
+            findings.add(
+                disk_of_cache(
+                    text_cache_size(settings, steps.vocabulary_size),
+                    settings.cache,
+                    " A loss with top_k keeps the first classes alone.",
+                )
+            )
+
+
+def _sizes(model):
+    return {"name": model.name, "parameters": model.parameters}
+
+
+def _step_memory(steps, name):
+    """The arguments of `memory` for a step."""
+    settings = steps.runs[name]
+    model, teacher = steps.model(settings.model), 0
+    if settings.teacher is not None:
+        teacher = steps.model(
+            ModelSettings(checkpoint=settings.teacher)
+        ).parameters
+    numbers = []
+    length = settings.corpus.sequence_length
+    for stage in settings.stages:
+        rows = stage.batch_size // stage.gradient_accumulation_steps
+        if settings.reads_sentences:
+            rows = max(stage.batch_tokens // (2 * length), 1)
+        positions = min(rows * length, stage.chunk_size or rows * length)
+        # The student's logits have a gradient as large.
+        logits = positions * steps.vocabulary_size * (3 if teacher else 2)
+        numbers.append(rows * activations(model.shape, length) + logits)
+    return (
+        teacher,
+        model.parameters,
+        model.parameters,
+        max(numbers),
+        f"{rows} × {length} tokens in step {name}",
+    )
+
+
+def _total(arguments):
+    teachers, student, trained, per_batch, _ = arguments
+    return teachers + student + 3 * trained + per_batch
+
+
+def _examine_texts(steps, num_texts, findings):
+    """What is held out beside what is trained on, of every text."""
+    corpora = steps.corpora
+    measured = list(steps.runs.values())[-1].corpus
+    for held_name, held_out in corpora.items():
+        for name, corpus in corpora.items():
+            if isinstance(corpus, PairSettings) != isinstance(
+                held_out, PairSettings
+            ):
+                continue
+            findings.add(
+                texts_kept_apart(
+                    _texts(corpus, False),
+                    _texts(held_out, True),
+                    num_texts,
+                    (held_name, name),
+                    RUINS if held_out == corpus == measured else WARNING,
+                )
+            )
+
+
+def _texts(corpus, held_out):
+    """Texts or pairs of texts, as tuples."""
+    if isinstance(corpus, PairSettings):
+        return corpus.pairs(held_out)
+    return ((text,) for text in corpus.texts(held_out))
+
+
+def _examine_lengths(steps, findings):
+    """How many sentences are longer than what models read of them."""
+    for name, corpus in steps.corpora.items():
+        if isinstance(corpus, CorpusSettings):
+            continue
+        texts = list(itertools.islice(corpus.texts(False), SAMPLE))
+        if steps.tokenizers:
+            tokenizer = next(iter(steps.tokenizers.values()))
+            pieces = tokenize(texts, tokenizers_of_sides(tokenizer)[0])
+            counts = [len(pieces[text]) for text in texts]
+            unit = "tokens"
+        else:
+            counts, unit = [len(text.split()) for text in texts], "words"
+        findings.add(
+            texts_too_long(
+                name, counts, corpus.sequence_length, unit, CORPUS_LENGTH
+            )
+        )
+    if all(
+        isinstance(corpus, CorpusSettings) for corpus in steps.corpora.values()
+    ):
+        findings.add(
+            Finding(
+                "lengths",
+                OK,
+                "Running text is packed to full rows: nothing is cut off.",
+            )
+        )
+    findings.add(
+        Finding(
+            "time",
+            NOTE,
+            "Not estimated for runs on text: the first epoch of each step "
+            "tells it.",
+        )
+    )

@@ -1,0 +1,23 @@
+"""Cached decoding: one step, beam search, text from models and their files.
+
+`kdkit.export.to_litert` writes the steps as files, which `generate`,
+`search_file` and `TextWriter` run.
+"""
+
+from kdkit.generation.beams import Beams
+from kdkit.generation.beams import make_beam_search
+from kdkit.generation.beams import search_file
+from kdkit.generation.step import DecoderStep
+from kdkit.generation.step import Seq2SeqStep
+from kdkit.generation.text import TextWriter
+from kdkit.generation.text import generate
+
+__all__ = [
+    "Beams",
+    "DecoderStep",
+    "Seq2SeqStep",
+    "TextWriter",
+    "generate",
+    "make_beam_search",
+    "search_file",
+]

@@ -1,0 +1,245 @@
+"""One step of a decoder: a token in, logits and its keys and values out."""
+
+import dataclasses
+
+from keras import ops
+
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.models.families import DECODERS
+from kdkit.models.families import adapters_of
+from kdkit.models.families import family_of
+
+
+def num_positions(model) -> int | None:
+    """How many tokens a decoder reads at most, `None` for any number.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is no decoder.
+    """
+    backbone = getattr(model, "backbone", None)
+    family = family_of(backbone)
+    if family is None or not family.is_decoder:
+        known = [family.title for family in DECODERS.values()]
+        raise UsageError(
+            f"Only decoders ({', '.join(known)}) read one token at a time. "
+            f"Received: {type(model).__name__}."
+        )
+    return family.num_positions(backbone)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderStep:
+    """A decoder that reads one token at a time.
+
+    The caller keeps the keys and values of the tokens so far, and gives them
+    with every token: a step costs the same at every position, and nothing that
+    was computed is computed again.
+
+    Args:
+        model: a `keras_hub.models.CausalLM` of a family in
+            `kdkit.models.families.DECODERS`.
+        sequence_length: int. Positions that there is room for.
+
+    Call arguments:
+        token_ids: int tensor of shape `(batch_size,)`.
+        position: int tensor of shape `()`. Where the tokens stand, from 0.
+        cache: dict of tensors of shape `(batch_size, num_key_value_heads,
+            sequence_length, head_dim)` by `cache_names`. Entries at `position`
+            and behind it do not count, if they are finite.
+
+    Returns:
+        A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
+        `new_keys` and `new_values`, of shape `(num_layers, batch_size,
+        num_key_value_heads, head_dim)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is no decoder or has fewer
+            positions.
+    """
+
+    model: object
+    sequence_length: int
+
+    def __post_init__(self):
+        longest = num_positions(self.model)
+        if self.sequence_length < 1 or (
+            longest is not None and self.sequence_length > longest
+        ):
+            expected = "1 or more"
+            if longest is not None:
+                expected = f"1 to {longest}, the model's positions"
+            raise UsageError(
+                f"Expected a sequence length of {expected}. Received: "
+                f"sequence_length={self.sequence_length}."
+            )
+
+    @property
+    def cache_names(self) -> tuple[tuple[str, str], ...]:
+        """The names of the keys and the values of each block."""
+        return tuple(
+            (f"keys_{index}", f"values_{index}")
+            for index in range(len(self._blocks))
+        )
+
+    @property
+    def cache_shape(self) -> tuple[int, int, int]:
+        """`(num_key_value_heads, sequence_length, head_dim)`."""
+        block, *_ = self._blocks
+        heads = block.num_key_value_heads
+        return (heads, self.sequence_length, block.head_dim)
+
+    @property
+    def _blocks(self):
+        return adapters_of(self.model.backbone)[""]
+
+    def __call__(self, token_ids, position, cache):
+        backbone = self.model.backbone
+        family = family_of(backbone)
+        state = family.embed(backbone, token_ids, position)
+        is_past = ops.arange(self.sequence_length) < position
+        new_keys, new_values = [], []
+        for block, names in zip(self._blocks, self.cache_names, strict=True):
+            keys, values = (cache[name] for name in names)
+            state, key, value = block.step(
+                state, keys, values, is_past, position
+            )
+            new_keys.append(key[:, :, 0])
+            new_values.append(value[:, :, 0])
+        return {
+            "logits": family.logits(backbone, state[:, 0]),
+            "new_keys": ops.stack(new_keys),
+            "new_values": ops.stack(new_values),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq2SeqStep:
+    """An encoder-decoder that writes one token at a time.
+
+    The caller keeps what the decoder reads of the source and the keys and
+    values of the tokens so far, so that nothing is computed twice.
+
+    Args:
+        model: `kdkit.models.MassSeq2SeqLM`.
+        source_length: int. Tokens of a source, with its padding.
+        sequence_length: int. Tokens of a target that there is room for.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is no encoder-decoder or has
+            fewer positions.
+    """
+
+    model: object
+    source_length: int
+    sequence_length: int
+
+    def __post_init__(self):
+        if not isinstance(self.model, models.MassSeq2SeqLM):
+            raise UsageError(
+                "Expected a kdkit.models.MassSeq2SeqLM. Received: "
+                f"{type(self.model).__name__}."
+            )
+        longest = self.model.backbone.max_sequence_length
+        for name in ("source_length", "sequence_length"):
+            length = getattr(self, name)
+            if not 1 <= length <= longest:
+                raise UsageError(
+                    f"Expected a length of 1 to {longest}, the model's "
+                    f"positions. Received: {name}={length}."
+                )
+
+    @property
+    def cache_shape(self) -> tuple[int, int, int]:
+        """`(num_heads, sequence_length, head_dim)`."""
+        block, *_ = self._blocks
+        heads = block.num_key_value_heads
+        return (heads, self.sequence_length, block.head_dim)
+
+    @property
+    def source_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of what each block reads of the source."""
+        return self._names("source_keys", "source_values")
+
+    @property
+    def cache_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of the keys and the values of each block."""
+        return self._names("keys", "values")
+
+    def encode(self, token_ids, padding_mask) -> dict:
+        """Reads a source.
+
+        Args:
+            token_ids: int tensor of shape `(batch_size, source_length)`.
+            padding_mask: int tensor of that shape, 0 for padding.
+
+        Returns:
+            A dict of float tensors of shape `(batch_size, num_heads,
+            source_length, head_dim)` by `source_names`.
+        """
+        backbone = self.model.backbone
+        # One axis: so LiteRT can look rows up that have a scale each.
+        tokens = backbone.encoder_token_embedding(ops.reshape(token_ids, (-1,)))
+        encoded = backbone.encode_embedded(
+            ops.reshape(tokens, (-1, self.source_length, backbone.hidden_dim)),
+            padding_mask,
+        )
+        read = {}
+        for block, names in zip(self._blocks, self.source_names, strict=True):
+            made = block.source_keys_values(encoded)
+            read |= dict(zip(names, made, strict=True))
+        return read
+
+    def step(self, token_ids, position, padding_mask, cache) -> dict:
+        """Reads a token of the target, and says what follows.
+
+        Args:
+            token_ids: int tensor of shape `(batch_size,)`.
+            position: int tensor of shape `()`. Where the tokens stand, from 0.
+            padding_mask: int tensor of shape `(batch_size, source_length)`.
+            cache: dict of what `encode` returned, and of keys and values of
+                shape `(batch_size, *cache_shape)` by `cache_names`. What stands
+                at `position` and behind it does not count, if it is finite.
+
+        Returns:
+            A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
+            `new_keys` and `new_values`, of shape `(num_layers, batch_size,
+            num_heads, head_dim)`, which belong at `position`.
+        """
+        backbone = self.model.backbone
+        state = backbone.token_embedding(token_ids)[:, None]
+        table = backbone.decoder_position_embedding.position_embeddings
+        state = backbone.decoder_embeddings_layer_norm(
+            state + ops.take(table, position, axis=0)
+        )
+        is_past = ops.arange(self.sequence_length) < position
+        is_real = ops.cast(padding_mask, "bool")
+        new_keys, new_values = [], []
+        for block, own, of_source in zip(
+            self._blocks,
+            self.cache_names,
+            self.source_names,
+            strict=True,
+        ):
+            keys, values = (cache[name] for name in own)
+            source = (*(cache[name] for name in of_source), is_real)
+            state, key, value = block.step(
+                state, keys, values, is_past, position, source
+            )
+            new_keys.append(key[:, :, 0])
+            new_values.append(value[:, :, 0])
+        return {
+            "logits": backbone.token_embedding(state[:, 0], reverse=True),
+            "new_keys": ops.stack(new_keys),
+            "new_values": ops.stack(new_values),
+        }
+
+    @property
+    def _blocks(self):
+        return adapters_of(self.model.backbone)["decoder"]
+
+    def _names(self, keys, values):
+        return tuple(
+            (f"{keys}_{index}", f"{values}_{index}")
+            for index in range(self.model.backbone.decoder_num_layers)
+        )

@@ -1,0 +1,215 @@
+"""Text from a decoder, or from its file."""
+
+from collections.abc import Sequence
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from kdkit import models
+from kdkit.data import encode_sentences
+from kdkit.data import token_batches
+from kdkit.errors import UsageError
+from kdkit.generation.beams import Beams
+from kdkit.generation.beams import make_beam_search
+from kdkit.generation.beams import search_file
+from kdkit.generation.step import num_positions
+
+
+def generate(
+    decoder,
+    token_ids: Sequence[int],
+    max_tokens: int,
+    sampler="greedy",
+    stop_token_ids: Sequence[int] = (),
+) -> np.ndarray:
+    """Continues a text.
+
+    Args:
+        decoder: `kdkit.export.LiteRTDecoder`, or a
+            `keras_hub.models.CausalLM`.
+        token_ids: sequence of ints. The text so far, of one token at least.
+        max_tokens: int. How many tokens to add at most.
+        sampler: string or `keras_hub.samplers.Sampler`. A file reads one text
+            and so takes only those that choose a token by the probabilities of
+            the next: `"greedy"`, `"random"`, `"top_k"` and `"top_p"`. Defaults
+            to `"greedy"`.
+        stop_token_ids: sequence of ints. Tokens that end the text; the one
+            that does is not returned.
+
+    Returns:
+        An int32 array of the new tokens.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no text, or no room for so
+            many tokens, or a file cannot use the sampler.
+
+    Example:
+
+    ```python
+    student = kdkit.export.LiteRTDecoder("student-int8.tflite")
+    tokenizer.detokenize(kdkit.generation.generate(student, tokens, 20))
+    ```
+    """
+    is_file = not isinstance(decoder, keras.Model)
+    sampler = keras_hub.samplers.get(sampler)
+    if is_file and "get_next_token" not in vars(type(sampler)):
+        raise UsageError(
+            f"A {type(sampler).__name__} compares several texts, and a "
+            "decoder's file reads one. Expected one of 'greedy', 'random', "
+            "'top_k', 'top_p'."
+        )
+    if not len(token_ids) or max_tokens < 1:
+        raise UsageError(
+            "Expected a text of one token or more, and to add one or more. "
+            f"Received: {len(token_ids)} tokens, max_tokens={max_tokens}."
+        )
+    room = decoder.sequence_length if is_file else num_positions(decoder)
+    if room is not None and len(token_ids) + max_tokens > room:
+        raise UsageError(
+            f"The decoder has room for {room} tokens, those of the text and "
+            f"the new ones. Received: {len(token_ids)} tokens, "
+            f"max_tokens={max_tokens}."
+        )
+    make = _with_file if is_file else _with_keras
+    return make(decoder, token_ids, max_tokens, sampler, list(stop_token_ids))
+
+
+def _with_file(decoder, token_ids, max_tokens, sampler, stop_token_ids):
+    logits = decoder(token_ids)[-1]
+    new = []
+    while True:
+        probabilities = sampler.compute_probabilities(logits[np.newaxis])
+        token = int(ops.squeeze(sampler.get_next_token(probabilities)))
+        if token in stop_token_ids:
+            break
+        new.append(token)
+        if len(new) == max_tokens:
+            break
+        logits = decoder.step(token)
+    return np.asarray(new, "int32")
+
+
+def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
+    num_given = len(token_ids)
+    # Room that holds a stop token would count as the end.
+    empty = min(set(range(len(stop_token_ids) + 1)) - set(stop_token_ids))
+    tokens = np.full((1, num_given + max_tokens), empty, "int32")
+    tokens[0, :num_given] = token_ids
+    model.compile(sampler=sampler, jit_compile=False)
+    generated = model.generate(
+        {
+            "token_ids": tokens,
+            "padding_mask": np.arange(tokens.shape[1])[np.newaxis] < num_given,
+        },
+        stop_token_ids=stop_token_ids or None,
+    )
+    new = np.asarray(generated["token_ids"])[0, num_given:]
+    ends = np.flatnonzero(np.isin(new, stop_token_ids))
+    return new[: ends[0]] if len(ends) else new
+
+
+TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
+
+
+class TextWriter:
+    """Writes one text of each that it is given, the likeliest it finds.
+
+    Texts of similar lengths are read together; what is written does not depend
+    on which.
+
+    Args:
+        model: `kdkit.models.MassSeq2SeqLM`, or `kdkit.export.LiteRTSeq2Seq` of
+            its file.
+        tokenizer: `kdkit.models.MassTokenizer`, or the
+            `kdkit.models.TokenizerPair` of a model with two vocabularies.
+        languages: tuple of two strings or `None`s. What is read and what is
+            written.
+        beams: `Beams`.
+        max_length: int. Tokens of a text at most, special ones included, on
+            either side; longer sources are cut.
+
+    Call arguments:
+        texts: sequence of strings.
+
+    Returns of a call:
+        list of strings, in their order, without line breaks.
+
+    Attributes:
+        num_truncated: int. How many sources were cut so far.
+        num_unfinished: int. How many texts so far had no room for their end.
+
+    Raises:
+        UsageError: (a `ValueError`) for a language without a token, a text
+            without tokens, or a length that the model has no positions for.
+    """
+
+    def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
+        self._reading, self._writing = models.tokenizers_of_sides(tokenizer)
+        self._source, target = languages
+        self._max_length = max_length
+        self.num_truncated = 0
+        self.num_unfinished = 0
+        self._first = self._writing.language_token_id(target)
+        self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
+        self._reading.language_token_id(self._source)  # refuses unknown ones
+        is_file = not isinstance(model, keras.Model)
+        positions = (
+            model.room if is_file else model.backbone.max_sequence_length
+        )
+        if max_length > positions:
+            raise UsageError(
+                f"The model reads and writes {positions} tokens at most. "
+                f"Received: max_length={max_length}."
+            )
+        make = _search_in_file if is_file else make_beam_search
+        end = self._writing.end_token_id
+        self._search = make(model, beams, max_length, end)
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        sources = encode_sentences(
+            texts, self._reading, self._max_length, self._source
+        )
+        self.num_truncated += sources.num_truncated
+        written = {}
+        batches = token_batches([sources.lengths], self._at_once, 0, 0)
+        for rows in batches:
+            token_ids = sources.padded(rows)
+            found, _ = self._search(
+                token_ids,
+                (token_ids != sources.pad_token_id).astype("int32"),
+                np.full(len(rows), self._first, "int32"),
+            )
+            written.update(zip(rows, map(self._text, found), strict=True))
+        return [written[row] for row in range(len(sources))]
+
+    def _text(self, token_ids):
+        """The text of what was found, without its first token and its end."""
+        new = np.asarray(token_ids)[1:]
+        (ends,) = np.nonzero(new == self._writing.end_token_id)
+        if len(ends):
+            new = new[: ends[0]]
+        else:
+            self.num_unfinished += 1
+        # Bytes spell all white space there is, and a text is one line.
+        return " ".join(self._writing.detokenize(new).split())
+
+
+def _search_in_file(file, beams, max_length, end_token_id):
+    """As `make_beam_search`, with a file, which reads one source at a time."""
+
+    def search(token_ids, padding_mask, first_token_ids):
+        rows = zip(
+            token_ids, padding_mask.sum(axis=1), first_token_ids, strict=True
+        )
+        found = [
+            search_file(
+                file, row[:length], first, beams, max_length, end_token_id
+            )
+            for row, length, first in rows
+        ]
+        tokens, scores = zip(*found, strict=True)
+        return tokens, scores
+
+    return search

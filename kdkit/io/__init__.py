@@ -1,0 +1,1 @@
+"""Files, locks, memory limits, signals, network: nothing about models."""

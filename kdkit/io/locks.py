@@ -1,0 +1,239 @@
+"""Lock files, which the system frees when their process ends, and log lines.
+
+`filelock` takes the locks: with `flock` on Linux and macOS, with `LockFileEx`
+on Windows.
+"""
+
+import contextlib
+import errno
+import os
+import pathlib
+import socket
+
+import filelock
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.io.disk import writing
+
+# Errors of a file system without locks.
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+MAX_HOLDER_BYTES = 300  # of a lock file's content in a message
+
+
+@contextlib.contextmanager
+def locked(
+    path: pathlib.Path, busy: str | None = None, waiting: str | None = None
+):
+    """Holds a lock file; the system frees it when its process dies.
+
+    The file contains the process and the host that hold the lock. If another
+    process removes the file, whoever waits for it locks a new one.
+
+    Args:
+        path: `pathlib.Path` of the lock file. Its folder must exist.
+        busy: string or `None`. The error message if another process holds the
+            lock; the holder is added. `None` waits for that process. Defaults
+            to `None`.
+        waiting: string or `None`. A line to print before a wait. Defaults to
+            `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) with `busy`.
+        RunError: if the lock file cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        with writing(path):
+            lock = _lock_file(path)
+            stack.callback(lock.release)
+            if not _take(lock, 0):
+                if busy is not None:
+                    raise UsageError(f"{busy}{_holder(path)}")
+                if waiting is not None:
+                    print(waiting, flush=True)
+                _take(lock, -1)
+        yield
+
+
+@contextlib.contextmanager
+def alone_with(output: pathlib.Path, other: str):
+    """Refuses to write a file that another process is writing.
+
+    Args:
+        output: `pathlib.Path` in an existing folder. The lock file next to it
+            is removed after the block.
+        other: string. What the user can choose instead, such as `"file"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if another process writes the file.
+        RunError: if the lock file cannot be written.
+    """
+    busy = (
+        f"Another process writes {output}. Wait for it, or name another "
+        f"{other}."
+    )
+    with _removed_lock(lock_beside(output), busy):
+        yield
+
+
+@contextlib.contextmanager
+def in_use(folder: pathlib.Path):
+    """Locks a folder that one process writes in, if the file system can.
+
+    The lock file is next to the folder, which need not exist yet.
+
+    Args:
+        folder: `pathlib.Path`.
+
+    Yields:
+        `False` if another process holds the lock, else `True`.
+
+    Raises:
+        OSError: if the lock file cannot be written.
+    """
+    path = lock_beside(folder)
+    lock = _lock_file(path)
+    try:
+        is_mine = _take(lock, 0)
+    except RunError:  # a file system without locks
+        is_mine = True
+    try:
+        yield is_mine
+    finally:
+        if is_mine:
+            _remove(path)
+            lock.release()
+
+
+def lock_beside(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path of the lock file next to a file or a folder.
+
+    >>> lock_beside(pathlib.Path("metrics.jsonl")).name
+    '.metrics.jsonl.lock'
+    """
+    return path.with_name(f".{path.name.removeprefix('.')}.lock")
+
+
+def append_line(path: pathlib.Path, line: str) -> None:
+    """Appends a line to a text file, completely or not at all.
+
+    An incomplete last line of a process that died is ended first, so that it
+    does not damage the new one.
+
+    Args:
+        path: `pathlib.Path`. The file is created if necessary.
+        line: string without a line feed.
+
+    Raises:
+        RunError: if the line cannot be written.
+    """
+    with appending(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        content = begin + line.encode() + b"\n"
+        try:
+            # A disk that fills up may take a part of what is not buffered.
+            while content:
+                content = content[file.write(content) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(size)
+            raise
+
+
+@contextlib.contextmanager
+def appending(path: pathlib.Path):
+    """Opens a file to append to it, while other processes wait to do the same.
+
+    Hold this also to replace the file, so that no line goes to the old one.
+
+    Args:
+        path: `pathlib.Path`. The file is created if necessary.
+
+    Yields:
+        The file, binary and unbuffered.
+
+    Raises:
+        RunError: if the block fails to write.
+    """
+    with (
+        _removed_lock(lock_beside(path)),
+        writing(path),
+        open(path, "a+b", buffering=0, opener=_open_no_link) as file,
+    ):
+        yield file
+
+
+@contextlib.contextmanager
+def _removed_lock(path, busy=None):
+    """Holds a lock file and removes it at the end."""
+    with locked(path, busy):
+        try:
+            yield
+        finally:
+            _remove(path)
+
+
+def _lock_file(path):
+    return filelock.FileLock(
+        path,
+        poll_interval=0.01,  # seconds
+        # A lock made of a file alone would outlive its process.
+        fallback_to_soft=False,
+        on_acquired=_write_holder,
+    )
+
+
+def _remove(path):
+    """Removes a lock file that this process holds."""
+    # Windows removes no open file: filelock does it when it frees the lock.
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _take(lock, timeout):
+    """Acquires a lock; `False` if another process holds it."""
+    try:
+        lock.acquire(timeout=timeout)
+    except filelock.Timeout:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise RunError(
+            f"{lock.lock_file} cannot be locked: {error.strerror}. Its file "
+            "system has no locks, without which two processes could write the "
+            "same files. Use another place, or mount it with locks (Lustre: "
+            "-o flock; NFS: with its lock daemon)."
+        ) from error
+    return True
+
+
+def _write_holder(descriptor):
+    """Writes the process that holds a lock into the lock file.
+
+    It begins at byte 1: on Windows nobody else can read byte 0, the locked one.
+    """
+    holder = f"{os.getpid()} on {socket.gethostname()}"
+    with contextlib.suppress(OSError):  # a full disk has locks, too
+        os.truncate(descriptor, 0)
+        os.lseek(descriptor, 1, os.SEEK_SET)
+        os.write(descriptor, holder.encode())
+
+
+def _holder(path):
+    """A sentence that names the holder of a lock, empty if it is unknown."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(1)
+            holder = file.read(MAX_HOLDER_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    is_text = holder and holder.isprintable()
+    return f" It is process {holder}." if is_text else ""
+
+
+def _open_no_link(path, flags):
+    """For `open`: a link could lead to a file outside of the folder."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

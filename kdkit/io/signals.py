@@ -1,0 +1,165 @@
+"""SIGINT and SIGTERM: raised at once, or noted until a step is complete."""
+
+import contextlib
+import signal
+import sys
+import threading
+
+INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
+A_MOMENT = 0.02  # seconds
+
+
+class Terminated(SystemExit):
+    """SIGTERM as an exception; a process that it ends has status 143."""
+
+    def __init__(self):
+        super().__init__(TERMINATED)
+
+
+STOPS = (KeyboardInterrupt, Terminated)
+
+
+@contextlib.contextmanager
+def terminable():
+    """Makes SIGTERM raise `Terminated`, as SIGINT raises `KeyboardInterrupt`.
+
+    Python discards what is raised in callbacks of the garbage collector, in
+    `__del__` and the like: a signal that comes there is sent again. Nothing is
+    changed outside of the main thread, where Python takes no signals.
+    """
+    with _handled({signal.SIGTERM}, _raise), _sent_again():
+        yield
+
+
+def take_sigterm_back() -> None:
+    """Sets Python's handler of SIGTERM again where a library put its own.
+
+    Nothing is changed outside of the main thread, where Python takes no
+    signals.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
+class StopSignals:
+    """Lets what was begun be finished before SIGINT or SIGTERM stops it.
+
+    Within the context the first signal is noted, to be raised by
+    `raise_if_requested`, or in `at_once`. A second one is raised where it
+    comes. Outside of the main thread nothing is noted.
+
+    Args:
+        is_on: bool. Whether signals are noted at all. Defaults to `True`.
+
+    Example:
+
+    >>> with StopSignals() as stop:
+    ...     stop.is_requested
+    False
+    """
+
+    def __init__(self, is_on: bool = True):
+        self._numbers = {signal.SIGINT, signal.SIGTERM} if is_on else set()
+        self._number = None
+        self._at_once = False
+
+    def __enter__(self):
+        self._context = _handled(self._numbers, self._note)
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._context.__exit__(*error)
+        if error[0] is None:
+            self.raise_if_requested()
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether there was a signal."""
+        return self._number is not None
+
+    def raise_if_requested(self) -> None:
+        """Raises what the signal means, if there was one.
+
+        Raises:
+            KeyboardInterrupt: after SIGINT.
+            Terminated: after SIGTERM.
+        """
+        if self._number is not None:
+            _raise(self._number)
+
+    @contextlib.contextmanager
+    def at_once(self):
+        """Raises a signal where it comes, and one that was noted before."""
+        self.raise_if_requested()
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
+    def _note(self, number, frame=None):
+        is_second = self._number is not None
+        self._number = number
+        if is_second or self._at_once:
+            _raise(number)
+
+
+def _send(thread, number):
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(thread.ident, number)
+    else:  # on Windows all signals go to the main thread
+        signal.raise_signal(number)
+
+
+def _raise(number, frame=None):
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+
+@contextlib.contextmanager
+def _handled(numbers, handler):
+    """Sets the handler of signals that are not ignored, for a while."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def _sent_again():
+    """Sends a signal again, a moment later, if what it raised is discarded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, senders = sys.unraisablehook, []
+
+    def hook(unraisable):
+        main = threading.main_thread()  # another one after a fork
+        if threading.current_thread() is not main or not issubclass(
+            unraisable.exc_type, STOPS
+        ):
+            before(unraisable)
+            return
+        is_terminated = issubclass(unraisable.exc_type, Terminated)
+        number = signal.SIGTERM if is_terminated else signal.SIGINT
+        # What is raised in here would be discarded, too.
+        sender = threading.Timer(A_MOMENT, _send, (main, number))
+        sender.daemon = True
+        senders.append(sender)
+        sender.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+        for sender in senders:
+            sender.join()  # what it sends is raised here
+    finally:
+        sys.unraisablehook = before
+        for sender in senders:
+            sender.cancel()

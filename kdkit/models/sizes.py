@@ -1,0 +1,308 @@
+"""Sizes of the papers' models, memory for their weights, choice of layers.
+
+`paper_parameters` is the count that the paper prints; docs/fidelity.md says
+where ours differs and why.
+"""
+
+import dataclasses
+
+from kdkit.errors import UsageError
+from kdkit.io.machine import lack_of_memory
+from kdkit.models.families import ALL_FAMILIES
+
+BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
+CHINESE_VOCABULARY_SIZE = 21128  # and of Chinese BERT
+GPT2_VOCABULARY_SIZE = 50257
+MASS_VOCABULARY_SIZE = 32_000  # of both languages together
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT, or of a model of another family.
+
+    Args:
+        num_layers: int. Number of transformer blocks (L, TinyBERT's M).
+        hidden_dim: int. Width of the hidden states (H, TinyBERT's d').
+        num_heads: int. Attention heads per block (A).
+        intermediate_dim: int. Width of the feed-forward layers (d'_i).
+        vocabulary_size: int. Number of word pieces. Defaults to `30522`.
+        max_sequence_length: int. Number of position embeddings; without effect
+            on families that have none. Defaults to `512`.
+        dropout: float. Dropout rate. Defaults to `0.1`.
+        family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
+            `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
+            `"electra"`, `"deberta_v3"`, `"roformer_v2"`, or one of the decoders
+            `"gpt2"` and `"llama3"`. Defaults to `"bert"`.
+        embedding_dim: int or `None`. Width of the embeddings of ALBERT and
+            ELECTRA, which project them to `hidden_dim`. `None` for
+            `hidden_dim`, and for the other families. Defaults to `None`.
+        num_key_value_heads: int or `None`. Heads of keys and values of Llama 3,
+            each of which several query heads share. `None` for `num_heads`, and
+            for the other families. Defaults to `None`.
+    """
+
+    num_layers: int
+    hidden_dim: int
+    num_heads: int
+    intermediate_dim: int
+    vocabulary_size: int = BERT_VOCABULARY_SIZE
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+    family: str = "bert"
+    embedding_dim: int | None = None
+    num_key_value_heads: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BilstmConfig:
+    """The sizes of a classifier with one bidirectional LSTM.
+
+    Args:
+        units: int. Units of the LSTM in each direction. Defaults to `150`.
+        embedding_dim: int. Width of the embeddings. Defaults to `300`.
+        intermediate_dim: int. Width of the feed-forward layer. Defaults to
+            `400`.
+        vocabulary_size: int. Number of word pieces. Defaults to `30522`.
+        dropout: float. Dropout rate of embeddings and feed-forward layer.
+            Defaults to `0.1`.
+        num_texts: int. 1 for sentences, 2 for pairs, whose sentences are read
+            apart. Defaults to `1`.
+    """
+
+    units: int = 150
+    embedding_dim: int = 300
+    intermediate_dim: int = 400
+    vocabulary_size: int = BERT_VOCABULARY_SIZE
+    dropout: float = 0.1
+    num_texts: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class MassConfig:
+    """The sizes of a `kdkit.models.MassBackbone`.
+
+    Args:
+        encoder_num_layers: int. Transformer blocks of the encoder.
+        decoder_num_layers: int. Transformer blocks of the decoder.
+        hidden_dim: int. Width of the hidden states (H).
+        num_heads: int. Attention heads per block (A).
+        intermediate_dim: int. Width of the feed-forward layers.
+        vocabulary_size: int. Tokens of the joint vocabulary, or of the
+            encoder's. Defaults to `32000`.
+        decoder_vocabulary_size: int or `None`. Tokens of a vocabulary of the
+            decoder's own; `None` for a joint one. Defaults to `None`.
+        max_sequence_length: int. Number of position embeddings of each half.
+            Defaults to `512`.
+        dropout: float. Dropout rate. Defaults to `0.1`.
+        tied_output: bool. Whether tokens are predicted by their own embeddings,
+            transposed, or by weights apart. Defaults to `True`.
+    """
+
+    encoder_num_layers: int
+    decoder_num_layers: int
+    hidden_dim: int
+    num_heads: int
+    intermediate_dim: int
+    vocabulary_size: int = MASS_VOCABULARY_SIZE
+    decoder_vocabulary_size: int | None = None
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+    tied_output: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A named size.
+
+    Args:
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+        paper: string. Where the size comes from.
+        paper_parameters: int or `None`. The paper's parameter count, where it
+            prints one.
+    """
+
+    config: BertConfig | BilstmConfig | MassConfig
+    paper: str
+    paper_parameters: int | None = None
+
+
+TINYBERT = "Jiao et al., 2019 (TinyBERT)"
+PATIENT_KD = "Sun et al., 2019 (Patient KD)"
+LIGHTPAFF = "Song et al., 2020 (LightPAFF)"
+
+PRESETS = {
+    "bert_base_en_uncased": Preset(
+        BertConfig(12, 768, 12, 3072),
+        "Devlin et al., 2018 (BERT)",
+        109_000_000,
+    ),
+    "tinybert_4_layer_en_uncased": Preset(
+        BertConfig(4, 312, 12, 1200), f"{TINYBERT}, table 3", 14_500_000
+    ),
+    "tinybert_4_layer_wide_en_uncased": Preset(
+        BertConfig(4, 768, 12, 3072), f"{TINYBERT}, table 4", 52_200_000
+    ),
+    "tinybert_6_layer_narrow_en_uncased": Preset(
+        BertConfig(6, 312, 12, 1200), f"{TINYBERT}, table 4"
+    ),
+    "tinybert_6_layer_en_uncased": Preset(
+        BertConfig(6, 768, 12, 3072), f"{TINYBERT}, table 4", 67_000_000
+    ),
+    "bert_3_layer_en_uncased": Preset(
+        BertConfig(3, 768, 12, 3072), f"{PATIENT_KD}, table 4", 45_700_000
+    ),
+    "bert_6_layer_en_uncased": Preset(
+        BertConfig(6, 768, 12, 3072), f"{PATIENT_KD}, table 4", 67_000_000
+    ),
+    "lightpaff_bert_3_layer_en_uncased": Preset(
+        BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF}, table 1", 25_000_000
+    ),
+    "lightpaff_bert_3_layer_zh": Preset(
+        BertConfig(3, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, tables 1 and 10",
+        20_000_000,
+    ),
+    # Table 10 prints how many parameters these have, not their sizes.
+    "lightpaff_bert_6_layer_zh": Preset(
+        BertConfig(6, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, table 10",
+        30_000_000,
+    ),
+    "lightpaff_bert_3_layer_narrow_zh": Preset(
+        BertConfig(3, 256, 4, 1024, CHINESE_VOCABULARY_SIZE),
+        f"{LIGHTPAFF}, table 10",
+        8_000_000,
+    ),
+    "gpt2_medium_en": Preset(
+        BertConfig(
+            24, 1024, 16, 4096, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"
+        ),
+        "Radford et al., 2019 (GPT-2)",
+        345_000_000,
+    ),
+    "lightpaff_gpt2_4_layer_en": Preset(
+        BertConfig(4, 768, 12, 3072, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"),
+        f"{LIGHTPAFF}, table 3",
+        67_000_000,
+    ),
+    "lightpaff_llama3_4_layer_en": Preset(
+        BertConfig(
+            4,
+            768,
+            12,
+            2048,
+            GPT2_VOCABULARY_SIZE,
+            family="llama3",
+            num_key_value_heads=4,
+        ),
+        "kdkit: Llama 3's blocks in the sizes of LightPAFF's GPT-2",
+    ),
+    "mass_6_layer": Preset(
+        MassConfig(6, 6, 1024, 16, 4096),
+        f"Song et al., 2019 (MASS); {LIGHTPAFF}, table 5",
+        213_000_000,
+    ),
+    "lightpaff_mass_6_4_layer": Preset(
+        MassConfig(6, 4, 512, 8, 1024), f"{LIGHTPAFF}, table 5", 42_000_000
+    ),
+    "distilled_bilstm_en_uncased": Preset(
+        BilstmConfig(),
+        "Tang et al., 2019 (Distilled BiLSTM); TinyBERT, table 3",
+        10_100_000,
+    ),
+}
+
+
+BYTES = 4  # of a number in float32
+
+
+def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
+    """Returns how many parameters a model has in tables and matrices.
+
+    It has a few more, in biases and normalisations.
+
+    Args:
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+
+    >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
+    108768768
+    """
+    if isinstance(config, BilstmConfig):
+        width = config.embedding_dim
+        return config.vocabulary_size * width + config.units * (
+            8 * (width + config.units) + 2 * config.intermediate_dim
+        )
+    if isinstance(config, MassConfig):
+        attention = 4 * config.hidden_dim**2
+        block = attention + 2 * config.hidden_dim * config.intermediate_dim
+        rows = config.vocabulary_size + 2 * config.max_sequence_length
+        depth = config.encoder_num_layers + config.decoder_num_layers
+        cross = config.decoder_num_layers * attention
+        return rows * config.hidden_dim + depth * block + cross
+    return ALL_FAMILIES[config.family].least_parameters(config)
+
+
+def check_room(config: BertConfig | BilstmConfig | MassConfig) -> None:
+    """Refuses a model whose weights alone this machine cannot hold.
+
+    Args:
+        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+
+    Raises:
+        UsageError: (a `ValueError`) if they are more than its memory.
+    """
+    lack = lack_of_memory(BYTES * least_parameters(config))
+    if lack:
+        raise UsageError(
+            f"The student cannot be built: its weights take {lack}. Received: "
+            f"{config}. Choose fewer or narrower layers, or fewer positions."
+        )
+
+
+RULES = ("first", "spread")
+
+
+def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
+    """Names the blocks of an encoder that a shallower one starts from.
+
+    - `"first"`: the first ones, as in Patient KD.
+    - `"spread"`: from the first to the last, evenly, as in DistilBERT, where
+      of 12 blocks the six are 1, 3, 5, 8, 10 and 12.
+
+    Args:
+        rule: string. One of the names above.
+        num_blocks: int. Blocks of the encoder.
+        num_copied: int. Blocks of the student.
+
+    Returns:
+        Tuple of ints, counted from 1.
+
+    Raises:
+        UsageError: (a `ValueError`) if the rule is unknown or the student has
+            no blocks or more than the encoder.
+
+    >>> choose_blocks("first", num_blocks=12, num_copied=3)
+    (1, 2, 3)
+    >>> choose_blocks("spread", num_blocks=6, num_copied=3)
+    (1, 3, 6)
+    """
+    if rule not in RULES:
+        raise UsageError(
+            f"Unknown choice of blocks. Expected one of {RULES}. Received: "
+            f"{rule!r}."
+        )
+    if not 1 <= num_copied <= num_blocks:
+        raise UsageError(
+            f"A student of an encoder's own blocks has 1 to {num_blocks} of "
+            f"them here. Received: {num_copied} blocks."
+        )
+    if rule == "first":
+        return tuple(range(1, num_copied + 1))
+    if num_copied == 1:
+        return (1,)
+    # i (N - 1) / (M - 1) to the nearest integer, halves down, plus 1.
+    gaps = num_copied - 1
+    return tuple(
+        -((gaps - 2 * index * (num_blocks - 1)) // (2 * gaps)) + 1
+        for index in range(num_copied)
+    )

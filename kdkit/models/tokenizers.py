@@ -1,0 +1,451 @@
+"""Tokenizers of presets and checkpoints: loading, saving, pairs, checks."""
+
+import dataclasses
+import json
+import pathlib
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.io.reading import read_json
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family_of
+from kdkit.models.hugging_face_config import family_of_checkpoint
+from kdkit.models.hugging_face_tokenizers import read_tokenizer
+from kdkit.models.mass import MassTokenizer
+from kdkit.models.recovery import write_digests
+from kdkit.models.ruled_tokenizers import WordPiece
+from kdkit.models.ruled_tokenizers import plain_tokenizer
+from kdkit.models.ruled_tokenizers import tokenizer_rules
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import bert_rules
+from kdkit.models.text_rules import read_rules
+from kdkit.models.trust import check_directory
+from kdkit.models.trust import loading
+from kdkit.models.variants import EXTRAS_FILE
+from kdkit.models.variants import load_extras
+from kdkit.models.variants import save_extras
+
+TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
+
+
+def load_preset_tokenizer(source):
+    """Loads the tokenizer, or both, of a preset or a checkpoint.
+
+    Args:
+        source: path of a keras-hub preset directory or of a Hugging Face
+            checkpoint directory, or the name of a keras-hub preset.
+
+    Returns:
+        A keras-hub tokenizer or a `kdkit.models.TokenizerPair`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it cannot be followed.
+    """
+    directory = pathlib.Path(source)
+    if not directory.is_dir():
+        return _with_own_rules(_load(str(source)))
+    family = hugging_face_family(directory)
+    if family is not None:
+        return read_tokenizer(directory, family)
+    tokenizer = with_saved_rules(_load(str(directory)), directory)
+    if not (directory / DECODER_TOKENIZER).is_file():
+        return tokenizer
+    decoder = _load(str(directory), config_file=DECODER_TOKENIZER)
+    return TokenizerPair(tokenizer, decoder)
+
+
+def hugging_face_family(directory):
+    """Returns the family of a Hugging Face checkpoint, `None` for presets.
+
+    Args:
+        directory: `pathlib.Path` with a `config.json`.
+    """
+    config = read_json(directory / "config.json", "the config of a model")
+    return family_of_checkpoint(config)
+
+
+def with_saved_rules(tokenizer, directory):
+    """Returns a tokenizer with the rules in a directory's `kdkit.json`.
+
+    Args:
+        tokenizer: a keras-hub tokenizer as it was loaded from there, a
+            `kdkit.models.TokenizerPair`, or `None`.
+        directory: path.
+
+    Raises:
+        UsageError: (a `ValueError`) if the rules cannot be followed.
+    """
+    entry = load_extras(directory).get(TEXT_RULES)
+    if entry is None or tokenizer is None:
+        return tokenizer
+    rules = read_rules(entry, pathlib.Path(directory) / EXTRAS_FILE)
+    return with_rules(tokenizer, rules)
+
+
+def save_rules(tokenizer, directory) -> None:
+    """Writes the rules of a tokenizer into a directory's `kdkit.json`.
+
+    Args:
+        tokenizer: a tokenizer with or without rules.
+        directory: path. Where the plain tokenizer is saved.
+    """
+    rules = tokenizer_rules(tokenizer)
+    save_extras(directory, **{TEXT_RULES: rules and rules.to_json()})
+
+
+def _load(source, **kwargs):
+    return keras_hub.tokenizers.Tokenizer.from_preset(source, **kwargs)
+
+
+def _with_own_rules(tokenizer):
+    """A tokenizer of keras-hub's with the rules of the paper's checkpoint."""
+    if isinstance(tokenizer, WordPiece) and family_of(tokenizer):
+        return with_rules(tokenizer, bert_rules(tokenizer.lowercase))
+    return tokenizer
+
+
+BytePairs = keras_hub.tokenizers.BytePairTokenizer
+CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
+SIDES = ("encoder", "decoder")  # fields of a pair, and directories
+
+
+def family_tokenizer(model, tokenizer):
+    """Returns a tokenizer as the class that goes with a model.
+
+    A DistilBERT or an ELECTRA can be distilled from a BERT on BERT's word
+    pieces: their tokenizers differ by name alone. A BERT or a GPT-2 can be
+    trained on a `kdkit.models.MassTokenizer`, as it stands.
+
+    Args:
+        model: `keras.Model`. A backbone or a task model around one.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`, or the
+            `kdkit.models.TokenizerPair` of an encoder-decoder.
+
+    Returns:
+        The tokenizer itself where its class is right, or one of the right
+        class that gives the same ids.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
+    family = family_of(getattr(model, "backbone", model))
+    return tokenizer_of_family(family, tokenizer)
+
+
+def tokenizer_of_family(family, tokenizer):
+    """As `family_tokenizer`, for a model that is not built yet.
+
+    Args:
+        family: `kdkit.models.Family`, or `None` for a model of no known one.
+        tokenizer: as in `family_tokenizer`.
+
+    Returns:
+        As `family_tokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is none.
+    """
+    if family is None or isinstance(tokenizer, family.tokenizer):
+        return tokenizer
+    if isinstance(tokenizer, MassTokenizer) and family.reads_sentence_pieces:
+        return tokenizer
+    if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
+        raise UsageError(
+            f"{family.title} does not read the tokens of a "
+            f"{type(tokenizer).__name__}. Expected a "
+            f"{family.tokenizer.__name__}. Use a student of the teacher's "
+            "family, or with word pieces one of "
+            f"{[one.name for one in FAMILIES.values() if _has_pieces(one)]}."
+        )
+    plain = plain_tokenizer(tokenizer)
+    config = plain.get_config()
+    del config["name"]
+    converted = family.tokenizer.from_config(
+        {**config, "vocabulary": plain.get_vocabulary()}
+    )
+    return with_rules(converted, tokenizer_rules(tokenizer))
+
+
+def _has_pieces(family):
+    return issubclass(family.tokenizer, WordPiece)
+
+
+def check_same_ids(teacher, student):
+    """Checks that the same ids are the same words to two models.
+
+    Args:
+        teacher: the teacher's tokenizer; of an encoder-decoder with two
+            vocabularies its `kdkit.models.TokenizerPair`.
+        student: the student's, likewise.
+
+    Raises:
+        UsageError: (a `ValueError`) if their vocabularies, special tokens or
+            separators differ, on either side of an encoder-decoder.
+    """
+    if TokenizerPair in (type(teacher), type(student)):
+        problems = [
+            f"on the {name}'s side {problem}"
+            for name, *sides in zip(
+                SIDES,
+                tokenizers_of_sides(teacher),
+                tokenizers_of_sides(student),
+                strict=True,
+            )
+            for problem in _differences(*sides)
+        ]
+    else:
+        problems = _differences(teacher, student)
+    if problems:
+        raise UsageError(
+            "Teacher and student do not share their token ids, so the same "
+            f"ids are different words to them: {'; '.join(problems)}. "
+            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
+            "Use a student that was trained with the teacher's tokenizer, or "
+            "build one from random weights with its vocabulary."
+        )
+
+
+def _differences(teacher, student):
+    """What differs between two tokenizers, one text each."""
+    problems = []
+    sizes = teacher.vocabulary_size(), student.vocabulary_size()
+    if _with_merges(teacher) != _with_merges(student):
+        problems.append(
+            f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
+            f"{sizes[1]}"
+        )
+    if tokenizer_rules(teacher) != tokenizer_rules(student):
+        problems.append(
+            "they normalize texts differently, or find other added tokens in "
+            "them (what kdkit 0.1 saved has keras-hub's own rules)"
+        )
+    for name in ("start_token_id", "end_token_id", "pad_token_id"):
+        ids = getattr(teacher, name), getattr(student, name)
+        if ids[0] != ids[1]:
+            problems.append(
+                f"{name} differs, teacher {ids[0]}, student {ids[1]}"
+            )
+    families = family_of(teacher), family_of(student)
+    if None not in families:
+        separators = [family.num_separators for family in families]
+        if separators[0] != separators[1]:
+            problems.append(
+                f"sentences of a pair stand apart by {separators[0]} tokens "
+                f"for the teacher, {separators[1]} for the student"
+            )
+    return problems
+
+
+def vocabulary_by_id(tokenizer) -> list[str]:
+    """Returns the pieces of a keras-hub tokenizer in the order of their ids."""
+    pieces = list(tokenizer.get_vocabulary())
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return sorted(pieces, key=tokenizer.token_to_id)
+
+
+def _with_merges(tokenizer):
+    """The vocabulary by id, and the merges of byte pairs."""
+    pieces = vocabulary_by_id(tokenizer)
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return pieces, list(tokenizer.merges)
+
+
+def check_shared_ids(teacher, student):
+    """As `check_same_ids`, for two models; says nothing where one has none.
+
+    Args:
+        teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
+            its preprocessor.
+        student: likewise.
+    """
+    tokenizers = [
+        tokenizer_of(getattr(model, "preprocessor", None))
+        for model in (teacher, student)
+    ]
+    if None not in tokenizers:
+        check_same_ids(*tokenizers)
+
+
+def save_tokenizer(tokenizer, directory) -> None:
+    """Writes a tokenizer without a model, which keras-hub's presets need.
+
+    Args:
+        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
+        directory: path. It is made.
+    """
+    directory = pathlib.Path(directory)
+    if isinstance(tokenizer, TokenizerPair):
+        for side in SIDES:
+            save_tokenizer(getattr(tokenizer, side), directory / side)
+        return
+    directory.mkdir(parents=True)
+    config = keras.saving.serialize_keras_object(plain_tokenizer(tokenizer))
+    (directory / CONFIG_FILE).write_text(
+        f"{json.dumps(config, indent=1)}\n", encoding="utf-8"
+    )
+    tokenizer.save_assets(str(directory))
+    save_rules(tokenizer, directory)
+    write_digests(directory)
+
+
+def load_saved_tokenizer(directory):
+    """Loads what `save_tokenizer` wrote."""
+    directory = pathlib.Path(directory)
+    if (directory / SIDES[0]).is_dir():
+        return TokenizerPair(
+            *(load_saved_tokenizer(directory / side) for side in SIDES)
+        )
+    check_directory(directory)
+    config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
+    with loading(directory):
+        tokenizer = keras.saving.deserialize_keras_object(config)
+        checked_tokenizer(tokenizer, directory)
+        tokenizer.load_assets(str(directory))
+    return with_saved_rules(tokenizer, directory)
+
+
+# Where a preset keeps the decoder's, if there are two. As keras-hub does, the
+# other is in `tokenizer.json`.
+DECODER_TOKENIZER = "decoder_tokenizer.json"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenizerPair:
+    """Two vocabularies of an encoder-decoder, which has no joint one.
+
+    Stands wherever an encoder-decoder's tokenizer does.
+
+    Args:
+        encoder: `MassTokenizer`. Of what is read.
+        decoder: `MassTokenizer`. Of what is written.
+    """
+
+    encoder: MassTokenizer
+    decoder: MassTokenizer
+
+    @property
+    def vocabulary_sizes(self) -> dict[str, int]:
+        """The sizes as `kdkit.models.MassBackbone` names them."""
+        return {
+            "vocabulary_size": self.encoder.vocabulary_size(),
+            "decoder_vocabulary_size": self.decoder.vocabulary_size(),
+        }
+
+
+def tokenizers_of_sides(tokenizer) -> tuple:
+    """Returns the tokenizers of the encoder's side and of the decoder's.
+
+    Args:
+        tokenizer: `TokenizerPair`, or a joint tokenizer, which is both.
+    """
+    if isinstance(tokenizer, TokenizerPair):
+        return tokenizer.encoder, tokenizer.decoder
+    return tokenizer, tokenizer
+
+
+def languages_of(tokenizer) -> list[str]:
+    """Returns the languages that have a token, on either side.
+
+    Args:
+        tokenizer: `MassTokenizer` or `TokenizerPair`.
+    """
+    sides = tokenizers_of_sides(tokenizer)
+    return list(
+        dict.fromkeys(language for one in sides for language in one.languages)
+    )
+
+
+def check_sentence_pieces(tokenizer) -> None:
+    """Refuses a tokenizer that an encoder-decoder does not read the tokens of.
+
+    Args:
+        tokenizer: a keras-hub tokenizer, or a `TokenizerPair`.
+
+    Raises:
+        UsageError: (a `ValueError`) unless it is a `MassTokenizer`, or two.
+    """
+    for one in tokenizers_of_sides(tokenizer):
+        if not isinstance(one, MassTokenizer):
+            raise UsageError(
+                "An encoder-decoder reads the tokens of a MassTokenizer, which "
+                "has a mask and languages. Received: a "
+                f"{type(one).__name__}. Name that of another encoder-decoder."
+            )
+
+
+def tokenizer_of(preprocessor):
+    """Returns what texts are tokenized by: one tokenizer or two.
+
+    Args:
+        preprocessor: a keras-hub preprocessor, or `None`.
+
+    Returns:
+        A keras-hub tokenizer, a `TokenizerPair`, or `None` without any.
+    """
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    decoder = getattr(preprocessor, "decoder_tokenizer", None)
+    if decoder is None:
+        return tokenizer
+    return TokenizerPair(tokenizer, decoder)
+
+
+def checked_tokenizer(tokenizer, source):
+    """Returns a tokenizer that was loaded, if texts can be encoded with it.
+
+    Configs may say what keras-hub allows and kdkit has no use for: a length to
+    pad to, which kdkit does by batch, or texts in the place of ids.
+
+    Args:
+        tokenizer: what was loaded as a tokenizer, a
+            `kdkit.models.TokenizerPair`, or `None` where a model has none.
+        source: path or string, for the message.
+
+    Returns:
+        The tokenizer itself.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is of no known family, or gives
+            anything but lists of ids.
+    """
+    if tokenizer is None:
+        return None
+    for one in tokenizers_of_sides(tokenizer):
+        problem = _problem(one)
+        if problem is not None:
+            raise UsageError(
+                f"The tokenizer in {source} is not one that texts can be "
+                f"encoded with: {problem}. Restore its config from a copy, or "
+                "make it again."
+            )
+    return tokenizer
+
+
+def _problem(tokenizer):
+    if not (
+        isinstance(tokenizer, keras_hub.tokenizers.Tokenizer)
+        and (isinstance(tokenizer, MassTokenizer) or family_of(tokenizer))
+    ):
+        names = [family.tokenizer.__name__ for family in ALL_FAMILIES.values()]
+        return (
+            f"expected one of {[*names, MassTokenizer.__name__]}. Received: a "
+            f"{type(tokenizer).__name__}"
+        )
+    if tokenizer.sequence_length is not None:
+        return (
+            "expected sequence_length=null, since kdkit pads by batch. "
+            f"Received: {shortened(tokenizer.sequence_length)}"
+        )
+    if "int" not in keras.backend.standardize_dtype(tokenizer.compute_dtype):
+        return (
+            "expected a dtype of whole numbers. Received: "
+            f"{shortened(tokenizer.compute_dtype)}"
+        )
+    if not getattr(tokenizer, "split", True):
+        return "expected split=true. Received: false"
+    return None

@@ -1,0 +1,1 @@
+"""Runs: directories, logs, settings, and the runners."""

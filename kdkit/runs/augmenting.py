@@ -1,0 +1,277 @@
+"""Files of augmented rows, made from settings or found made from them."""
+
+import pathlib
+import time
+
+from kdkit import models
+from kdkit import tasks
+from kdkit.augmentation import Augmenter
+from kdkit.augmentation import MaskedWords
+from kdkit.augmentation import PieceNeighbors
+from kdkit.augmentation import VectorNeighbors
+from kdkit.augmentation import check_made_from
+from kdkit.augmentation import check_output
+from kdkit.augmentation import default_stop_words
+from kdkit.augmentation import join_parts
+from kdkit.augmentation import numbers_of_parts
+from kdkit.augmentation import part_of_file
+from kdkit.augmentation import rows_of_part
+from kdkit.augmentation import write_augmented
+from kdkit.data import check_augmented
+from kdkit.data import read_all_word_vectors
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.files import digest
+from kdkit.io.machine import duration
+from kdkit.io.reading import numbered_lines
+from kdkit.training.data_settings import AugmentedSettings
+from kdkit.training.data_settings import AugmentSettings
+
+MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
+SECONDS_BETWEEN_LINES = 15
+# In notes of files. Until 0.1 "tinybert" was a reading with the word itself
+# among its nearest words, whose copies are not those of today.
+READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
+
+
+def augment(
+    settings: AugmentSettings, output, part: tuple[int, int] | None = None
+) -> None:
+    """Augments the training rows of a task, or joins what parts there are.
+
+    Args:
+        settings: `AugmentSettings`.
+        output: path of the new file.
+        part: as in `kdkit.augmentation.write_augmented`. Defaults to `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) with all mistakes, before any work.
+        RunError: if the file cannot be written.
+    """
+    task, loaded, stop_words, known = load_parts(settings, output)
+    examples = task.load("train", settings.data_dir)
+    if part is None:
+        progress = join_parts(examples, output, _fingerprint(settings))
+        if progress is not None:
+            _say_finished(output, progress)
+            return
+    num_candidates = settings.augmentation.num_candidates
+    as_code = settings.parity == "tinybert"
+    augmenter = Augmenter(
+        settings.augmentation,
+        MaskedWords(
+            loaded.model,
+            loaded.tokenizer,
+            num_candidates,
+            with_original=as_code,
+        ),
+        PieceNeighbors(loaded.model, loaded.tokenizer, num_candidates, known),
+        loaded.tokenizer,
+        stop_words,
+        settings.seed,
+    )
+    columns = ("sentence",)
+    if task.num_texts == 2:
+        columns = ("sentence1", "sentence2")
+    progress = write_augmented(
+        examples,
+        augmenter,
+        output,
+        columns,
+        _fingerprint(settings),
+        in_place=as_code,
+        announce=_Lines(rows_of_part(len(examples), part)[1]),
+        part=part,
+    )
+    if part is not None:
+        output = part_of_file(output, part)
+    _say_finished(output, progress)
+
+
+def load_parts(settings: AugmentSettings, output):
+    """Loads what makes the copies, and checks that there are none yet.
+
+    Returns:
+        Tuple of the `kdkit.tasks.Task`, the `LoadedModel`, the stop words and
+        the `VectorNeighbors` or `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) with all mistakes.
+    """
+    task = tasks.get_task(settings.task)
+    with all_mistakes() as check:
+        with check():
+            _check_task(task)
+        with check():
+            task.check_data(["train"], settings.data_dir)
+        with check():
+            check_output(output)
+        with check():
+            loaded = _load_model(settings.model)
+        with check():
+            stop_words = _stop_words(settings.stop_words)
+        with check():
+            known = _vector_neighbors(settings)
+    return task, loaded, stop_words, known
+
+
+def check_augmentation(settings: AugmentedSettings, task) -> None:
+    """Checks that a run's copies are there, or can be made.
+
+    Raises:
+        UsageError: (a `ValueError`) with what is missing or impossible.
+    """
+    _check_task(task)
+    if pathlib.Path(settings.file).exists():
+        check_augmented(settings.file, task.num_texts)
+    elif settings.made_by is None:
+        raise UsageError(
+            f"There is no file {settings.file}. Expected the copies of a "
+            "task's rows. Make them with kdkit augment, or say with which "
+            "model: --augment-model MODEL."
+        )
+    else:
+        load_parts(settings.made_by, settings.file)
+
+
+def prepare_augmented(settings: AugmentedSettings, examples) -> None:
+    """Makes the file of a run's copies, or checks the one that is there.
+
+    Args:
+        settings: `AugmentedSettings`.
+        examples: `kdkit.data.Examples`. All training rows of the task.
+
+    Raises:
+        UsageError: (a `ValueError`) if it was made of other rows, or in
+            another way than said.
+        RunError: if it cannot be written.
+    """
+    file = pathlib.Path(settings.file)
+    if file.exists():
+        made_by = settings.made_by
+        known = check_made_from(
+            file, examples, _fingerprint(made_by) if made_by else {}
+        )
+        print(
+            f"{file}: made earlier"
+            f"{', from the same inputs' if known and made_by else ''}.",
+            flush=True,
+        )
+    else:
+        augment(settings.made_by, file)
+
+
+def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
+    """Makes a part of the file of a run's copies, where one is needed.
+
+    `prepare_augmented` joins all of them. None is needed where the file is
+    there, or this part of it, or parts of another number, of which
+    `prepare_augmented` makes the file or tells what is missing.
+
+    Args:
+        settings: `AugmentedSettings`.
+        part: as in `augment`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the part was begun with other settings.
+        RunError: if it cannot be written.
+    """
+    file = pathlib.Path(settings.file)
+    of_others = set(numbers_of_parts(file)) - {part[1]}
+    if not (file.exists() or part_of_file(file, part).exists() or of_others):
+        augment(settings.made_by, file, part)
+
+
+def _say_finished(output, progress):
+    print(
+        f"{output}: {progress.copies} copies, up to row {progress.rows}.",
+        flush=True,
+    )
+
+
+class _Lines:
+    """Tells how far the work is, now and then."""
+
+    def __init__(self, num_rows):
+        self._num_rows = num_rows
+        self._first = None
+        self._last = self._start = time.monotonic()
+
+    def __call__(self, progress):
+        now = time.monotonic()
+        if self._first is None:
+            self._first = progress.rows  # what compiling took is not counted
+            self._start = now
+        if now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        done = progress.rows - self._first
+        left = ""
+        if done:
+            rest = self._num_rows - progress.rows
+            seconds = (now - self._start) * rest / done
+            left = f", {duration(seconds)} left"
+        print(
+            f"{progress.rows} of {self._num_rows} rows, {progress.copies} "
+            f"copies{left}",
+            flush=True,
+        )
+
+
+def _fingerprint(settings):
+    """What decides the copies, beside the rows."""
+    files = models.model_files(settings.model)
+    return {
+        "model": settings.model if files is None else digest(files),
+        "word_vectors": _digest_of(settings.word_vectors),
+        "stop_words": _digest_of(settings.stop_words),
+        "parity": READINGS.get(settings.parity),
+        "seed": settings.seed,
+        **vars(settings.augmentation),
+    }
+
+
+def _digest_of(file):
+    if file is None:
+        return None
+    if not pathlib.Path(file).is_file():
+        raise UsageError(
+            f"Cannot read {file}: there is no such file. Expected what the "
+            "copies were made with."
+        )
+    return digest(pathlib.Path(file))
+
+
+def _check_task(task):
+    # Not its head, which needs the classes that may be in the data.
+    if task.kind.head_kind != "sequence":
+        raise UsageError(
+            "Augmentation is for tasks on sentences and pairs. Received: task "
+            f"{task.name!r}, {task.kind.title}."
+        )
+
+
+def _load_model(place):
+    loaded = models.load_masked_lm(place)
+    if not loaded.has_trained_head:
+        raise UsageError(
+            f"{place} has no trained head for masked tokens. Expected a "
+            "Hugging Face checkpoint with one, such as BertForMaskedLM's, or "
+            f"a run of kdkit pretrain: kdkit pretrain --model {place} --corpus "
+            "TEXT --run-dir RUN"
+        )
+    return loaded
+
+
+def _stop_words(file):
+    if file is None:
+        return default_stop_words()
+    lines = numbered_lines(file, "stop words, one word a line")
+    return frozenset(word for _, line in lines for word in line.lower().split())
+
+
+def _vector_neighbors(settings):
+    if settings.word_vectors is None:
+        return None
+    words, vectors = read_all_word_vectors(settings.word_vectors, MOST_VECTORS)
+    return VectorNeighbors(words, vectors, settings.augmentation.num_candidates)

@@ -1,0 +1,495 @@
+"""Run directories: configuration, event log, and one process at a time."""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+import time
+
+from kdkit import models
+from kdkit.backends import need_tensorflow
+from kdkit.backends import tf
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.io.disk import writing
+from kdkit.io.files import is_left_over
+from kdkit.io.files import remove_left_over
+from kdkit.io.files import staged
+from kdkit.io.files import with_own_digest
+from kdkit.io.files import write_text
+from kdkit.io.locks import append_line
+from kdkit.io.locks import appending
+from kdkit.io.locks import locked
+from kdkit.io.reading import MAX_SETTINGS_BYTES
+from kdkit.io.reading import check_links
+from kdkit.io.reading import json_lines
+from kdkit.io.reading import read_json
+from kdkit.reporting.event_fields import ARMS
+from kdkit.reporting.event_fields import LANGUAGE_MODELS
+from kdkit.reporting.event_fields import is_event
+from kdkit.runs.settings import without_free
+from kdkit.settings import differences
+from kdkit.settings import from_dict
+from kdkit.settings import to_dict
+from kdkit.training.distribution import ONE_DEVICE
+
+CONFIG, LOCK = "config.json", ".lock"
+EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
+PROVENANCE = "provenance"
+BLOCK = 1 << 20  # bytes
+# Beside the settings, where there are several: what devices were there.
+REPLICAS = "replicas"
+
+
+class RunDirectory:
+    """A directory that holds all of one run.
+
+    Use `open_run` to get one that is locked.
+
+    Args:
+        path: `pathlib.Path` of an existing directory.
+        is_read_only: bool. Whether another process writes: nothing is written
+            then. Defaults to `False`.
+        replicas: int. How many replicas of its models train. Defaults to `1`.
+    """
+
+    def __init__(self, path, is_read_only=False, replicas=1):
+        self.path = path
+        self.is_read_only = is_read_only
+        self.replicas = replicas
+
+    def write_config(self, settings: dict, provenance: dict) -> None:
+        """Writes `config.json` unless it is there, from an earlier sitting.
+
+        Args:
+            settings: dict. The resolved settings of the run.
+            provenance: dict. What made the run: command, commit, versions.
+        """
+        if self.is_read_only or (self.path / CONFIG).exists():
+            return
+        noted = {REPLICAS: self.replicas} if self.replicas > 1 else {}
+        write_json(
+            self.path / CONFIG, {**settings, **noted, PROVENANCE: provenance}
+        )
+
+    def log(self, event: str, **fields) -> None:
+        """Appends an event to `metrics.jsonl`, on the disk."""
+        if self.is_read_only:
+            return
+        fields = {"event": event, "time": time.time(), **fields}
+        append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
+
+    def events(self, event: str | None = None) -> list[dict]:
+        """Returns the logged events, all or those of one kind."""
+        path = self.path / EVENTS
+        if not path.exists():
+            return []
+        # A line that was cut off by a crash is not an event, nor is one that
+        # lacks what an event of its kind has.
+        found = [entry for _, entry in _numbered_events(path) if entry]
+        return [entry for entry in found if event in (None, entry["event"])]
+
+    def check_events(self) -> None:
+        """Refuses a log with lines that are no events.
+
+        Raises:
+            UsageError: with the first of such lines.
+        """
+        path = self.path / EVENTS
+        if not path.exists():
+            return
+        for number, entry in _numbered_events(path):
+            if entry is None:
+                raise UsageError(
+                    f"{path}, line {number}: expected an event of the run. "
+                    "Received: a line that is damaged. Restore the file from a "
+                    "copy. Without one remove the line: what the run cannot go "
+                    "on without is then named."
+                )
+
+    def keep_events(self, wanted) -> None:
+        """Leaves out of the log the events for which not `wanted(event)`.
+
+        All other lines stay as they stand, also those that are no events.
+        """
+        path = self.path / EVENTS
+        if self.is_read_only or not path.exists():
+            return
+        with appending(path):  # other commands add to it, too
+            left_out = {
+                number
+                for number, entry in _numbered_events(path)
+                if entry and not wanted(entry)
+            }
+            if left_out:
+                with (
+                    staged(path) as partial,
+                    open(path, "rb") as old,
+                    open(partial, "wb") as new,
+                ):
+                    new.writelines(
+                        line
+                        for number, line in enumerate(old, 1)
+                        if number not in left_out
+                    )
+
+    def mend(self) -> None:
+        """Removes what a killed process left: folders, half of a line."""
+        remove_left_over(self.path)
+        log = self.path / EVENTS
+        if log.exists():
+            with appending(log) as file:
+                file.truncate(_end_of_lines(log))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its log says so, and the models that it made are there."""
+        return bool(self.events("run_finished")) and not self.lost_arms
+
+    @property
+    def made_arms(self) -> dict[str, dict]:
+        """The arms that a run ended with and whose models are there.
+
+        With what the log says of the best of each.
+        """
+        return {
+            arm: best
+            for arm, best in self._ended_arms.items()
+            if self._has_model(arm)
+        }
+
+    @property
+    def lost_arms(self) -> list[str]:
+        """The arms that a run ended with and whose models are gone."""
+        return [arm for arm in self._ended_arms if not self._has_model(arm)]
+
+    @property
+    def _ended_arms(self):
+        ended = {}
+        for event in self.events("run_finished"):
+            ended |= event["best"]
+        known = ARMS + LANGUAGE_MODELS
+        return {arm: best for arm, best in ended.items() if arm in known}
+
+    def _has_model(self, arm):
+        """Whether what is left of an arm is there, whole or not."""
+        file = self.path / f"{arm}.keras"
+        tokenizer = self.path / models.TOKENIZER_DIRECTORY
+        return (self.path / arm).is_dir() or (
+            file.is_file() and tokenizer.is_dir()
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in finished epochs, over all sittings."""
+        return sum(event["seconds"] for event in self.events("epoch"))
+
+
+def _numbered_events(log):
+    """Yields number and event of the lines of a log, `None` for no event."""
+    for number, entry in json_lines(log):
+        yield number, entry if entry and is_event(entry) else None
+
+
+def _end_of_lines(log):
+    """How many bytes a file has up to its last line feed."""
+    with open(log, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(end - BLOCK, 0)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            end = start
+    return 0
+
+
+def _was_made_for(path):
+    """Whether a path is a run that a later one beside it begins with."""
+    return path.name.endswith("_run") and (path / CONFIG).exists()
+
+
+@contextlib.contextmanager
+def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
+    """Opens a new or a started run directory and locks it.
+
+    Of several processes the chief does; the others read what it writes.
+
+    Args:
+        path: string or path of the directory, which is made if necessary.
+        settings: dict. The resolved settings of the run.
+        kind: the dataclass of the settings, or `None`. Its defaults stand for
+            what the version that began the run did not know yet. Defaults to
+            `None`.
+        distribution: `Distribution`. Defaults to one device.
+
+    Yields:
+        A `RunDirectory`.
+
+    Raises:
+        UsageError: if another process has the run, the directory holds
+            something else, links to what lies outside of it, or a run with
+            other settings, or one of several processes has others, whose
+            differences are then named. For a run that was begun with another
+            number of replicas, or whose log is damaged and which is not done.
+            Or on another backend of Keras than TensorFlow.
+    """
+    need_tensorflow("A run in a directory")
+    path = pathlib.Path(path)
+    distribution.check_same("settings", without_free(settings))
+    replicas = distribution.shares.total
+    if not distribution.is_chief:
+        distribution.barrier()  # the chief opens it
+        _check_settings(path, settings, kind, replicas)
+        yield RunDirectory(path, is_read_only=True, replicas=replicas)
+        distribution.barrier()  # the chief finished it
+        return
+    _check_is_free(path)
+    is_new = not path.exists()
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    busy = (
+        f"Another process is working on the run in {path}. Wait for it, or "
+        "choose another --run-dir."
+    )
+    with locked(path / LOCK, busy):
+        try:
+            check_links(path)
+            _check_settings(path, settings, kind, replicas)
+            run = RunDirectory(path, replicas=replicas)
+            run.mend()
+            if not run.is_finished:
+                run.check_events()
+            distribution.barrier()
+            yield run
+        except BaseException:
+            if is_new:
+                _remove_if_empty(path)
+            raise
+        distribution.barrier()
+
+
+def check_run(path, settings: dict, kind=None) -> None:
+    """Checks that a run can begin or go on in a directory; writes nothing.
+
+    `open_run` checks it, too.
+
+    Args:
+        path, settings, kind: as in `open_run`.
+
+    Raises:
+        UsageError: as `open_run`, but for locks and replicas.
+    """
+    path = pathlib.Path(path)
+    _check_is_free(path)
+    if path.exists():
+        check_links(path)
+        _check_settings(path, settings, kind)
+
+
+def _check_is_free(path):
+    """Refuses a path that is a file, or a directory of something else."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(
+            f"The run directory {path} is a file. Expected a directory, or the "
+            "name of a new one. Choose another --run-dir."
+        )
+    if path.is_dir() and not (path / CONFIG).exists():
+        _check_empty(path)
+
+
+def _check_empty(path):
+    """Refuses a directory without settings that holds something."""
+    strangers = sorted(
+        item.name
+        for item in path.iterdir()
+        if item.name != LOCK
+        and not _was_made_for(item)
+        and not is_left_over(item)
+    )
+    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
+    if of_run:
+        raise UsageError(
+            f"{path / CONFIG} is gone, the settings of the run that "
+            f"{' and '.join(of_run)} beside it are of. Restore it from a copy, "
+            "or choose another --run-dir."
+        )
+    if strangers:
+        raise UsageError(
+            f"{path} is not a run directory and not empty. Expected a new "
+            f"or empty directory. Received one with: {strangers[:5]}."
+        )
+
+
+def _remove_if_empty(path):
+    """Removes a run directory in which nothing was begun."""
+    with contextlib.suppress(OSError):  # another process came meanwhile
+        if [item.name for item in path.iterdir()] == [LOCK]:
+            (path / LOCK).unlink()
+            path.rmdir()
+
+
+def is_finished(path) -> bool:
+    """Whether there is a finished run in a directory."""
+    return RunDirectory(pathlib.Path(path)).is_finished
+
+
+def read_config(path) -> dict:
+    """Returns the settings in a run directory, or in a JSON file of them."""
+    config = _read_config_file(path)
+    config.pop(PROVENANCE, None)
+    config.pop(REPLICAS, None)
+    return config
+
+
+def read_replicas(path) -> int | None:
+    """Returns how many replicas a run has, or `None` where none are noted.
+
+    Args:
+        path: string or path of a run directory, or of its `config.json`.
+
+    Raises:
+        UsageError: if it cannot be read.
+    """
+    noted = _read_config_file(path).get(REPLICAS)
+    if noted is not None and (type(noted) is not int or noted < 2):
+        raise UsageError(
+            f"{path}: expected a number from 2 on as {REPLICAS}. Received: "
+            f"{shortened(noted)}."
+        )
+    return noted
+
+
+def _read_config_file(path):
+    path = pathlib.Path(path)
+    file = path / CONFIG if path.is_dir() else path
+    what = "the settings of a run, its config.json"
+    return read_json(file, what, most=MAX_SETTINGS_BYTES)
+
+
+def write_json(path: pathlib.Path, value) -> None:
+    """Writes JSON under a temporary name and renames it."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def _check_settings(path, settings, kind, replicas=None):
+    """Refuses a directory of other settings, or replicas where known."""
+    if not (path / CONFIG).exists():
+        return
+    there = read_config(path)
+    if kind is not None:
+        # Of another kind of run, or of fields that are gone: as they stand.
+        with contextlib.suppress(UsageError):
+            there = to_dict(from_dict(kind, there))
+    found = differences(without_free(there), without_free(settings))
+    if found:
+        listed = "\n".join(f"  {line}" for line in found)
+        raise UsageError(
+            f"The run in {path} was made with other settings (there -> here):\n"
+            f"{listed}\nGive the same settings to go on with it, or choose "
+            "another --run-dir."
+        )
+    noted = read_replicas(path)
+    if replicas is not None and noted not in (None, replicas):
+        raise UsageError(
+            f"The run in {path} was begun with {noted} replicas. Received: "
+            f"{replicas}. Give --devices {noted} to go on with it, on several "
+            f"machines as many processes and devices as make {noted}, or "
+            "choose another --run-dir."
+        )
+
+
+PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
+# What changes the arithmetic of every run when it is set.
+VARIABLES = (
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_SET_ONEDNN_FPMATH_MODE",
+)
+
+
+def provenance() -> dict:
+    """Returns command, commit of kdkit, versions and machine, as JSON data."""
+    return {
+        "command": _command(),
+        "commit": _commit(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: _version(package) for package in PACKAGES},
+        },
+        "machine": _machine(),
+    }
+
+
+def _machine():
+    """Processor and cores, and the accelerators that TensorFlow has."""
+    parts = [platform.machine(), f"{os.cpu_count()} cores"]
+    for device in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(device)
+        parts.append(details.get("device_name", device.name))
+    return ", ".join(parts)
+
+
+def _command():
+    """The command line as typed, with the home directory as `~`."""
+    home = str(pathlib.Path.home()) + os.sep
+    words = [
+        f"{name}={shlex.quote(os.environ[name])}"
+        for name in VARIABLES
+        if name in os.environ
+    ]
+    program, *arguments = sys.argv
+    if pathlib.Path(program).parts[-2:] == ("kdkit", "__main__.py"):
+        words.append("kdkit")  # python -m kdkit
+    elif program.endswith(".py"):
+        words += ["python", shlex.quote(_from_here(program))]
+    else:
+        words.append(pathlib.Path(program).name)
+    for word in arguments:
+        at_home = word.startswith(home)
+        rest = shlex.quote(word.removeprefix(home))
+        words.append(f"~/{rest}" if at_home else shlex.quote(word))
+    return " ".join(words)
+
+
+def _from_here(path):
+    """A path below the working directory as it is from there, others' name."""
+    path = pathlib.Path(path).absolute()
+    here = pathlib.Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else path.name
+
+
+def _commit():
+    """The commit of the checkout that runs, marked where files changed."""
+    directory, own = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
+    try:
+        # In an environment within another checkout it is not in it.
+        _git(directory, "ls-files", "--error-unmatch", own)
+        commit = _git(directory, "rev-parse", "--short=12", "HEAD")
+        changed = _git(directory, "status", "--porcelain", "--", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return "not a git checkout"
+    return f"{commit} with local changes" if changed else commit
+
+
+def _git(directory, *arguments):
+    return subprocess.run(
+        ["git", *arguments],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,250 @@
+"""All rows of a distillation: labelled, augmented, unlabelled, dev."""
+
+import dataclasses
+import tempfile
+from collections.abc import Iterable
+
+from kdkit.data import EncodedExamples
+from kdkit.data import unlabeled_rows
+from kdkit.distillation.distiller import Distiller
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import LoadedModel
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.preparing import check_transfer
+from kdkit.runs.preparing import known_sizes
+from kdkit.runs.preparing import prepare_copies
+from kdkit.runs.settings import DistillSettings
+from kdkit.tasks import Task
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import check_length
+from kdkit.training.making import load_teachers
+from kdkit.training.making import make_model
+from kdkit.training.material import TaskMaterial
+from kdkit.training.stages import Stage
+from kdkit.training.stages import check_objectives
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import TrainingRows
+from kdkit.training.task_data import load_data
+from kdkit.training.task_data import load_unlabeled
+from kdkit.training.task_data import open_task
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LoadedRows:
+    """The encoded rows of a run.
+
+    Args:
+        train: `TrainingRows`.
+        dev: `kdkit.data.EncodedExamples`.
+        unlabeled: `kdkit.data.EncodedExamples` or `None`.
+        counts: dict of what was left out of `unlabeled`.
+        settings: `DistillSettings`.
+    """
+
+    train: TrainingRows
+    dev: EncodedExamples
+    unlabeled: EncodedExamples | None
+    counts: dict
+    settings: DistillSettings
+
+    @property
+    def _per_labeled(self):
+        unlabeled = self.settings.unlabeled
+        return 1.0 if unlabeled is None else unlabeled.per_labeled
+
+    def material(self, evaluator: Evaluator) -> TaskMaterial:
+        """Returns what the stages train on."""
+        return TaskMaterial(
+            self.train,
+            evaluator,
+            self.settings.data.num_buckets,
+            self.unlabeled,
+            self._per_labeled,
+        )
+
+    def control_material(self, evaluator: Evaluator) -> TaskMaterial:
+        """Returns the labelled rows alone, as many in an epoch as `material`.
+
+        So a control without the unlabelled rows has as many updates.
+        """
+        material = self.material(evaluator)
+        if self.unlabeled is None:
+            return material
+        num_rows = self.train.num_rows + unlabeled_rows(
+            self.train.num_rows, len(self.unlabeled), self._per_labeled
+        )
+        return dataclasses.replace(material, unlabeled=None, num_rows=num_rows)
+
+    def log(self, run: RunDirectory) -> None:
+        """Notes once how many rows there are beside the labelled ones."""
+        if self.unlabeled is not None and not run.events("unlabeled"):
+            run.log("unlabeled", **self.counts)
+        if self.train.augmented is not None and not run.events("augmented"):
+            run.log("augmented", **self.train.counts())
+
+
+def load_rows(
+    settings: DistillSettings, task: Task, tokenizer, directory
+) -> LoadedRows:
+    """Reads and encodes all rows of a run.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+        tokenizer: the teacher's tokenizer.
+        directory: path. Where tokens of augmented rows are kept.
+
+    Raises:
+        UsageError: for files that cannot be read.
+    """
+    train, dev = load_data(
+        task,
+        settings.data,
+        tokenizer,
+        settings.seed,
+        settings.augmented,
+        directory,
+    )
+    unlabeled, counts = None, {}
+    if settings.unlabeled is not None:
+        unlabeled, counts = load_unlabeled(
+            task, settings.data, settings.unlabeled, tokenizer
+        )
+    return LoadedRows(train, dev, unlabeled, counts, settings)
+
+
+def check_fit(
+    settings: DistillSettings, student, teachers: list[LoadedModel]
+) -> None:
+    """Builds what the stages on the task will build.
+
+    Args:
+        settings: `DistillSettings`.
+        student: a model of the student's sizes.
+        teachers: list of `kdkit.models.LoadedModel`.
+
+    Raises:
+        UsageError: with all that does not fit.
+    """
+    with all_mistakes() as check:
+        for model in (student, *(teacher.model for teacher in teachers)):
+            with check():
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+        for stage in stages_with_teachers(settings):
+            with check():
+                check_stage(settings, stage, student, teachers)
+
+
+def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
+    """Returns the stages on the task that learn from teachers."""
+    return tuple(
+        stage
+        for stage in settings.stages
+        if stage.objectives and stage.data == "task"
+    )
+
+
+def check_stage(
+    settings: DistillSettings,
+    stage: Stage,
+    student,
+    teachers: list[LoadedModel],
+) -> None:
+    """Builds what a stage on the task will build.
+
+    Args:
+        settings: `DistillSettings`.
+        stage: `Stage` with objectives.
+        student: a model of the student's sizes.
+        teachers: list of `kdkit.models.LoadedModel`.
+
+    Raises:
+        UsageError: with all that does not fit.
+    """
+    Distiller(
+        [teacher.model for teacher in teachers],
+        student,
+        stage.build_objectives(),
+        stage.label_weight,
+        settings.teacher_weights or None,
+        chunk_size=stage.chunk_size,
+    )
+
+
+def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
+    """Refuses to smooth labels of a task that cannot be smoothed.
+
+    Args:
+        stages: iterable of `Stage`.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: with all stages that would.
+    """
+    with all_mistakes() as check:
+        for stage in stages:
+            if stage.label_smoothing and stage.data == "task":
+                with check():
+                    stage.make_label_loss(task.kind.label_loss())
+                    if task.head.candidates is not None:
+                        raise UsageError(
+                            f"Stage {stage.name!r}: label smoothing is for "
+                            "labels that may be any class. Received: "
+                            f"label_smoothing={stage.label_smoothing}, and "
+                            f"{task.name!r}, where a token has few of them. "
+                            "Use label_smoothing=0."
+                        )
+
+
+def fill_cache(
+    settings: DistillSettings, part: tuple[int, int] | None = None
+) -> TeacherCaches:
+    """Runs the teachers over all rows that a distillation reads.
+
+    Args:
+        settings: `DistillSettings` with `cache`.
+        part: tuple of ints i, n or `None`. Run them over part i, from 0, of n
+            parts of the rows alone. Defaults to `None`.
+
+    Returns:
+        The `TeacherCaches`.
+
+    Raises:
+        UsageError: (a `ValueError`) for the user's mistakes.
+        RunError: if the disk has too little room.
+    """
+    check_objectives(settings)
+    stages = [
+        stage
+        for stage in settings.stages
+        if stage.objectives and stage.data == "task"
+    ]
+    task = open_task(settings.data)
+    places = [settings.teacher, *settings.more_teachers]
+    with all_mistakes() as check:
+        with check():
+            check_transfer(settings, task)
+        with check():
+            teachers = load_teachers(places, task)
+    if settings.augmented is not None:
+        prepare_copies(settings, task)
+    pretrained = settings.pretrained
+    student, _ = make_model(
+        known_sizes(settings), task, teachers[0], pretrained
+    )
+    check_fit(settings, student, teachers)
+    caches = TeacherCaches(settings.cache, teachers, places, part)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = load_rows(settings, task, teachers[0].tokenizer, folder)
+        evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
+        caches.measure_file(evaluator)
+        material = rows.material(evaluator)
+        weights = settings.teacher_weights or None
+        caches.expect(stages, student, weights)
+        for stage in stages:
+            features = caches.features(stage, student, weights)
+            material.training_batches(stage, settings.seed, 0, features)
+            material.validation_batches(stage, features)
+    return caches

@@ -1,0 +1,264 @@
+"""What every kind of run writes into its log, and says at its end."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+
+import keras
+
+from kdkit import models
+from kdkit.doctor import RUINS
+from kdkit.doctor import Finding
+from kdkit.doctor import Findings
+from kdkit.doctor import print_findings
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.io.files import staged
+from kdkit.models import Head
+from kdkit.reporting.records import read_run
+from kdkit.reporting.summary import verdict
+from kdkit.runs.directory import RunDirectory
+from kdkit.settings import from_dict
+from kdkit.taps import own_names
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import predict_logits
+
+DOCTOR = "doctor"  # the event of the checks before a run
+END = "run_finished"
+
+
+def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
+    """Whether the run is finished; says so if it is, or what of it is gone.
+
+    Args:
+        run: `RunDirectory`.
+        needs_models: bool. Whether it is not if a model that it made is gone.
+            Defaults to `True`.
+    """
+    if run.is_finished or (not needs_models and run.events(END)):
+        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
+        return True
+    if run.lost_arms:
+        print(
+            f"The run in {run.path} was finished, but its model "
+            f"{' and '.join(run.lost_arms)} is gone: making it again.",
+            flush=True,
+        )
+    return False
+
+
+def log_model(run: RunDirectory, arm, model, settings=None) -> None:
+    """Logs the sizes of an arm's model, once.
+
+    Args:
+        run: `RunDirectory`.
+        arm: string.
+        model: the classifier or encoder.
+        settings: `ModelSettings` or `None`. What it was made from.
+    """
+    if [event for event in run.events("model") if event["arm"] == arm]:
+        return
+    description = models.architecture(model)
+    if settings is not None and settings.checkpoint is not None:
+        description["name"] = pathlib.Path(settings.checkpoint).name
+    run.log("model", arm=arm, **description)
+
+
+def finish(run: RunDirectory, best) -> None:
+    """Logs the end of a run, once, and prints its models and its outcome.
+
+    Args:
+        run: `RunDirectory`.
+        best: dict from arm to what `Arm.run` returned.
+    """
+    end = {"seconds": run.seconds, "best": best}
+    noted = run.events(END)
+    if not (noted and json.dumps(end) == json.dumps(_end_of(noted[-1]))):
+        run.keep_events(lambda event: event["event"] != END)
+        run.log(END, **end)
+    for arm, result in best.items():
+        file = run.path / f"{arm}.keras"
+        place = f"epoch {result['epoch']}"
+        if result["averaged_epochs"]:
+            first, *_, last = result["averaged_epochs"]
+            place = f"mean of epochs {first} to {last}"
+        print(
+            f"{arm}: {format_metrics(result['metrics'])} on "
+            f"{result['split'].replace('_', '-')} ({place} of "
+            f"{result['stage']}), in "
+            f"{file if file.exists() else run.path / arm}",
+            flush=True,
+        )
+    # The records of its teacher's run may be damaged: then reports say so.
+    with contextlib.suppress(UsageError):
+        if not run.is_read_only:
+            print(verdict(read_run(run.path)), flush=True)
+
+
+def _end_of(event):
+    """What a logged end says, as `finish` says it."""
+    return {name: event[name] for name in ("seconds", "best")}
+
+
+def format_metrics(metrics) -> str:
+    """Metrics in a line."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+
+
+def decide(findings: Findings, force: bool, printed=()) -> None:
+    """Prints findings before a run, and stops it if it would be ruined.
+
+    Args:
+        findings: `Findings`.
+        force: bool. Whether to go on in any case.
+        printed: sequence of `Finding`, as in `print_findings`. Defaults to
+            none.
+
+    Raises:
+        RunError: if the run would be ruined.
+    """
+    # What stops the run is printed in any case.
+    printed = [one for one in printed if force or one.outcome != RUINS]
+    print_findings(findings, all_rows=False, printed=printed)
+    if not findings.ruinous:
+        return
+    named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
+    if not force:
+        raise RunError(
+            f"The run would be ruined: {named}, see above. Nothing was "
+            "trained. Fix it, or continue with --force."
+        )
+    print(f"doctor: going on in spite of {named}, by --force.", flush=True)
+
+
+def logged_findings(run: RunDirectory) -> Findings | None:
+    """Returns the findings that a run has logged, `None` if it has none.
+
+    Args:
+        run: `RunDirectory`.
+    """
+    for event in run.events(DOCTOR):
+        return Findings(from_dict(Finding, one) for one in event["findings"])
+    return None
+
+
+def log_findings(run, findings: Findings | None) -> None:
+    """Logs an event `"doctor"` with all findings, if there are some.
+
+    Args:
+        run: `RunDirectory`.
+        findings: what `examine_first` returned.
+    """
+    if findings is not None and not run.events(DOCTOR):
+        run.log(
+            DOCTOR,
+            findings=[dataclasses.asdict(one) for one in findings],
+            forced=bool(findings.ruinous),
+        )
+
+
+def evaluate_teachers(run, task, teachers, forwards, dev, split):
+    """Evaluates teachers once and logs it; returns the students' evaluator.
+
+    Agreement is measured with the first of them. The others are logged as
+    `teacher_2` and so on. `forwards` are the teachers' forward passes.
+    """
+    all_logits = []
+    for number, (teacher, forward) in enumerate(
+        zip(teachers, forwards, strict=True), start=1
+    ):
+        arm = "teacher" if number == 1 else f"teacher_{number}"
+        logits = predict_logits(forward, dev)
+        metrics = task.compute_metrics(dev.targets, logits)
+        if not _evaluated(run, arm, split):
+            run.log(
+                "evaluation",
+                arm=arm,
+                stage=None,
+                epoch=None,
+                split=split,
+                examples=len(dev),
+                metrics=metrics,
+                agreement=None,
+                collapsed=task.kind.collapse(dev.targets, logits),
+            )
+        log_model(run, arm, teacher.model)
+        print(
+            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
+            flush=True,
+        )
+        all_logits.append(logits)
+    return Evaluator(task, dev, split, tuple(all_logits))
+
+
+def evaluate_other(run, arm, best, evaluator):
+    """Measures the weights with which an arm ended on another dev split."""
+    if run.is_read_only or _evaluated(run, arm.name, evaluator.split):
+        return
+    evaluation = evaluator(arm.forward)
+    run.log(
+        "evaluation",
+        arm=arm.name,
+        stage=best["stage"],
+        epoch=best["epoch"],
+        **evaluation,
+    )
+    print(
+        f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
+        f"{evaluator.split}.",
+        flush=True,
+    )
+
+
+def _evaluated(run, arm, split):
+    return any(
+        (event["arm"], event.get("split")) == (arm, split)
+        for event in run.events("evaluation")
+    )
+
+
+def keep_model(
+    run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
+) -> None:
+    """Leaves an arm's model in its run directory, unless it is there.
+
+    An encoder with a head becomes the preset directory `RUN/ARM/`, any other
+    model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/` and
+    the names of its classes in `RUN/labels.json`.
+
+    Args:
+        run: `RunDirectory`.
+        arm: string.
+        model: the classifier.
+        tokenizer: a keras-hub tokenizer.
+        sequence_length: int. Length that the preprocessor pads and cuts to.
+        head: `kdkit.models.Head` of the task.
+    """
+    if run.is_read_only:
+        return
+    with own_names():
+        model = models.in_policy(model, "float32")
+    if models.has_encoder(model):
+        path = run.path / arm
+        if not path.exists():
+            size = models.stored_size(model)
+            with staged(path, size) as partial, own_names():
+                models.save_preset(
+                    model, tokenizer, partial, sequence_length, head
+                )
+        return
+    directory = run.path / models.TOKENIZER_DIRECTORY
+    if not directory.exists():
+        with staged(directory) as partial:
+            models.save_tokenizer(tokenizer, partial)
+    models.save_labels(head, run.path / models.LABELS_FILE)
+    file = run.path / f"{arm}.keras"
+    if not file.exists():
+        # A copy, since what is saved of a compiled model has its optimiser.
+        with own_names():
+            copy = keras.models.clone_model(model)
+        copy.set_weights(model.get_weights())
+        with staged(file, models.stored_size(copy)) as partial:
+            copy.save(partial)
+            models.forget_process(partial)

@@ -1,0 +1,407 @@
+"""Running one stage: data, trainer, callbacks, checkpoints."""
+
+import dataclasses
+import functools
+import zlib
+
+import keras
+from keras import ops
+
+from kdkit import models
+from kdkit.data import in_parts
+from kdkit.distillation import label_count
+from kdkit.distillation import sum_over_replicas
+from kdkit.distillation.distiller import Distiller
+from kdkit.errors import RunError
+from kdkit.losses.base import safe_divide
+from kdkit.models import padding_row
+from kdkit.runs.directory import CHECKPOINTS
+from kdkit.runs.directory import EVENTS
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.log import format_metrics
+from kdkit.runs.settings import Saving
+from kdkit.steps import Step
+from kdkit.taps import number_later
+from kdkit.taps import select_inputs
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
+from kdkit.training.material import Material
+from kdkit.training.model_settings import UPDATE
+from kdkit.training.stage_fit import StageFit
+from kdkit.training.stages import Stage
+from kdkit.training.task_data import make_forward
+
+# What an evaluation of an arm has.
+MEASURED = {"split", "metrics", "agreement"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One model on its way through stages.
+
+    Args:
+        name: string. `"teacher"`, `"student"` or `"control"`.
+        model: the classifier that is trained.
+        teacher: the classifier that it learns from, a list of several, or
+            `None`.
+        material: `Material`. What it trains on.
+        seed: int. Seed of the order of the rows.
+        jit_compile: bool or `"update"`, as in the settings of a run.
+        teacher_weights: tuple of floats, one per teacher, or `None` for equal
+            ones.
+        caches: `TeacherCaches` or `None`. Where the teachers' outputs are
+            read, in place of running them.
+        distribution: `Distribution` that the models were made in. Defaults to
+            one device.
+        saving: `Saving`. Defaults to the one of `Saving()`.
+    """
+
+    name: str
+    model: keras.Model
+    teacher: keras.Model | list[keras.Model] | None
+    material: Material
+    seed: int
+    jit_compile: bool | str
+    teacher_weights: tuple[float, ...] | None = None
+    caches: TeacherCaches | None = None
+    distribution: Distribution = ONE_DEVICE
+    saving: Saving = Saving()
+
+    @property
+    def forward(self):
+        """The model's forward pass in float32, with the weights it has now."""
+        copy, forward = self._measured
+        if copy is not self.model:
+            copy.set_weights(self.model.get_weights())
+        return forward
+
+    @functools.cached_property
+    def _measured(self):
+        """The model, or its copy in float32, and the forward pass of that."""
+        copy = models.in_policy(self.model, "float32")
+        return copy, make_forward(copy)
+
+    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
+        """Runs what is left of the stages; returns the best of the last one.
+
+        Returns:
+            A dict with the `stage` and its `epoch` with whose weights the
+            model ends, or `None` and the `averaged_epochs`; the `split` it was
+            measured on, `metrics` and `agreement`; why the model has
+            `collapsed`, or `None`; and the `untrained_layers` of its head, if
+            no stage reads its logits.
+        """
+        if self.caches is not None:
+            self.caches.expect(stages, self.model, self.teacher_weights)
+        for stage in stages:
+            StageRun(run, self, stage).run()
+        epoch = StageRun(run, self, stages[-1]).final_epoch
+        evaluation = self._evaluation(run, stages[-1], epoch)
+        return {
+            "stage": stages[-1].name,
+            "epoch": epoch,
+            "averaged_epochs": stages[-1].averaged_epochs,
+            "split": evaluation["split"],
+            "metrics": evaluation["metrics"],
+            "agreement": evaluation["agreement"],
+            "collapsed": evaluation.get("collapsed"),
+            "untrained_layers": self._untrained_layers(stages),
+        }
+
+    def _untrained_layers(self, stages):
+        """Those of a head that is as it began, where no stage trains one."""
+        if any(stage.trains_head for stage in stages):
+            return []
+        return models.untrained_head(self.model)
+
+    def _evaluation(self, run, stage, epoch):
+        """What was measured after the epoch whose weights the model has."""
+        where = {"arm": self.name, "stage": stage.name, "epoch": epoch}
+        for event in run.events("evaluation"):
+            # The first of them: other dev splits are measured after it.
+            if where.items() <= event.items() and event.keys() >= MEASURED:
+                return event
+        raise _lost(run, self, stage, "evaluation", epoch)
+
+
+class StageRun:
+    """A stage of an arm in a run directory.
+
+    Args:
+        run: `RunDirectory`.
+        arm: `Arm`.
+        stage: `Stage`.
+    """
+
+    def __init__(self, run, arm, stage):
+        self.run_directory = run
+        self.arm = arm
+        self.stage = stage
+        self._material = arm.material
+        if not stage.objectives:
+            self._material = arm.material.labeled_only()
+        self.checkpoints = StageCheckpoints(
+            _checkpoints(run, arm, stage),
+            stage.averaged_epochs,
+            arm.saving.keep_checkpoints,
+        )
+
+    @property
+    def final_epoch(self) -> int | None:
+        """The epoch it ended with the weights of, `None` if with a mean."""
+        if self.stage.averaged_epochs:
+            return None
+        newest = self.checkpoints.state.newest
+        return newest.best_epoch if self.stage.keep_best else newest.epoch
+
+    def run(self) -> None:
+        """Trains from the last checkpoint on, or loads what is there."""
+        title = f"{self.arm.name}, {self.stage.name}"
+        self._features = None
+        if self.arm.caches is not None and self.stage.objectives:
+            self._features = self.arm.caches.features(
+                self.stage, self.arm.model, self.arm.teacher_weights
+            )
+        if self.checkpoints.state.is_finished:
+            print(f"{title}: finished earlier, weights loaded.", flush=True)
+            self.checkpoints.restore_final(self.arm.model)
+            if self.arm.distribution.is_chief:
+                self.checkpoints.clean()  # the end may have been cut short
+            self._log_end()
+            return
+        position = self.checkpoints.begin()
+        self._check_log(position.epoch)
+        self._forget_unfinished_epochs(position.epoch)
+        distribution = self.arm.distribution
+        batches, steps_per_epoch = self._training_batches(position)
+        # Projections start alike whether or not the stages before ran just now.
+        seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
+        keras.utils.set_random_seed(seed)
+        number_later()
+        with distribution.scope():
+            trainer = make_trainer(
+                self.arm,
+                self.stage,
+                self._material,
+                self.stage.epochs * steps_per_epoch,
+            )
+        running = self.checkpoints.restore(trainer)
+        if position.epoch or position.step:
+            print(f"{title}: going on {position}.", flush=True)
+        training = StageFit(
+            run=self.run_directory,
+            arm=self.arm,
+            stage=self.stage,
+            material=self._material,
+            checkpoints=self.checkpoints,
+            trainer=trainer,
+            seed=seed,
+            steps_per_epoch=steps_per_epoch
+            * self.stage.gradient_accumulation_steps,
+            validation=self._validation_batches(),
+        )
+        if position.epoch < self.stage.epochs:
+            training.fit(batches, running)
+        if self.stage.averaged_epochs:
+            self._take_mean(training, title)
+        with distribution.chief_first():
+            if distribution.is_chief:
+                self.checkpoints.finish(self.arm.model, self.stage.keep_best)
+            else:
+                self.checkpoints.restore_final(self.arm.model)
+        self._log_end()
+
+    def _training_batches(self, position):
+        """Batches from a position on, and how many an epoch has."""
+        num_parts = self.stage.gradient_accumulation_steps
+        batches, steps_per_epoch = self._material.training_batches(
+            self.stage,
+            self.arm.seed,
+            position.epoch,
+            self._features,
+            self.arm.distribution.shares,
+            position.step // num_parts,
+        )
+        if num_parts > 1:
+            parts = in_parts(batches, num_parts)
+            batches = parts.skip(position.step % num_parts)
+        return batches, steps_per_epoch
+
+    def _log_end(self):
+        """Notes once that the stage is done, and the time that it took."""
+        if any(map(self._is_mine, self.run_directory.events("stage_finished"))):
+            return
+        self.run_directory.log(
+            "stage_finished",
+            arm=self.arm.name,
+            stage=self.stage.name,
+            seconds=sum(
+                event["seconds"]
+                for event in self.run_directory.events("epoch")
+                if self._is_mine(event)
+            ),
+        )
+
+    def _take_mean(self, training, title):
+        """Averages the weights of the last epochs, and measures the mean."""
+        with self.arm.distribution.chief_first():  # it saved the epochs
+            self.checkpoints.load_mean(self.arm.model)
+        evaluation = training.evaluate()
+        if not self.arm.distribution.is_chief:
+            return
+        self.run_directory.log(
+            "evaluation",
+            arm=self.arm.name,
+            stage=self.stage.name,
+            epoch=None,
+            averaged_epochs=self.stage.averaged_epochs,
+            **evaluation,
+        )
+        print(
+            f"{title}: mean of the last {self.stage.average_last} epochs: "
+            f"{format_metrics(evaluation['metrics'])}",
+            flush=True,
+        )
+
+    def _validation_batches(self):
+        return self._material.validation_batches(
+            self.stage, self._features, self.arm.distribution.shares
+        )
+
+    def _check_log(self, last_epoch):
+        """Refuses checkpoints of epochs that the log has lost."""
+        logged = {
+            (event["event"], event.get("epoch"))
+            for event in filter(self._is_mine, self.run_directory.events())
+        }
+        for epoch in range(1, last_epoch + 1):
+            for kind in ("epoch", "evaluation"):
+                if (kind, epoch) not in logged:
+                    raise _lost(
+                        self.run_directory, self.arm, self.stage, kind, epoch
+                    )
+
+    def _forget_unfinished_epochs(self, last_epoch):
+        """Drops what was logged after the last checkpoint, and of a mean."""
+        kept = range(1, last_epoch + 1)
+        self.run_directory.keep_events(
+            lambda event: not self._is_mine(event) or event.get("epoch") in kept
+        )
+
+    def _is_mine(self, event):
+        return (
+            event["event"] in ("epoch", "evaluation", "stage_finished")
+            and event.get("arm") == self.arm.name
+            and event.get("stage") == self.stage.name
+        )
+
+
+def _lost(run, arm, stage, kind, epoch):
+    """The error for a checkpoint whose epoch is not in the log."""
+    return RunError(
+        f"{run.path / EVENTS} has no event {kind!r} of {arm.name} after epoch "
+        f"{epoch} of {stage.name}: its line is damaged or gone. Restore the "
+        f"file from a copy. Without one remove "
+        f"{_checkpoints(run, arm, stage)}, and the same command makes this "
+        "stage again."
+    )
+
+
+def _checkpoints(run, arm, stage):
+    """Where those of a stage are."""
+    return run.path / CHECKPOINTS / arm.name / stage.name
+
+
+def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
+    """Returns a compiled `Distiller`, or what trains on labels alone.
+
+    Args:
+        arm: `Arm`. Its model is trained.
+        stage: `Stage`.
+        material: `Material` that the stage trains on.
+        num_updates: int. Updates of the stage, for its learning rates.
+    """
+    if stage.objectives:
+        trainer = Distiller(
+            arm.teacher,
+            arm.model,
+            stage.build_objectives(),
+            hard_label_weight=stage.label_weight,
+            teacher_weights=arm.teacher_weights,
+            chunk_size=stage.chunk_size,
+        )
+        # The run has examined its data and models.
+        trainer.has_checked_data = True
+    else:
+        trainer = LabelTrainer(arm.model)
+    optimizer = stage.make_optimizer(
+        num_updates,
+        fused=arm.jit_compile == UPDATE,
+        padding_row=padding_row(arm.model, material.pad_token_id),
+    )
+    trainer.compile(
+        optimizer=optimizer,
+        loss=stage.make_label_loss(material.label_loss),
+        # Rows whose label does not count have weight 0.
+        weighted_metrics=material.training_metrics or None,
+        jit_compile=arm.jit_compile is True,
+    )
+    # Keras' own, around the stage's where losses are scaled.
+    trainer.optimizer.build(trainer.trainable_variables)
+    return trainer
+
+
+class LabelTrainer(Step, keras.Model):
+    """A model whose loss on the labels is that of the whole batch.
+
+    It makes the steps of a `Distiller`, without a teacher.
+
+    Keras' own training takes the mean of the replicas' means, in which the
+    rows of a small share of a batch count for more, and which weights of rows
+    or tokens change. What it logs of an epoch is the mean of the batches' means
+    by their rows; here it is that over all labels.
+
+    Args:
+        student: `keras.Model` that is trained.
+    """
+
+    def __init__(self, student):
+        super().__init__(dtype=student.dtype_policy)
+        self.student = student
+        self.built = True
+
+    def call(self, inputs, training=None):
+        """Returns the model's output."""
+        return self.student(
+            select_inputs(self.student, inputs), training=training
+        )
+
+    def run_teachers(self, x) -> list:
+        """Returns nothing: there are no teachers."""
+        return []
+
+    def run_student(self, x, y, sample_weight, teachers_taps, training):
+        """Returns this replica's share of the loss, and the logits.
+
+        Args:
+            x: the inputs of the model.
+            y: the labels.
+            sample_weight: the weights of the data, or `None`.
+            teachers_taps: nothing, as `run_teachers` returns it.
+            training: bool.
+        """
+        y_pred = self(x, training=training)
+        loss = self.compute_loss(x, y, y_pred, sample_weight, training)
+        # Of no rows at all, Keras gives losses of shape (0,).
+        loss = ops.sum(ops.cast(loss, "float32"))
+        count = label_count(self.loss, y, sample_weight)
+        (total_count,) = sum_over_replicas([count])
+        # Keras divides by the number of replicas.
+        share = self.num_replicas * loss * safe_divide(count, total_count)
+        (total,) = sum_over_replicas([share])
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(total, sample_weight=total_count)
+        return share, y_pred

@@ -1,0 +1,129 @@
+"""Which weights a model trains, and how many."""
+
+import weakref
+from collections.abc import Iterable
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit.errors import UsageError
+
+# Variables by `id`, while they exist.
+_TRAINED = weakref.WeakValueDictionary()
+_PASSED_OVER = weakref.WeakValueDictionary()
+
+
+def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
+    """Records which variables a step trains. Refuses a step without gradient.
+
+    The record lives as long as the variables; `untrained_weights` reads it.
+
+    Args:
+        variables: sequence of `keras.Variable`. The trainable weights.
+        has_gradient: iterable of bools, one per variable.
+
+    Raises:
+        UsageError: (a `ValueError`) if no variable has a gradient.
+    """
+    trained = []
+    for variable, is_trained in zip(variables, has_gradient, strict=True):
+        known = _TRAINED if is_trained else _PASSED_OVER
+        known[id(variable)] = variable
+        trained.append(is_trained)
+    if not any(trained):
+        raise UsageError(
+            "The loss has no gradient in any trainable weight. Received: "
+            f"{len(trained)} trainable weights. Unfreeze layers of the "
+            "student, or add an objective that depends on them."
+        )
+
+
+def untrained_weights(model) -> dict[str, list]:
+    """Returns the weights of a trained model that nothing ever trained.
+
+    A layer counts where no step of a `kdkit.Distiller` in this process had a
+    gradient for any of its weights, although one trained other weights of the
+    model, and its weights are as their initializers left them: a bias (or
+    another weight) is zero throughout. A layer without such a weight counts
+    where a step passed it over and Keras' `fit` did not train the model. So a
+    head that was loaded, copied or trained by other means is not meant.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        Dict from the path of a layer to its weights; empty for a model that no
+        `Distiller` trained. It may have layers that the model's output does
+        not depend on.
+    """
+    if not any(_is_in(_TRAINED, weight) for weight in model.weights):
+        return {}
+    optimizer = getattr(model, "optimizer", None)
+    was_fit = optimizer is not None and int(optimizer.iterations.numpy()) > 0
+    return {
+        path: weights
+        for path, weights in _by_layer(model.weights).items()
+        if not any(_is_in(_TRAINED, weight) for weight in weights)
+        and (
+            _has_zeros(weights)
+            or (
+                not was_fit
+                and all(_is_in(_PASSED_OVER, weight) for weight in weights)
+                and not any(len(weight.shape) == 1 for weight in weights)
+            )
+        )
+    }
+
+
+def layers_at_their_start(weights: Iterable) -> list[str]:
+    """Returns the paths of layers with a weight that is zero throughout.
+
+    Biases start at zero, and no update leaves all numbers of one there.
+
+    Args:
+        weights: iterable of `keras.Variable`.
+    """
+    return [
+        path for path, some in _by_layer(weights).items() if _has_zeros(some)
+    ]
+
+
+def _is_in(known, variable):
+    return known.get(id(variable)) is variable
+
+
+def _by_layer(weights):
+    """Weights that are numbers to train, by the path of their layer."""
+    layers = {}
+    for weight in weights:
+        if "float" in str(weight.dtype):
+            layer, _, _ = weight.path.rpartition("/")
+            layers.setdefault(layer, []).append(weight)
+    return layers
+
+
+def _has_zeros(weights):
+    return any(
+        len(weight.shape) and not np.any(weight.numpy()) for weight in weights
+    )
+
+
+TABLE = "candidates"  # a layer that says which classes a token can have
+
+
+def count_parameters(model) -> int:
+    """Returns how many numbers of a model are learned, or were.
+
+    A table of the classes that each token can have is data, and none of them.
+
+    Args:
+        model: `keras.Model`. A classifier, a language model or a backbone.
+    """
+    parts = [model, *getattr(model, "layers", ())]
+    tables = [
+        layer
+        for part in parts
+        for layer in getattr(part, "layers", ())
+        if layer.name == TABLE
+    ]
+    return model.count_params() - sum(table.count_params() for table in tables)
