@@ -21,6 +21,8 @@ import subprocess
 import sys
 import time
 
+from kdkit.training.optimizers import make_optimizer
+
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -105,7 +107,7 @@ def work(options):
     )
     (_, stage) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student.compile(
-        stage.make_optimizer(1000, fused=options.jit_compile == "update"),
+        make_optimizer(stage, 1000, fused=options.jit_compile == "update"),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=[],
         jit_compile=options.jit_compile == "true",

@@ -20,6 +20,8 @@ import sys
 import tempfile
 import threading
 
+from kdkit.training.optimizers import make_optimizer
+
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -119,11 +121,11 @@ def work(options):
     student = models.student(STUDENT, num_layers=2, **sizes)
     rows = rows_like_sst2(options.rows[0], VOCABULARY)
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
-    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
+    distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
     with Watch() as watch:
         outputs, size = kept_outputs(distiller, rows, options.folder)
         if options.one == "training":
-            distiller.compile(stage.make_optimizer(1000), jit_compile=False)
+            distiller.compile(make_optimizer(stage, 1000), jit_compile=False)
             batches, steps = data.training_batches(
                 rows, BATCH_SIZE, seed=0, features=lambda _: outputs
             )

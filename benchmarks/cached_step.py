@@ -33,6 +33,7 @@ from kdkit import data
 from kdkit.recipes import RECIPES
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_optimizer
 
 GOAL = 1.15
 TEACHER = "bert_base_en_uncased"
@@ -94,9 +95,9 @@ def cached_distillation(teacher, rows, folder, options):
     """An epoch of the intermediate step from a cache, and its size."""
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student = make_student(teacher.backbone.vocabulary_size)
-    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
+    distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
     outputs, size = kept_outputs(distiller, rows, folder, options.precision)
-    distiller.compile(stage.make_optimizer(1000), jit_compile=True)
+    distiller.compile(make_optimizer(stage, 1000), jit_compile=True)
     return epochs(distiller, rows, options, lambda unused: outputs), size
 
 
@@ -106,7 +107,7 @@ def plain_training(rows, options):
     vocabulary_size = kdkit.models.student_config(TEACHER).vocabulary_size
     student = make_student(vocabulary_size)
     student.compile(
-        stage.make_optimizer(1000),
+        make_optimizer(stage, 1000),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=[],
         jit_compile=True,

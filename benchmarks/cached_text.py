@@ -33,6 +33,7 @@ from kdkit import models
 from kdkit.recipes import RECIPES
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
+from kdkit.training.optimizers import make_optimizer
 
 GOAL = 1.15
 LENGTH, VOCABULARY, BATCH_SIZE = 128, 8000, 16
@@ -114,8 +115,9 @@ def stage_of(options):
     """LightPAFF's fine-tuning of GPT-2, with the first classes."""
     _, stage = RECIPES["lightpaff"].for_families["gpt2"].stages
     (objective,) = stage.objectives
-    settings = {**objective.loss_settings, "top_k": options.top_k}
-    objective = dataclasses.replace(objective, loss_settings=settings)
+    objective = dataclasses.replace(
+        objective, loss=kdkit.losses.LogitKLDivergence(top_k=options.top_k)
+    )
     return dataclasses.replace(stage, objectives=(objective,))
 
 
@@ -124,7 +126,7 @@ def make_distiller(teacher, options):
     return kdkit.Distiller(
         teacher,
         make("student"),
-        stage.build_objectives(),
+        stage.weighted_objectives(),
         stage.label_weight,
         chunk_size=stage.chunk_size,
     )
@@ -155,7 +157,7 @@ def epochs(model, corpus, options, metrics, features=None):
     )
     needs_loss = stage.label_weight or not isinstance(model, kdkit.Distiller)
     model.compile(
-        optimizer=stage.make_optimizer(1000, fused=True),
+        optimizer=make_optimizer(stage, 1000, fused=True),
         loss=loss if needs_loss else None,
         metrics=metrics,
         jit_compile=False,

@@ -39,6 +39,7 @@ from kdkit import models
 from kdkit.recipes import RECIPES
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_optimizer
 
 GOAL = 1.05
 TEACHER = "bert_base_en_uncased"
@@ -102,7 +103,7 @@ def measure(name, options):
     distiller = kdkit.Distiller(
         teacher,
         make_student(),
-        stage.build_objectives(),
+        stage.weighted_objectives(),
         stage.label_weight,
         chunk_size=stage.chunk_size,
     )
@@ -278,7 +279,7 @@ def update(model, batch, stage, jit_compile):
     )
     needs_loss = stage.label_weight or not isinstance(model, kdkit.Distiller)
     model.compile(
-        optimizer=stage.make_optimizer(1000, fused=not jit_compile),
+        optimizer=make_optimizer(stage, 1000, fused=not jit_compile),
         loss=loss if needs_loss else None,
         metrics=None if isinstance(model, kdkit.Distiller) else [],
         jit_compile=jit_compile,

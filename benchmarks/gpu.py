@@ -132,7 +132,7 @@ def main():
 
 def steps(teacher, student_sizes, batch, options):
     """The times of a step, of its floor, and of one with cached outputs."""
-    objectives = RECIPES["tinybert"].stages[0].build_objectives
+    objectives = RECIPES["tinybert"].stages[0].weighted_objectives
     student = build(student_sizes)
     distiller = kdkit.Distiller(teacher, student, objectives())
     x, y = batch

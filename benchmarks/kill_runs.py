@@ -6,7 +6,9 @@ import json
 from kdkit import data
 from kdkit.recipes import RECIPES
 from kdkit.recipes import pretraining
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.recipes.stages import without_teacher
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.training import AugmentedSettings
@@ -18,8 +20,6 @@ from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import UnlabeledSettings
-from kdkit.training.stages import same_number_of_updates
-from kdkit.training.stages import without_teacher
 
 SAVING = ["checkpoint_minutes=0"]
 TEACHER = "teacher"  # of the recipes that do not train one

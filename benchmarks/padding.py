@@ -31,6 +31,7 @@ from kdkit import data
 from kdkit import models
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_optimizer
 
 GOAL = 3.0
 PADDED = 128
@@ -105,8 +106,8 @@ def epoch(teacher, batches, steps):
         num_classes=2,
         vocabulary_size=teacher.backbone.vocabulary_size,
     )
-    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
-    distiller.compile(stage.make_optimizer(1000), jit_compile=True)
+    distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
+    distiller.compile(make_optimizer(stage, 1000), jit_compile=True)
     return lambda: distiller.fit(
         batches, steps_per_epoch=steps, verbose=0, shuffle=False
     )

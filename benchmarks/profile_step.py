@@ -38,6 +38,7 @@ from kdkit import data
 from kdkit import models
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_optimizer
 
 GOAL = 0.02
 STUDENT = "tinybert_4_layer_en_uncased"
@@ -115,8 +116,8 @@ def profile(folder, options):
         vocabulary_size=teacher.backbone.vocabulary_size,
     )
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
-    distiller = kdkit.Distiller(teacher, student, stage.build_objectives())
-    optimizer = stage.make_optimizer(1000, options.jit_compile == "update")
+    distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
+    optimizer = make_optimizer(stage, 1000, options.jit_compile == "update")
     distiller.compile(optimizer, jit_compile=False)
     batches, _ = data.training_batches(
         rows, options.batch_size, seed=0, num_buckets=4

@@ -47,6 +47,7 @@ from pytorch_recipe import whole_recipe
 import kdkit
 from kdkit import data
 from kdkit import models
+from kdkit.training.optimizers import make_optimizer
 
 LOSS_TOLERANCE = 1e-3  # relative
 STUDENT = "tinybert_4_layer_en_uncased"
@@ -212,8 +213,8 @@ def distiller(teacher, student, stage):
     """A compiled `Distiller` of a copy of the student."""
     copy = new_student(teacher)
     copy.set_weights(student.get_weights())
-    made = kdkit.Distiller(teacher, copy, stage.build_objectives())
-    made.compile(stage.make_optimizer(1000), jit_compile=True)
+    made = kdkit.Distiller(teacher, copy, stage.weighted_objectives())
+    made.compile(make_optimizer(stage, 1000), jit_compile=True)
     return made
 
 

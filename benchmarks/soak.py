@@ -31,7 +31,7 @@ from measuring import count_calls
 
 import kdkit
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.training import CacheSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher

@@ -35,7 +35,7 @@ for step in pretrained teacher; do
     sets+=(--set $step.jit_compile=update)
 done
 for step in general. ""; do
-    sets+=(--set "${step}stages.0.objectives.0.loss_settings.top_k=64")
+    sets+=(--set "${step}stages.0.objectives.0.loss.top_k=64")
 done
 
 kdkit ablate lightpaff --model gpt2 --over stages --seeds "${seeds[@]}" \

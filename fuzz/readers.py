@@ -69,7 +69,6 @@ from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.vocabularies import read_byte_pairs
 from kdkit.models.vocabularies import read_word_pieces
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
 from kdkit.reporting import comparison_table
 from kdkit.reporting import group_by_seed
 from kdkit.reporting import keep_records
@@ -80,6 +79,7 @@ from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting import render_report
 from kdkit.reporting.records import read_run
+from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict

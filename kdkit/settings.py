@@ -5,6 +5,7 @@ import json
 import math
 import types
 import typing
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
@@ -15,8 +16,26 @@ LARGEST_INT = (1 << 63) - 1
 
 
 def to_dict(settings) -> dict:
-    """Returns nested settings as plain dicts and lists, as JSON has them."""
-    return json.loads(json.dumps(dataclasses.asdict(settings)))
+    """Returns nested settings as plain dicts and lists, as JSON has them.
+
+    An object with a method `to_setting` is what that returns.
+    """
+    return json.loads(json.dumps(_plain(settings)))
+
+
+def _plain(value):
+    if hasattr(value, "to_setting"):
+        return value.to_setting()
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
 
 
 def from_dict(kind, values: dict):
@@ -25,7 +44,10 @@ def from_dict(kind, values: dict):
     Args:
         kind: a frozen dataclass whose fields are `bool`, `int`, `float`,
             `str`, unions of these with `None`, dataclasses, dicts of `str`, or
-            tuples of any of these.
+            tuples of any of these, or a class with a classmethod
+            `from_setting`, which gets the JSON value. A dataclass may have a
+            classmethod `from_earlier`, which gets a dict as an earlier version
+            wrote it and returns it with today's keys.
         values: dict of its fields.
 
     Raises:
@@ -43,7 +65,7 @@ def override(settings, assignments: Sequence[str]):
 
     Tuples are indexed by number, or by the `name` of their entries, as in
     `stages.prediction_layer.epochs=3`. A dict takes keys that it has not yet,
-    as in `objectives.soft_cross_entropy.loss_settings.temperature=2`. Values
+    as in `objectives.soft_cross_entropy.loss.temperature=2`. Values
     are JSON; what is not JSON is taken as a string.
 
     Raises:
@@ -162,6 +184,12 @@ def _index(entries, key):
 def _convert(kind, value, path, problems):
     """Converts a JSON value to a type, noting what does not fit."""
     origin = typing.get_origin(kind)
+    if hasattr(kind, "from_setting"):
+        try:
+            return kind.from_setting(value)
+        except UsageError as error:
+            problems.append(f"{path}: {error}")
+            return None
     if dataclasses.is_dataclass(kind):
         return _convert_dataclass(kind, value, path, problems)
     if origin in (types.UnionType, typing.Union):
@@ -200,6 +228,8 @@ def _convert_dataclass(kind, value, path, problems):
             f"{kind.__name__}. Received: {value!r}."
         )
         return None
+    if hasattr(kind, "from_earlier"):
+        value = kind.from_earlier(value)
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     prefix = f"{path}." if path else ""
@@ -249,7 +279,8 @@ def _convert_union(kind, value, path, problems):
     nested = [
         attempt
         for member, attempt in attempts
-        if dataclasses.is_dataclass(member) and isinstance(value, dict)
+        if hasattr(member, "from_setting")
+        or (dataclasses.is_dataclass(member) and isinstance(value, dict))
     ]
     problems.extend(
         # The one that was meant has the fewest.
@@ -322,3 +353,30 @@ def _brief(value):
         return value
     parts = _parts(value)
     return f"({', '.join(parts)})" if parts else json.dumps(value)
+
+
+def too_small(settings, least: Mapping[str, float]) -> list[str]:
+    """Returns what is wrong with the numbers of settings, as texts.
+
+    Those that are not finite are wrong too. `None` is not, where a number
+    needs not be set.
+
+    Args:
+        settings: a dataclass.
+        least: mapping from names of fields to the least that they may be.
+    """
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(settings)
+    }
+    problems = []
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        may_be_none = defaults[name] is None
+        if (may_be_none and value is None) or lowest <= value < math.inf:
+            continue
+        problems.append(
+            f"{name} must be {'null or ' * may_be_none}"
+            f"{'finite and ' * isinstance(value, float)}at least {lowest}, "
+            f"received {value}"
+        )
+    return problems

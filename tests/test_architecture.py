@@ -14,8 +14,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = (
     ("__main__",),
     ("cli",),
-    ("recipes",),
     ("doctor", "runs", "training"),
+    ("recipes",),
     (
         "augmentation",
         "distillation",

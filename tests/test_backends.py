@@ -114,7 +114,7 @@ def test_a_recipe_runs_on_arrays():
 
 
 def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
-    stage, _ = RECIPES["tinybert"].parities["tinybert"]
+    stage, _ = RECIPES["tinybert"].variant("tinybert").stages
     stage = dataclasses.replace(stage, epochs=2, learning_rate=0.01)
     student = bert(1, 8, seed=2)
     table = student.backbone.token_embedding.embeddings
@@ -155,7 +155,7 @@ def test_outputs_of_a_teacher_may_come_with_pydatasets():
 
 
 def kd_loss():
-    return RECIPES["tinybert"].stages[1].build_objectives()[0].loss
+    return RECIPES["tinybert"].stages[1].weighted_objectives()[0].loss
 
 
 def test_a_refused_step_leaves_the_weights():

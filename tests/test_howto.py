@@ -10,10 +10,9 @@ from helpers import python_blocks
 import kdkit
 from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.tasks import TASKS
-from kdkit.training import stages
 
 
 def block_with(word):
@@ -24,7 +23,8 @@ def block_with(word):
 
 def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(TASKS, "complaints", None)  # goes when the test ends
-    exec(block_with("TASKS["), {"__name__": "my_tasks"})
+    del TASKS["complaints"]
+    exec(block_with("register_task("), {"__name__": "my_tasks"})
     folder = tmp_path / "complaints"
     folder.mkdir()
     rows = "text\tlabel\nToo late.\tdelivery\nTwice paid.\tbilling\n"
@@ -44,23 +44,20 @@ def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
         " ".join(re.findall(r"^    --set (.*?) \\$", page, re.M))
     )
     settings = override(smoke.distillation(RECIPES["tinybert"]), assignments)
-    attention, hidden = settings.stages[0].build_objectives()
+    attention, hidden = settings.stages[0].weighted_objectives()
     assert attention.layer_map == objective.layer_map
     assert hidden.weight == 0.5
-    (soft,) = settings.stages[1].build_objectives()
+    (soft,) = settings.stages[1].weighted_objectives()
     assert soft.loss.temperature == 2
 
 
-def test_loss_of_ones_own_is_an_objective_and_a_setting(monkeypatch):
+def test_loss_of_ones_own_is_an_objective_and_a_setting():
     names = {"__name__": "my_losses"}
     exec(block_with("HiddenStateL1"), names)
     states = np.zeros((1, 2, 4)), np.ones((1, 2, 4))
     loss = names["objective"].loss
     assert float(loss(*states, sample_weight=[[1, 0]])) == 1.0
-    monkeypatch.setitem(
-        stages.LOSSES, "hidden_state_l1", names["HiddenStateL1"]
-    )
     setting = re.search(r"stages\.\S*=hidden_state_l1", document("howto"))
     settings = override(smoke.distillation(RECIPES["tinybert"]), [setting[0]])
-    _, hidden = settings.stages[0].build_objectives()
+    _, hidden = settings.stages[0].weighted_objectives()
     assert isinstance(hidden.loss, names["HiddenStateL1"])

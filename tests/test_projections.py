@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from kdkit.distillation import Objective
 from kdkit.distillation.objective import Projection
-from kdkit.distillation.objective import get_projection
+from kdkit.losses import HiddenStateMSE
 
 
 def build(sharing, **arguments):
@@ -42,6 +43,12 @@ def test_projection_is_a_linear_map_to_the_teachers_width(use_bias):
     )
 
 
+def objective(projection):
+    return Objective(
+        HiddenStateMSE(), tap="hidden_states", projection=projection
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -52,10 +59,10 @@ def test_projection_is_a_linear_map_to_the_teachers_width(use_bias):
         ({"sharing": "shared", "use_bias": False}, Projection("shared", False)),
     ],
 )
-def test_get_projection_takes_names_dicts_and_projections(given, expected):
-    assert get_projection(given) == expected
+def test_an_objective_takes_names_dicts_and_projections(given, expected):
+    assert objective(given).projection == expected
 
 
 def test_projection_refuses_unknown_sharing():
     with pytest.raises(ValueError, match="Expected None, one of .*'linear'"):
-        get_projection("linear")
+        objective("linear")

@@ -19,7 +19,8 @@ from trained import KINDS
 import kdkit
 from kdkit import data
 from kdkit import models
-from kdkit.training import Stage
+from kdkit.recipes.stages import Stage
+from kdkit.training.optimizers import make_optimizer
 
 UPDATES, PARTS = 3, 2
 CHUNK_SIZES = {"decoders": 8}
@@ -51,7 +52,7 @@ def train(kind, jit_compile=False, fused=False, parts=1, policy="float32"):
     """The losses of some updates, and the weights that they leave."""
     student, distiller, batch = make(kind, policy)
     stage = dataclasses.replace(STAGE, gradient_accumulation_steps=parts)
-    optimizer = stage.make_optimizer(2 * UPDATES, fused)
+    optimizer = make_optimizer(stage, 2 * UPDATES, fused)
     if policy == "mixed_float16":
         # Keras begins with a scale that these losses are too large for, and
         # leaves out updates until it is small enough.
@@ -118,7 +119,7 @@ def test_losses_are_scaled_in_float16(kind):
     """Of a distiller, and of a student that learns from labels alone."""
     student, distiller, _ = make(kind, "mixed_float16")
     for model in (distiller, student):
-        model.compile(STAGE.make_optimizer(UPDATES), loss="mse")
+        model.compile(make_optimizer(STAGE, UPDATES), loss="mse")
         assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 

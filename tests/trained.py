@@ -30,12 +30,13 @@ def objectives_of_all_recipes():
     task = get_task("sst2")
     found = {}
     for recipe in RECIPES.values():
-        for stage in [*recipe.stages_for(task), *recipe.general]:
-            for settings in stage.objectives:
-                found[repr(dataclasses.replace(settings, name=""))] = settings
+        before = sum(recipe.prerequisites.values(), ())
+        for stage in (*recipe.stages_for(task), *before):
+            for objective in stage.objectives:
+                found[repr(dataclasses.replace(objective, name=""))] = objective
     return [
-        dataclasses.replace(settings, name=f"{settings.name}_{number}").build()
-        for number, settings in enumerate(found.values())
+        dataclasses.replace(objective, name=f"{objective.name}_{number}")
+        for number, objective in enumerate(found.values())
     ]
 
 
@@ -73,7 +74,7 @@ def bilstms():
     x = batch(ROWS)
     x["segment_ids"][:, 1:] = x["padding_mask"][:, 1:]
     y = labels(ROWS).astype("int32")
-    return student, bert(1, seed=1), stage.build_objectives(), (x, y)
+    return student, bert(1, seed=1), stage.weighted_objectives(), (x, y)
 
 
 def masked_lms():
@@ -88,7 +89,7 @@ def masked_lms():
     x["mask_positions"] = np.tile(np.array([0, 1], "int32"), (ROWS, 1))
     y = x["token_ids"][:, :2]
     weights = np.ones(y.shape, "float32")
-    return student, teacher, stage.build_objectives(), (x, y, weights)
+    return student, teacher, stage.weighted_objectives(), (x, y, weights)
 
 
 def decoders():
@@ -125,7 +126,7 @@ def encoder_decoders():
 
 def _soft_labels(family):
     stage, *_ = RECIPES["lightpaff"].for_families[family].stages
-    return stage.build_objectives()
+    return stage.weighted_objectives()
 
 
 KINDS = {

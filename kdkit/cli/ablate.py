@@ -58,7 +58,6 @@ from kdkit.tasks import generation_signatures
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import check_one_process
-from kdkit.training.stages import check_objectives
 
 
 def add_arguments(parser):
@@ -136,7 +135,6 @@ def run_ablation(options) -> None:
             "Nothing is left to run: each of the arms does without what is "
             "not given. Pass --general and --augment, or name other --arms."
         )
-    check_objectives([of_arm for _, of_arm in arms])
     task = get_task(settings.data.task)
     rows, examples = [], None
     for arm, seeds in arms:

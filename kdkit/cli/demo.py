@@ -26,8 +26,8 @@ def run(options):
     from kdkit import training
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
-    from kdkit.recipes import smoke
     from kdkit.runs import first_checks
+    from kdkit.runs import smoke
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.check_first(smoke.DEMO, run_dir)

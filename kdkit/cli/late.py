@@ -22,12 +22,9 @@ LATE = (
     "kdkit.generation",
     "kdkit.distillation.distiller",
     "kdkit.export",
-    "kdkit.losses",
     "kdkit.doctor",
-    "kdkit.distillation",
     "kdkit.doctor.diagnosis",
     "kdkit.runs.inputs",
-    "kdkit.training.optimizers",
     "kdkit.runs.pretraining",
     "kdkit.runs.runner",
     "kdkit.training.optimizers",
@@ -146,11 +143,10 @@ def imports(load_tensorflow: Callable[[], None]) -> Iterator[None]:
 
     Args:
         load_tensorflow: callable. Imports TensorFlow. Called once, before the
-            first name of TensorFlow, Keras or keras-hub is used; at once where
-            Keras is there already.
+            first name of TensorFlow, Keras or keras-hub is used; never where
+            Keras is loaded already.
     """
     if is_loaded("keras"):
-        load_tensorflow()
         yield
         return
     finder = _Imports(load_tensorflow)

@@ -88,7 +88,7 @@ def run_script(module, arguments=None, goes_on: bool = False) -> int:
         arguments = sys.argv[1:] if arguments is None else list(arguments)
         name = f"experiments/{pathlib.Path(module.__file__).name}"
         again = f"python {shlex.join([name, *arguments])}" if goes_on else None
-        return _command(name, module, arguments, again)
+        return _command(name, lambda: module, arguments, again)
 
 
 def _set_defaults():
@@ -108,22 +108,34 @@ def _main(arguments):
     verb = options.verb
     return _command(
         f"kdkit {verb}",
-        _module(verb),
+        functools.partial(_module, verb),
         arguments[1:] + rest,
         again=f"kdkit {shlex.join(arguments)}" if verb in GO_ON else None,
         computes=verb != "report",  # which needs matplotlib only
     )
 
 
-def _command(name, module, arguments, again=None, computes=True):
-    """Runs a verb or a script; returns its exit status."""
-    options = make_command_parser(name, module).parse_args(arguments)
+def _command(name, find, arguments, again=None, computes=True):
+    """Runs the verb or script that `find` imports; returns its exit status."""
+    options = None
+
+    def load():
+        import_tensorflow(name, options)
+
     try:
-        with terminable():
+        with terminable(), late.imports(load):
+            module = find()
+            options = make_command_parser(name, module).parse_args(arguments)
             require_places(options)
             if not computes:
                 return module.run(options) or DONE
-            return _compute(name, module, options)
+            keep_freed_memory()
+            check_backend()
+            silence_loggers()
+            if late.is_loaded("keras"):
+                load()
+            with one_line_warnings(name):
+                return module.run(options) or DONE
     except UsageError as error:
         return _say(name, error, MISTAKE)
     except RunError as error:
@@ -160,16 +172,6 @@ def _of_a_file(error):
         return None
     kept = "What was finished is kept."
     return describe(place, number, kept, "written or read")
-
-
-def _compute(name, module, options):
-    """Runs what needs TensorFlow; returns its exit status."""
-    keep_freed_memory()
-    check_backend()
-    silence_loggers()
-    load = functools.partial(import_tensorflow, name, options)
-    with late.imports(load), one_line_warnings(name):
-        return module.run(options) or DONE
 
 
 def _say(name, what, status):
@@ -217,10 +219,6 @@ def _make_parser():
         "verb", choices=VERBS, metavar="VERB", help=argparse.SUPPRESS
     )
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
 
 
 class _Pipe(io.FileIO):
@@ -490,3 +488,7 @@ def _check_number(number, strategy):
         raise UsageError(
             f"Expected at least 1 device. Received: --devices {number}."
         )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

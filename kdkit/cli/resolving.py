@@ -32,7 +32,8 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.runs import smoke
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.runs.settings import FREE
@@ -46,7 +47,6 @@ from kdkit.training.data_settings import CacheSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.stages import same_number_of_updates
 
 
 def teacher_settings(options) -> TeacherSettings:

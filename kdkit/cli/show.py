@@ -23,7 +23,7 @@ def run(options):
 
     recipe = get_recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
-    general = recipe.general and recipe.stages_on_text(options.parity)
+    general = recipe.prerequisites and recipe.stages_on_text(options.parity)
     print(f"{recipe.name}: {recipe.title}")
     print(f"paper: {recipe.paper}")
     print(f"student: {recipe.student}")

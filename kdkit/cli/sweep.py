@@ -48,7 +48,6 @@ from kdkit.reporting.formatting import metric_format
 from kdkit.runs.first_checks import check_sources
 from kdkit.runs.sweep import Axis
 from kdkit.runs.sweep import check_axes
-from kdkit.runs.sweep import check_objectives_of
 from kdkit.runs.sweep import find_field
 from kdkit.runs.sweep import run_sweep
 from kdkit.runs.sweep import yardstick
@@ -127,8 +126,6 @@ def sweep(options) -> None:
             check_sources(settings)
         if options.curves:
             _check_drawable(axes)
-    for step in steps:
-        check_objectives_of(*_resolved(options, step, {}))
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):

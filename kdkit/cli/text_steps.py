@@ -26,7 +26,8 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import PRESETS
 from kdkit.recipes import pretraining
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import without_teacher
+from kdkit.runs import smoke
 from kdkit.runs.pretraining import check_tokenizer
 from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PretrainSettings
@@ -39,8 +40,6 @@ from kdkit.training.model_settings import UPDATE
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.stages import check_objectives
-from kdkit.training.stages import without_teacher
 
 TITLES = {
     "pretrained": "the teacher on --corpus",
@@ -489,8 +488,6 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
             check_sizes(settings.model)
         with attempt("tokenizer"):
             check_tokenizer(settings)
-        with attempt("objectives"):
-            check_objectives(settings)
     right = []
     for name, place in given_models(options).items():
         with attempt("model"):

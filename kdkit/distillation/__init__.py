@@ -1,43 +1,32 @@
-"""Distillation: the `Distiller`, its objectives, layer maps and checks."""
+"""Distillation: the `Distiller`, its objectives, layer maps and checks.
 
-from kdkit.distillation.binding import as_tuple
-from kdkit.distillation.binding import bind
-from kdkit.distillation.binding import check_labels
-from kdkit.distillation.binding import check_taken_apart
-from kdkit.distillation.binding import entry_of_teacher
-from kdkit.distillation.binding import label_count
-from kdkit.distillation.binding import label_term
-from kdkit.distillation.binding import mean_label_loss
-from kdkit.distillation.binding import sum_over_replicas
-from kdkit.distillation.binding import weights_of_labels
-from kdkit.distillation.checks import Checks
-from kdkit.distillation.comparison import Comparison
-from kdkit.distillation.distiller import Distiller
-from kdkit.distillation.objective import Objective
-from kdkit.distillation.objective import Projection
-from kdkit.distillation.terms import Teachers
-from kdkit.distillation.terms import Terms
-from kdkit.distillation.terms import TotalLoss
-from kdkit.distillation.weights import label_weights
+Names are imported when they are first used: objectives are data, which recipes
+hold before Keras is imported.
+"""
 
-__all__ = [
-    "Checks",
-    "Comparison",
-    "Distiller",
-    "Objective",
-    "Projection",
-    "Teachers",
-    "Terms",
-    "TotalLoss",
-    "as_tuple",
-    "bind",
-    "check_labels",
-    "check_taken_apart",
-    "entry_of_teacher",
-    "label_count",
-    "label_term",
-    "label_weights",
-    "mean_label_loss",
-    "sum_over_replicas",
-    "weights_of_labels",
-]
+from kdkit.late_names import late_names
+
+_DEFINED_IN = {
+    "Checks": "checks",
+    "Comparison": "comparison",
+    "Distiller": "distiller",
+    "Objective": "objective",
+    "Projection": "objective",
+    "Teachers": "terms",
+    "Terms": "terms",
+    "TotalLoss": "terms",
+    "as_tuple": "binding",
+    "bind": "binding",
+    "check_labels": "binding",
+    "check_taken_apart": "binding",
+    "entry_of_teacher": "binding",
+    "label_count": "binding",
+    "label_term": "binding",
+    "label_weights": "weights",
+    "mean_label_loss": "binding",
+    "sum_over_replicas": "binding",
+    "weights_of_labels": "binding",
+}
+__all__ = list(_DEFINED_IN)
+
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -10,7 +10,6 @@ from kdkit.backends import on_tensorflow
 from kdkit.backends import tf
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.layer_maps import layer_map as make_layer_map
-from kdkit.distillation.objective import PROJECTED_TAPS
 from kdkit.distillation.objective import Objective
 from kdkit.distillation.weights import combine_weights
 from kdkit.distillation.weights import label_weights
@@ -19,6 +18,7 @@ from kdkit.distillation.weights import position_weights
 from kdkit.errors import UsageError
 from kdkit.losses import RelationKLDivergence
 from kdkit.losses import SmoothedCrossEntropy
+from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import safe_divide
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
@@ -289,7 +289,7 @@ def _check_sizes(objective, teacher, student):
     _, kind = split_tap(tap)
     name = objective.name
     if (
-        kind in PROJECTED_TAPS
+        kind in STATE_TAPS
         and objective.projection is None
         and teacher.hidden_dim != student.hidden_dim
     ):

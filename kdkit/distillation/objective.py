@@ -6,51 +6,92 @@ from collections.abc import Mapping
 
 import keras
 
+from kdkit import losses
+from kdkit.distillation.layer_maps import numbered_blocks
 from kdkit.distillation.weights import in_pairs
 from kdkit.errors import UsageError
-from kdkit.losses import AttentionMSE
-from kdkit.losses import DistillationLoss
-from kdkit.losses import EmbeddingMSE
-from kdkit.losses import HiddenStateCosine
-from kdkit.losses import HiddenStateMSE
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import LogitMSE
-from kdkit.losses import PatienceMSE
-from kdkit.losses import RelationKLDivergence
-from kdkit.losses import SoftBinaryCrossEntropy
-from kdkit.losses import SoftCrossEntropy
-from kdkit.taps import ATTENTION_TAPS
+from kdkit.losses.base import STATE_TAPS
+from kdkit.losses.base import DistillationLoss
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import SEQ2SEQ_TAPS
 from kdkit.taps import TAPS
-from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import split_tap
 from kdkit.taps import taps_beside
 
-# Taps as wide as the model: a projection can bridge the widths there.
-PROJECTED_TAPS = (
-    "embedding_output",
-    "pooled_output",
-    "hidden_states",
-    "cls_states",
-)
 PAIR_REDUCTIONS = ("sum", "mean")
-# Losses that mean something on some taps only. A mask per position does not
-# fit the axes of the others.
-LOSS_TAPS = {
-    AttentionMSE: ATTENTION_TAPS,
-    RelationKLDivergence: VECTOR_TAPS,
-    SoftBinaryCrossEntropy: ("logits",),
-    SoftCrossEntropy: ("logits",),
-    LogitKLDivergence: ("logits",),
-    LogitMSE: ("logits",),
-    EmbeddingMSE: PROJECTED_TAPS,
-    HiddenStateMSE: PROJECTED_TAPS + VECTOR_TAPS,
-    HiddenStateCosine: PROJECTED_TAPS + VECTOR_TAPS,
-    PatienceMSE: PROJECTED_TAPS,
-}
+SHARING = ("shared", "per_layer")
 
 
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """How an objective maps student states to the teacher's width.
+
+    TinyBERT's matrices W_e and W_h. The layers are trained with the student
+    and thrown away with the distiller.
+
+    Args:
+        sharing: string. `"shared"` for one dense layer over all pairs of an
+            objective, as in the authors' code; `"per_layer"` for one per pair.
+        use_bias: bool. Whether the layers have a bias: the authors' code has,
+            the paper's equations have not. Defaults to `True`.
+
+    Raises:
+        UsageError: if `sharing` is unknown.
+    """
+
+    sharing: str
+    use_bias: bool = True
+
+    def __post_init__(self):
+        if self.sharing not in SHARING:
+            raise UsageError(
+                "Invalid value for argument `projection`. Expected None, one "
+                f"of {SHARING} or a kdkit.distillation.Projection. Received: "
+                f"{self.sharing!r}."
+            )
+
+    @classmethod
+    def from_setting(cls, value):
+        """Returns the projection that a name or a dict of fields describes."""
+        if isinstance(value, str):
+            return cls(value)
+        try:
+            return cls(**value)
+        except TypeError as error:
+            raise UsageError(
+                f"Invalid projection. Expected one of {SHARING}, or a dict of "
+                f"sharing and use_bias. Received: {value!r}."
+            ) from error
+
+    def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
+        """Returns the built dense layers, by student layer index.
+
+        Args:
+            name: string. Prefix of the layers' names.
+            student_dim: int. Width of the student's states.
+            teacher_dim: int. Width of the teacher's states.
+            pairs: iterable of ints. The student layer indices that are
+                projected.
+            dtype: dtype or policy of the layers. Defaults to Keras' own.
+        """
+
+        def dense(suffix):
+            layer = keras.layers.Dense(
+                teacher_dim,
+                use_bias=self.use_bias,
+                dtype=dtype,
+                name=f"{name}_projection{suffix}",
+            )
+            layer.build((None, student_dim))
+            return layer
+
+        if self.sharing == "shared":
+            shared = dense("")
+            return {index: shared for index in pairs}
+        return {index: dense(f"_{index}") for index in pairs}
+
+
+@dataclasses.dataclass(frozen=True)
 class Objective:
     """One term of the distillation loss: loss × tap × layer map × weight.
 
@@ -101,54 +142,78 @@ class Objective:
     'hidden_state_mse'
     """
 
-    def __init__(
-        self,
-        loss,
-        tap="logits",
-        layer_map=None,
-        weight=1.0,
-        projection=None,
-        include_embeddings=True,
-        name=None,
-        pair_reduction="sum",
-        use_sample_weight=True,
-    ):
+    loss: DistillationLoss
+    tap: str = "logits"
+    layer_map: str | dict[int, int] | None = None
+    weight: float = 1.0
+    projection: Projection | None = None
+    include_embeddings: bool = True
+    name: str | None = None
+    pair_reduction: str = "sum"
+    use_sample_weight: bool = True
+
+    def __post_init__(self):
         _check_arguments(
-            loss, tap, layer_map, weight, projection, pair_reduction
+            self.loss,
+            self.tap,
+            self.layer_map,
+            self.weight,
+            self.projection,
+            self.pair_reduction,
         )
-        if layer_map is None and split_tap(tap)[1] in PER_LAYER_TAPS:
-            layer_map = "uniform"
-        self.loss = loss
-        self.tap = tap
-        self.layer_map = layer_map
-        self.weight = weight
-        self.projection = get_projection(projection)
-        self.include_embeddings = include_embeddings
-        self.name = name or loss.name
-        self.pair_reduction = pair_reduction
-        self.use_sample_weight = use_sample_weight
+        given = {}
+        if self.layer_map is None and split_tap(self.tap)[1] in PER_LAYER_TAPS:
+            given["layer_map"] = "uniform"
+        if isinstance(self.layer_map, Mapping):
+            given["layer_map"] = numbered_blocks(self.layer_map)
+        if isinstance(self.projection, str | dict):
+            given["projection"] = Projection.from_setting(self.projection)
+        if self.name is None:
+            given["name"] = self.loss.name
+        for field, value in given.items():
+            object.__setattr__(self, field, value)
+
+    @classmethod
+    def from_earlier(cls, values):
+        """Returns the fields of an objective in a configuration of kdkit 0.1.
+
+        Its `loss_settings` are arguments of `loss` now, and `projection_bias`
+        is a field of `projection`.
+        """
+        values = dict(values)
+        arguments = values.pop("loss_settings", {})
+        if arguments:
+            values["loss"] = {"name": values.get("loss"), **arguments}
+        use_bias = values.pop("projection_bias", True)
+        if isinstance(values.get("projection"), str):
+            values["projection"] = {
+                "sharing": values["projection"],
+                "use_bias": use_bias,
+            }
+        return values
 
     def get_config(self):
-        projection = self.projection
         layer_map = self.layer_map
         if isinstance(layer_map, Mapping):
             layer_map = [list(pair) for pair in layer_map.items()]
+        projection = self.projection and dataclasses.asdict(self.projection)
         return {
-            "loss": keras.saving.serialize_keras_object(self.loss),
-            "tap": self.tap,
+            **{
+                field.name: getattr(self, field.name)
+                for field in dataclasses.fields(self)
+            },
+            "loss": self.loss.to_setting(),
             "layer_map": layer_map,
-            "weight": self.weight,
-            "projection": projection and dataclasses.asdict(projection),
-            "include_embeddings": self.include_embeddings,
-            "name": self.name,
-            "pair_reduction": self.pair_reduction,
-            "use_sample_weight": self.use_sample_weight,
+            "projection": projection,
         }
 
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        config["loss"] = keras.saving.deserialize_keras_object(config["loss"])
+        if "class_name" in config["loss"]:  # as kdkit 0.1 saved it
+            cls_of_loss = getattr(losses, config["loss"]["class_name"])
+            config["loss"] = cls_of_loss(**config["loss"]["config"])
+        config["loss"] = losses.get_loss(config["loss"])
         if isinstance(config["layer_map"], list):
             config["layer_map"] = dict(config["layer_map"])
         return cls(**config)
@@ -179,20 +244,20 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
             f"Received: layer_map={layer_map!r}. Leave it out, or use one of "
             f"the taps {taps_beside(tap, PER_LAYER_TAPS)}."
         )
-    if projection is not None and kind not in PROJECTED_TAPS:
+    if projection is not None and kind not in STATE_TAPS:
         raise UsageError(
             f"Tap {tap!r} takes no projection. Expected one of the taps "
-            f"{taps_beside(tap, PROJECTED_TAPS)}. Received: "
+            f"{taps_beside(tap, STATE_TAPS)}. Received: "
             f"projection={projection!r}."
         )
-    for loss_class, kinds in LOSS_TAPS.items():
-        if isinstance(loss, loss_class) and kind not in kinds:
-            raise UsageError(
-                f"{loss_class.__name__} cannot compare tap {tap!r}. Expected "
-                f"one of the taps {taps_beside(tap, kinds) or kinds}. "
-                f"Received: tap={tap!r}."
-            )
-    if isinstance(loss, AttentionMSE) and loss.parity and in_pairs(tap):
+    kinds = loss.taps
+    if kinds is not None and kind not in kinds:
+        raise UsageError(
+            f"{type(loss).__name__} cannot compare tap {tap!r}. Expected one "
+            f"of the taps {taps_beside(tap, kinds) or kinds}. Received: "
+            f"tap={tap!r}."
+        )
+    if isinstance(loss, losses.AttentionMSE) and loss.parity and in_pairs(tap):
         raise UsageError(
             f"AttentionMSE's parity={loss.parity!r} is of encoders, where all "
             "tokens but padding see each other. Expected parity=None. "
@@ -203,71 +268,3 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
             "Invalid value for argument `weight`. Expected a finite number of "
             f"at least 0. Received: weight={weight}."
         )
-
-
-SHARING = ("shared", "per_layer")
-
-
-@dataclasses.dataclass(frozen=True)
-class Projection:
-    """How an objective maps student states to the teacher's width.
-
-    TinyBERT's matrices W_e and W_h. The layers are trained with the student
-    and thrown away with the distiller.
-
-    Args:
-        sharing: string. `"shared"` for one dense layer over all pairs of an
-            objective, as in the authors' code; `"per_layer"` for one per pair.
-        use_bias: bool. Whether the layers have a bias: the authors' code has,
-            the paper's equations have not. Defaults to `True`.
-
-    Raises:
-        UsageError: if `sharing` is unknown.
-    """
-
-    sharing: str
-    use_bias: bool = True
-
-    def __post_init__(self):
-        if self.sharing not in SHARING:
-            raise UsageError(
-                "Invalid value for argument `projection`. Expected None, one "
-                f"of {SHARING} or a kdkit.distillation.Projection. Received: "
-                f"{self.sharing!r}."
-            )
-
-    def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
-        """Returns the built dense layers, by student layer index.
-
-        Args:
-            name: string. Prefix of the layers' names.
-            student_dim: int. Width of the student's states.
-            teacher_dim: int. Width of the teacher's states.
-            pairs: iterable of ints. The student layer indices that are
-                projected.
-            dtype: dtype or policy of the layers. Defaults to Keras' own.
-        """
-
-        def dense(suffix):
-            layer = keras.layers.Dense(
-                teacher_dim,
-                use_bias=self.use_bias,
-                dtype=dtype,
-                name=f"{name}_projection{suffix}",
-            )
-            layer.build((None, student_dim))
-            return layer
-
-        if self.sharing == "shared":
-            shared = dense("")
-            return {index: shared for index in pairs}
-        return {index: dense(f"_{index}") for index in pairs}
-
-
-def get_projection(projection) -> Projection | None:
-    """Returns the `Projection` that a name, a dict or `None` stands for."""
-    if projection is None or isinstance(projection, Projection):
-        return projection
-    if isinstance(projection, dict):
-        return Projection(**projection)
-    return Projection(projection)

@@ -21,6 +21,7 @@ from kdkit.doctor.resources import examine_room
 from kdkit.doctor.text_examination import TEXTS
 from kdkit.errors import UsageError
 from kdkit.io.machine import duration
+from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
 from kdkit.runs.directory import is_finished
 from kdkit.runs.examples import check_label_smoothing
@@ -41,7 +42,6 @@ from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
 from kdkit.training.stage_trainer import Arm
 from kdkit.training.stage_trainer import make_trainer
-from kdkit.training.stages import Stage
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import check_data

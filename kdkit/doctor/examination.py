@@ -38,6 +38,7 @@ from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
 from kdkit.models import num_positions
+from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import rows_digest
@@ -52,7 +53,6 @@ from kdkit.tasks import SingleLabel
 from kdkit.tasks import Task
 from kdkit.tasks import majority_accuracy
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.stages import Stage
 from kdkit.training.task_data import BATCH_SIZE
 from kdkit.training.task_data import predict_logits
 
@@ -354,7 +354,7 @@ def _examine_models(subject, rows, findings):
     for stage in subject.fitting:
         findings.add(
             compared_layers(
-                stage.name, stage.build_objectives(), *subject.shapes
+                stage.name, stage.weighted_objectives(), *subject.shapes
             )
         )
     findings.add(student_size(architecture(first.model), architecture(student)))

@@ -20,6 +20,7 @@ from kdkit.doctor.findings import Findings
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
 from kdkit.io.machine import lack_of_memory
+from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
@@ -30,7 +31,6 @@ from kdkit.taps import split_tap
 from kdkit.teacher_cache import packed_size
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.stages import Stage
 
 BYTES = 4  # of a number in float32, which weights and slots are kept in
 SLOTS = 2  # Adam's moments
@@ -392,7 +392,7 @@ def _tapped(subject, stage, length):
     """Numbers that a stage reads of all models for one sequence."""
     if stage not in subject.fitting:
         return 0
-    entries = tapped_entries(stage.build_objectives(), *subject.shapes)
+    entries = tapped_entries(stage.weighted_objectives(), *subject.shapes)
     per_token = subject.task.kind.has_label_per_token
     of_teacher, of_student = (
         sum(numbers_of(entry, shape, length, per_token) for entry in some)
@@ -406,7 +406,9 @@ def _cache_size(subject, rows, train):
     settings = subject.settings
     entries = set()
     for stage in subject.fitting:
-        entries |= tapped_entries(stage.build_objectives(), *subject.shapes)[0]
+        entries |= tapped_entries(stage.weighted_objectives(), *subject.shapes)[
+            0
+        ]
     per_token = subject.task.kind.has_label_per_token
 
     def size(entry, length):

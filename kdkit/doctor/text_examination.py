@@ -96,7 +96,7 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
     entries = {
         entry_of_teacher(objective, 0, vocabulary_size)
         for stage in settings.stages
-        for objective in stage.build_objectives()
+        for objective in stage.weighted_objectives()
     }
     total = 0
     for entry in entries:

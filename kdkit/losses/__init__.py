@@ -5,10 +5,12 @@ tensors only; `SmoothedCrossEntropy`, of labels, as any loss of Keras.
 docs/fidelity.md says where the papers and their code differ.
 """
 
+from kdkit.late_names import late_names
 from kdkit.losses.attention import AttentionMSE
 from kdkit.losses.attention import RelationKLDivergence
 from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import SmoothedCrossEntropy
+from kdkit.losses.base import get_loss
+from kdkit.losses.base import register_loss
 from kdkit.losses.features import EmbeddingMSE
 from kdkit.losses.features import HiddenStateCosine
 from kdkit.losses.features import HiddenStateMSE
@@ -32,5 +34,10 @@ __all__ = [
     "SmoothedCrossEntropy",
     "SoftBinaryCrossEntropy",
     "SoftCrossEntropy",
+    "get_loss",
+    "register_loss",
     "top_classes",
 ]
+
+# A loss of Keras, which needs Keras.
+__getattr__, _ = late_names(__name__, {"SmoothedCrossEntropy": "labels"})

@@ -1,21 +1,23 @@
 """Losses between attention matrices and between attention relations."""
 
-import keras
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
 from kdkit.losses.base import check_same_shape
+from kdkit.losses.base import register_loss
 from kdkit.losses.base import reject_parity
 from kdkit.losses.base import safe_divide
+from kdkit.taps import ATTENTION_TAPS
+from kdkit.taps import VECTOR_TAPS
 
 # TinyBERT's code takes scores up to here for those of padded keys.
 MASKED_SCORE = -100.0
 MEANS = ("texts", "positions")
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("attention_mse")
 class AttentionMSE(DistillationLoss):
     r"""Mean squared error between attention matrices.
 
@@ -56,6 +58,8 @@ class AttentionMSE(DistillationLoss):
      - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 7
     """
 
+    taps = ATTENTION_TAPS
+
     def __init__(self, parity=None, name="attention_mse"):
         super().__init__(name=name)
         reject_parity(parity, "tinybert")
@@ -89,7 +93,7 @@ class AttentionMSE(DistillationLoss):
         return {**super().get_config(), "parity": self.parity}
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("relation_kl_divergence")
 class RelationKLDivergence(DistillationLoss):
     r"""KL divergence between self-attention relations (MiniLMv2).
 
@@ -132,6 +136,8 @@ class RelationKLDivergence(DistillationLoss):
     References:
      - [Wang et al., 2020](https://arxiv.org/abs/2012.15828), equations 6 to 8
     """
+
+    taps = VECTOR_TAPS
 
     def __init__(
         self,

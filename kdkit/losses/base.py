@@ -1,14 +1,106 @@
 """What all distillation losses share: weights in, one masked mean out."""
 
-import keras
+import inspect
+
 from keras import ops
 
 from kdkit.errors import UsageError
 
 LARGEST_LOGIT = 1e30  # as good as infinite, and 0 times it is 0
+# Taps of a model's own width, where a projection can bridge two widths.
+STATE_TAPS = (
+    "embedding_output",
+    "pooled_output",
+    "hidden_states",
+    "cls_states",
+)
+_LOSSES = {}
 
 
-class DistillationLoss(keras.losses.Loss):
+def register_loss(name: str):
+    """Registers a `DistillationLoss` under a name, as a class decorator.
+
+    Recipes, configuration files and `--set` use the name, and a saved
+    `kdkit.Distiller` finds the class by it.
+
+    Args:
+        name: string, such as `"soft_cross_entropy"`.
+
+    Returns:
+        A decorator, which returns the class.
+
+    Raises:
+        UsageError: (a `ValueError`) if another class has the name.
+
+    Example:
+
+    >>> @kdkit.losses.register_loss("hidden_state_l1")
+    ... class HiddenStateL1(kdkit.losses.DistillationLoss):
+    ...     def __init__(self, name="hidden_state_l1"):
+    ...         super().__init__(name=name)
+    ...
+    ...     def call(self, teacher, student):
+    ...         return keras.ops.mean(keras.ops.abs(teacher - student), axis=-1)
+    >>> kdkit.losses.get_loss("hidden_state_l1").name
+    'hidden_state_l1'
+    """
+
+    def register(cls):
+        known = _LOSSES.get(name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise UsageError(
+                f"A loss named {name!r} exists already. Expected a new name. "
+                f"Received: {cls.__name__}, and {known.__name__} has the name."
+            )
+        _LOSSES[name] = cls
+        return cls
+
+    return register
+
+
+def get_loss(identifier) -> "DistillationLoss":
+    """Returns the loss that a name or a configuration describes.
+
+    Args:
+        identifier: string, the name of a registered loss; or dict with that
+            `"name"` and the arguments of the loss.
+
+    Raises:
+        UsageError: (a `ValueError`) if no loss has the name, or it has no such
+            argument.
+
+    Example:
+
+    >>> loss = kdkit.losses.get_loss({"name": "logit_mse"})
+    >>> float(loss([[1.0, 0.0]], [[0.0, 0.0]]))
+    0.5
+    """
+    if isinstance(identifier, DistillationLoss):
+        return identifier
+    arguments = dict(identifier) if isinstance(identifier, dict) else {}
+    name = arguments.pop("name", identifier)
+    if not isinstance(name, str) or name not in _LOSSES:
+        raise UsageError(
+            f"Unknown loss. Expected one of {sorted(_LOSSES)}. Received: "
+            f"{name!r}. Register a loss of your own with "
+            "`kdkit.losses.register_loss`."
+        )
+    known = set(inspect.signature(_LOSSES[name]).parameters) - {"name"}
+    unknown = sorted(set(arguments) - known)
+    if unknown:
+        raise UsageError(
+            f"Unknown arguments of loss {name!r}: {', '.join(unknown)}. Valid "
+            f"here: {', '.join(sorted(known)) or 'none'}."
+        )
+    try:
+        return _LOSSES[name](**arguments)
+    except TypeError as error:
+        raise UsageError(
+            f"Wrong arguments of loss {name!r}: {error}. Received: {arguments}."
+        ) from error
+
+
+class DistillationLoss:
     r"""Base class of the losses between a teacher's and a student's tensors.
 
     A subclass implements `call(teacher, student)`, which returns unreduced
@@ -23,8 +115,7 @@ class DistillationLoss(keras.losses.Loss):
 
     Args:
         name: string. The name of the loss, and by default of its objective.
-        dtype: string or `keras.DTypePolicy`. The dtype of the computation.
-            Defaults to `"float32"`.
+        dtype: string. The dtype of the computation. Defaults to `"float32"`.
 
     Call arguments:
         teacher: Tensor. The teacher's output.
@@ -41,6 +132,8 @@ class DistillationLoss(keras.losses.Loss):
             of `sample_weight`, do not fit.
     """
 
+    # The taps that it compares, as `kdkit.taps.TAPS` names them; any if None.
+    taps = None
     # Of the teacher's classes so many stand for themselves; all if None.
     top_k = None
     # Whether positions of padding count, of which a cache keeps nothing.
@@ -51,7 +144,8 @@ class DistillationLoss(keras.losses.Loss):
     has_entropy = False
 
     def __init__(self, name, dtype="float32"):
-        super().__init__(name=name, reduction=None, dtype=dtype)
+        self.name = name
+        self.dtype = dtype
 
     def __call__(self, teacher, student, sample_weight=None):
         numerator, denominator = self.sums(teacher, student, sample_weight)
@@ -115,6 +209,44 @@ class DistillationLoss(keras.losses.Loss):
     def get_config(self):
         return {"name": self.name}
 
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    @classmethod
+    def from_setting(cls, value):
+        """Returns the loss of a configuration file, see `get_loss`."""
+        return get_loss(value)
+
+    def to_setting(self) -> dict:
+        """Returns the loss as `get_loss` reads it: its name and arguments."""
+        for name, cls in _LOSSES.items():
+            if cls is type(self):
+                arguments = self.get_config()
+                del arguments["name"]
+                return {"name": name, **arguments}
+        raise UsageError(
+            f"{type(self).__name__} has no name to be saved by. Decorate the "
+            'class with `@kdkit.losses.register_loss("its_name")`.'
+        )
+
+    def __eq__(self, other):
+        return (
+            type(other) is type(self)
+            and other.get_config() == self.get_config()
+        )
+
+    def __hash__(self):
+        return hash((type(self), tuple(sorted(self.get_config()))))
+
+    def __repr__(self):
+        arguments = ", ".join(
+            f"{name}={value!r}"
+            for name, value in self.get_config().items()
+            if name != "name"
+        )
+        return f"{type(self).__name__}({arguments})"
+
 
 def append_axes(sample_weight, rank, loss_name):
     """Gives `sample_weight` a rank by axes of length 1 at its end.
@@ -169,74 +301,3 @@ def reject_parity(parity, known):
             f"equation) or {known!r} (the authors' code). Received: "
             f"parity={parity!r}."
         )
-
-
-@keras.saving.register_keras_serializable(package="kdkit")
-class SmoothedCrossEntropy(keras.losses.Loss):
-    r"""Cross-entropy against labels that leave some room for all classes.
-
-    $$\mathcal{L} = -(1 - \varepsilon) \log p_y
-        - \frac{\varepsilon}{C} \sum_c \log p_c, \qquad
-        p = \mathrm{softmax}(z)$$
-
-    That is cross-entropy against the label with probability $1 - \varepsilon$
-    and any of the $C$ classes otherwise. Labels stay numbers: no tensor of
-    one-hot vectors is made. With $\varepsilon = 0$ it is Keras'
-    `SparseCategoricalCrossentropy(from_logits=True)`.
-
-    Args:
-        label_smoothing: float, at least 0 and below 1. The share
-            $\varepsilon$ that all classes divide equally.
-        reduction: string or `None`. How Keras reduces the values, as in
-            `keras.losses.Loss`. Defaults to `"sum_over_batch_size"`.
-        name: string. Defaults to `"smoothed_cross_entropy"`.
-
-    Call arguments:
-        y_true: int Tensor of shape `(...)`. The labels $y$.
-        y_pred: Tensor of shape `(..., num_classes)`. Logits $z$.
-        sample_weight: Tensor of shape `(...)`. Defaults to 1 everywhere.
-
-    Raises:
-        UsageError: if `label_smoothing` is not in [0, 1).
-
-    Example:
-
-    >>> loss = kdkit.losses.SmoothedCrossEntropy(0.1)
-    >>> round(float(loss(np.array([0]), np.array([[2.0, 0.0]]))), 4)
-    0.2269
-
-    References:
-     - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
-     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 5.4
-    """
-
-    def __init__(
-        self,
-        label_smoothing,
-        reduction="sum_over_batch_size",
-        name="smoothed_cross_entropy",
-    ):
-        super().__init__(name=name, reduction=reduction)
-        if not 0 <= label_smoothing < 1:
-            raise UsageError(
-                "Invalid value for argument `label_smoothing`. Expected a "
-                "number of at least 0 and below 1. Received: label_smoothing="
-                f"{label_smoothing}. Use 0.0 for the plain cross-entropy."
-            )
-        self.label_smoothing = label_smoothing
-
-    def call(self, y_true, y_pred):
-        of_label = keras.losses.sparse_categorical_crossentropy(
-            y_true, y_pred, from_logits=True
-        )
-        if not self.label_smoothing:
-            return of_label
-        of_any = ops.logsumexp(y_pred, axis=-1) - ops.mean(y_pred, axis=-1)
-        return of_label + self.label_smoothing * (of_any - of_label)
-
-    def get_config(self):
-        return {
-            "label_smoothing": self.label_smoothing,
-            "reduction": self.reduction,
-            "name": self.name,
-        }

@@ -1,11 +1,13 @@
 """Losses between hidden states, embeddings and [CLS] states."""
 
-import keras
 from keras import ops
 
+from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
+from kdkit.losses.base import register_loss
 from kdkit.losses.base import reject_parity
+from kdkit.taps import VECTOR_TAPS
 
 
 def unit_vectors(vectors):
@@ -18,7 +20,7 @@ def unit_vectors(vectors):
     return ops.where(is_zero, ops.zeros_like(vectors), vectors * inverse_length)
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("hidden_state_mse")
 class HiddenStateMSE(DistillationLoss):
     r"""Mean squared error between hidden states.
 
@@ -53,6 +55,8 @@ class HiddenStateMSE(DistillationLoss):
      - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 8
     """
 
+    taps = (*STATE_TAPS, *VECTOR_TAPS)
+
     def __init__(self, parity=None, name="hidden_state_mse"):
         super().__init__(name=name)
         reject_parity(parity, "tinybert")
@@ -72,7 +76,7 @@ class HiddenStateMSE(DistillationLoss):
         return {**super().get_config(), "parity": self.parity}
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("embedding_mse")
 class EmbeddingMSE(DistillationLoss):
     r"""Mean squared error between outputs of the embedding layers.
 
@@ -93,6 +97,8 @@ class EmbeddingMSE(DistillationLoss):
      - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 9
     """
 
+    taps = STATE_TAPS
+
     def __init__(self, name="embedding_mse"):
         super().__init__(name=name)
 
@@ -100,7 +106,7 @@ class EmbeddingMSE(DistillationLoss):
         return ops.mean(ops.square(teacher - student), axis=-1)
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("hidden_state_cosine")
 class HiddenStateCosine(DistillationLoss):
     r"""One minus the cosine of the angle between hidden states.
 
@@ -124,6 +130,8 @@ class HiddenStateCosine(DistillationLoss):
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 3
     """
 
+    taps = (*STATE_TAPS, *VECTOR_TAPS)
+
     def __init__(self, name="hidden_state_cosine"):
         super().__init__(name=name)
 
@@ -132,7 +140,7 @@ class HiddenStateCosine(DistillationLoss):
         return 1.0 - ops.sum(product, axis=-1)
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("patience_mse")
 class PatienceMSE(DistillationLoss):
     r"""Squared distance between normalised [CLS] states: the patience loss.
 
@@ -164,6 +172,8 @@ class PatienceMSE(DistillationLoss):
     References:
      - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), equation 7
     """
+
+    taps = STATE_TAPS
 
     def __init__(self, parity=None, name="patience_mse"):
         super().__init__(name=name)

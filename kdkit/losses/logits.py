@@ -2,11 +2,11 @@
 
 import math
 
-import keras
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
+from kdkit.losses.base import register_loss
 from kdkit.losses.base import reject_parity
 
 
@@ -20,7 +20,7 @@ def check_temperature(temperature):
         )
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("soft_cross_entropy")
 class SoftCrossEntropy(DistillationLoss):
     r"""Cross-entropy of the student against the teacher's soft labels.
 
@@ -61,6 +61,8 @@ class SoftCrossEntropy(DistillationLoss):
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
     """
 
+    taps = ("logits",)
+
     min_classes = 2
     has_entropy = True
 
@@ -98,7 +100,7 @@ class SoftCrossEntropy(DistillationLoss):
         }
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("soft_binary_cross_entropy")
 class SoftBinaryCrossEntropy(DistillationLoss):
     r"""Cross-entropy against the teacher's soft labels, each class by itself.
 
@@ -142,6 +144,8 @@ class SoftBinaryCrossEntropy(DistillationLoss):
        classes
     """
 
+    taps = ("logits",)
+
     has_entropy = True
 
     def __init__(
@@ -172,7 +176,7 @@ class SoftBinaryCrossEntropy(DistillationLoss):
         }
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("logit_kl_divergence")
 class LogitKLDivergence(DistillationLoss):
     r"""Kullback-Leibler divergence from the teacher's soft labels, times $T^2$.
 
@@ -209,6 +213,8 @@ class LogitKLDivergence(DistillationLoss):
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108)
     """
+
+    taps = ("logits",)
 
     min_classes = 2
 
@@ -281,7 +287,7 @@ class LogitKLDivergence(DistillationLoss):
         }
 
 
-@keras.saving.register_keras_serializable(package="kdkit")
+@register_loss("logit_mse")
 class LogitMSE(DistillationLoss):
     r"""Mean squared error between logits.
 
@@ -305,6 +311,8 @@ class LogitMSE(DistillationLoss):
     References:
      - [Tang et al., 2019](https://arxiv.org/abs/1903.12136)
     """
+
+    taps = ("logits",)
 
     def __init__(self, name="logit_mse"):
         super().__init__(name=name)

@@ -1,5 +1,6 @@
 """Recipes: one paper a file, as data."""
 
+from kdkit.errors import UsageError
 from kdkit.late_names import late_names
 from kdkit.recipes import bert_small
 from kdkit.recipes import distilbert
@@ -11,6 +12,8 @@ from kdkit.recipes import tinybert
 from kdkit.recipes import vanilla_kd
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.stages import OptimizerSettings
+from kdkit.recipes.stages import Stage
 
 RECIPES = {
     "tinybert": tinybert.RECIPE,
@@ -23,7 +26,39 @@ RECIPES = {
     "bert_small": bert_small.RECIPE,
 }
 
-__all__ = ["RECIPES", "CopiedBlocks", "Recipe", "run_on_arrays"]
+
+def register_recipe(recipe: Recipe) -> Recipe:
+    """Adds a recipe, so that the command line finds it by its name.
+
+    Args:
+        recipe: `Recipe`.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        UsageError: (a `ValueError`) if another recipe has the name.
+    """
+    if RECIPES.get(recipe.name, recipe) != recipe:
+        raise UsageError(
+            f"A recipe named {recipe.name!r} exists already. Expected a new "
+            f"name. Received: {recipe.title!r}."
+        )
+    RECIPES[recipe.name] = recipe
+    return recipe
+
+
+__all__ = [
+    "RECIPES",
+    "CopiedBlocks",
+    "OptimizerSettings",
+    "Recipe",
+    "Stage",
+    "register_recipe",
+    "run_on_arrays",
+]
 
 # It trains, and so needs Keras.
-__getattr__, _ = late_names(__name__, {"run_on_arrays": "arrays"})
+__getattr__, _ = late_names(
+    __name__, {"run_on_arrays": "kdkit.training.arrays"}
+)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.recipes import tinybert
-from kdkit.training.stages import Stage
-from kdkit.training.stages import same_number_of_updates
-from kdkit.training.stages import without_teacher
+from kdkit.recipes.stages import Stage
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.recipes.stages import without_teacher
 
 Stages = tuple[Stage, ...]
 

@@ -21,12 +21,13 @@ Smoke run: `kdkit distill distilbert --smoke --run-dir RUN`, under a minute.
 Departures from the paper and from its code: docs/fidelity.md.
 """
 
+from kdkit.distillation.objective import Objective
+from kdkit.losses import HiddenStateCosine
+from kdkit.losses import LogitKLDivergence
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.soft_labels import logit_kl_divergence
-from kdkit.training.stages import ObjectiveSettings
-from kdkit.training.stages import OptimizerSettings
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import OptimizerSettings
+from kdkit.recipes.stages import Stage
 
 TEMPERATURE = 2.0
 # What the paper does not print is the authors' code's: the weights, and how
@@ -49,10 +50,9 @@ RECIPE = Recipe(
             optimizer=OptimizerSettings(beta_2=0.98, global_clipnorm=5.0),
             hard_label_weight=MASKED_TOKENS,
             objectives=(
-                logit_kl_divergence(TEMPERATURE, SOFT_LABELS),
-                ObjectiveSettings(
-                    name="hidden_state_cosine",
-                    loss="hidden_state_cosine",
+                Objective(LogitKLDivergence(TEMPERATURE), weight=SOFT_LABELS),
+                Objective(
+                    HiddenStateCosine(),
                     tap="hidden_states",
                     layer_map="final",
                     include_embeddings=False,
@@ -65,7 +65,7 @@ RECIPE = Recipe(
             epochs=3,
             learning_rate=5e-5,
             soft_label_weight=0.5,
-            objectives=(logit_kl_divergence(TEMPERATURE),),
+            objectives=(Objective(LogitKLDivergence(TEMPERATURE)),),
         ),
     ),
     student=CopiedBlocks("pretrained", "spread"),

@@ -19,9 +19,10 @@ minute.
 Departures from the paper: docs/fidelity.md.
 """
 
+from kdkit.distillation.objective import Objective
+from kdkit.losses import LogitMSE
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import ObjectiveSettings
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import Stage
 
 RECIPE = Recipe(
     name="distilled_bilstm",
@@ -32,11 +33,7 @@ RECIPE = Recipe(
             name="prediction_layer",
             epochs=10,
             learning_rate=1e-3,
-            objectives=(
-                ObjectiveSettings(
-                    name="logit_mse", loss="logit_mse", tap="logits"
-                ),
-            ),
+            objectives=(Objective(LogitMSE()),),
         ),
     ),
     student="distilled_bilstm_en_uncased",

@@ -23,7 +23,7 @@ Smoke run: `kdkit distill fine_tuning --smoke --run-dir RUN`, under a minute.
 
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import Stage
 
 # Of a teacher.
 STAGES = (

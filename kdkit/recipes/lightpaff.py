@@ -96,11 +96,12 @@ What the paper leaves open: docs/fidelity.md.
 
 import dataclasses
 
+from kdkit.distillation.objective import Objective
+from kdkit.losses import LogitKLDivergence
 from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.soft_labels import logit_kl_divergence
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import Stage
 
-KL = logit_kl_divergence()
+KL = Objective(LogitKLDivergence())
 
 # Positions; at GPT-2's vocabulary 51 MB of logits. Fewer cost time, since the
 # gradient of the embeddings is added up once for each chunk.

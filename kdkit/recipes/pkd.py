@@ -20,26 +20,26 @@ Departures from the paper and from its code: docs/fidelity.md.
 
 import dataclasses
 
+from kdkit.distillation.objective import Objective
+from kdkit.losses import PatienceMSE
 from kdkit.recipes import vanilla_kd
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import ObjectiveSettings
 
 # β. The authors' 100 to 1000 are means over 768 units and 5 pairs: here, where
 # units and pairs are summed, they would be 0.03 to 0.26.
 PATIENCE_WEIGHT = 0.1
 CODE_PATIENCE_WEIGHT = 100.0
 
-PATIENCE = ObjectiveSettings(
-    name="patience_mse",
-    loss="patience_mse",
+PATIENCE = Objective(
+    PatienceMSE(),
     tap="cls_states",
     layer_map="skip",
     weight=PATIENCE_WEIGHT,
 )
 PATIENCE_IN_CODE_UNITS = dataclasses.replace(
     PATIENCE,
-    loss_settings={"parity": "pkd"},
+    loss=PatienceMSE(parity="pkd"),
     weight=CODE_PATIENCE_WEIGHT,
     pair_reduction="mean",
 )
@@ -60,7 +60,7 @@ RECIPE = Recipe(
     stages=_with(PATIENCE, vanilla_kd.STAGES),
     student=CopiedBlocks("pretrained", "first"),
     parities={
-        "paper": _with(PATIENCE, vanilla_kd.EQUATION),
-        "pkd": _with(PATIENCE_IN_CODE_UNITS, vanilla_kd.CODE_UNITS),
+        "paper": {"stages": _with(PATIENCE, vanilla_kd.EQUATION)},
+        "pkd": {"stages": _with(PATIENCE_IN_CODE_UNITS, vanilla_kd.CODE_UNITS)},
     },
 )

@@ -16,7 +16,7 @@ another.
 
 import dataclasses
 
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import Stage
 
 STAGES = (
     Stage(

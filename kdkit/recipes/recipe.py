@@ -4,12 +4,17 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from kdkit.errors import UsageError
-from kdkit.training.stages import Stage
+from kdkit.losses import LogitKLDivergence
+from kdkit.losses import SoftCrossEntropy
+from kdkit.losses import get_loss
+from kdkit.recipes.stages import Stage
 
 if TYPE_CHECKING:  # tasks need packages that stages run without
     from kdkit.tasks import Task
 
-SOFT_LABELS = ("soft_cross_entropy", "logit_kl_divergence")
+GENERAL = "general_distillation"
+# They compare distributions over all classes.
+SOFT_LABELS = (SoftCrossEntropy, LogitKLDivergence)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +53,14 @@ class Recipe:
             it is made of, unless another is given.
         epochs_by_task: dict from the name of a stage to a dict from task to
             epochs, where the paper's differ by task.
-        parities: dict from the name of a variant to its stages.
-        general: tuple of `Stage` on running text that make a student to start
-            from, for all tasks.
-        general_parities: dict from the name of a variant to these stages,
-            where they differ.
+        prerequisites: dict from a name to a tuple of `Stage` that are trained
+            before, once for all tasks: `"general_distillation"`, on running
+            text, makes the student that the stages start from.
+        parities: dict from the name of a variant to the fields of the recipe
+            that differ in it, such as `{"paper": {"stages": ...}}`.
         for_families: dict from the name of a decoder's family, or `"mass"`, to
-            the recipe as it is for these models. Its stages are all on text,
-            each on its own: `kdkit pretrain --recipe` runs one of them.
+            the recipe for these models. Its stages are all on text, each on its
+            own: `kdkit pretrain --recipe` runs one of them.
         mask_share_of: string. What the share of masked tokens is of on running
             text, as in `kdkit.data.Masking`.
     """
@@ -68,15 +73,33 @@ class Recipe:
     epochs_by_task: dict[str, dict[str, int]] = dataclasses.field(
         default_factory=dict
     )
-    parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
+    prerequisites: dict[str, tuple[Stage, ...]] = dataclasses.field(
         default_factory=dict
     )
-    general: tuple[Stage, ...] = ()
-    general_parities: dict[str, tuple[Stage, ...]] = dataclasses.field(
-        default_factory=dict
-    )
+    parities: dict[str, dict] = dataclasses.field(default_factory=dict)
     for_families: dict[str, "Recipe"] = dataclasses.field(default_factory=dict)
     mask_share_of: str = "row"
+
+    def variant(self, parity: str | None = None) -> "Recipe":
+        """Returns the recipe in a variant.
+
+        Args:
+            parity: string, a key of `parities`, or `None` for the recipe
+                itself.
+
+        Raises:
+            UsageError: (a `ValueError`) if the recipe has no such variant.
+        """
+        if parity is None:
+            return self
+        if parity not in self.parities:
+            raise UsageError(
+                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
+                f"of {sorted(self.parities) or 'none'}, or omit it."
+            )
+        return dataclasses.replace(
+            self, **{"parities": {}, **self.parities[parity]}
+        )
 
     def stages_for(self, task: "Task", parity: str | None = None):
         """Returns the stages as they are for a task.
@@ -95,8 +118,6 @@ class Recipe:
         Raises:
             UsageError: if the recipe has no such variant.
         """
-        self._check_parity(parity)
-        stages = self.parities[parity] if parity else self.stages
         return tuple(
             dataclasses.replace(
                 stage,
@@ -110,7 +131,7 @@ class Recipe:
                     for objective in stage.objectives
                 ),
             )
-            for stage in stages
+            for stage in self.variant(parity).stages
         )
 
     def stages_on_text(self, parity: str | None = None) -> tuple[Stage, ...]:
@@ -122,24 +143,15 @@ class Recipe:
         Raises:
             UsageError: if there are none, or no such variant.
         """
-        self._check_parity(parity)
-        stages = self.general_parities.get(parity, self.general) or tuple(
-            stage
-            for stage in (self.parities[parity] if parity else self.stages)
-            if stage.data == "corpus"
+        recipe = self.variant(parity)
+        stages = recipe.prerequisites.get(GENERAL) or tuple(
+            stage for stage in recipe.stages if stage.data == "corpus"
         )
         if not stages:
             raise UsageError(
                 f"Recipe {self.name!r} has no stage on running text."
             )
         return stages
-
-    def _check_parity(self, parity):
-        if parity is not None and parity not in self.parities:
-            raise UsageError(
-                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
-                f"of {sorted(self.parities) or 'none'}, or leave it out."
-            )
 
 
 def _for_kind(objective, kind):
@@ -148,22 +160,15 @@ def _for_kind(objective, kind):
         return dataclasses.replace(
             objective, use_sample_weight=not kind.has_label_per_token
         )
-    if kind.soft_label_loss is None or objective.loss not in SOFT_LABELS:
+    if kind.soft_label_loss is None or not isinstance(
+        objective.loss, SOFT_LABELS
+    ):
         return objective
-    settings = {}
+    settings = {"name": kind.soft_label_loss}
     if kind.soft_label_loss == "soft_binary_cross_entropy":
-        settings = {
-            "temperature": objective.loss_settings.get("temperature", 1.0),
-            "scale_by_temperature_squared": (
-                objective.loss == "logit_kl_divergence"
-                or objective.loss_settings.get(
-                    "scale_by_temperature_squared", False
-                )
-            ),
-        }
-    return dataclasses.replace(
-        objective,
-        name=kind.soft_label_loss,
-        loss=kind.soft_label_loss,
-        loss_settings=settings,
-    )
+        settings["temperature"] = objective.loss.temperature
+        settings["scale_by_temperature_squared"] = getattr(
+            objective.loss, "scale_by_temperature_squared", True
+        )
+    loss = get_loss(settings)
+    return dataclasses.replace(objective, name=loss.name, loss=loss)

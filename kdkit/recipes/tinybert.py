@@ -27,38 +27,33 @@ from the paper and from its code: docs/fidelity.md.
 
 import dataclasses
 
+from kdkit.distillation.objective import Objective
+from kdkit.distillation.objective import Projection
+from kdkit.losses import AttentionMSE
+from kdkit.losses import EmbeddingMSE
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import SoftCrossEntropy
+from kdkit.recipes.recipe import GENERAL
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import ObjectiveSettings
-from kdkit.training.stages import OptimizerSettings
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import OptimizerSettings
+from kdkit.recipes.stages import Stage
 
-ATTENTION = ObjectiveSettings(
-    name="attention_mse",
-    loss="attention_mse",
-    tap="attention_logits",
-    layer_map="uniform",
+ATTENTION = Objective(
+    AttentionMSE(), tap="attention_logits", layer_map="uniform"
 )
 # One projection with bias over embeddings and hidden states, as the code has.
-HIDDEN_STATES = ObjectiveSettings(
-    name="hidden_state_mse",
-    loss="hidden_state_mse",
+HIDDEN_STATES = Objective(
+    HiddenStateMSE(),
     tap="hidden_states",
     layer_map="uniform",
     projection="shared",
 )
 # The first pair of these alone, where hidden states are left out.
-EMBEDDINGS = ObjectiveSettings(
-    name="embedding_mse",
-    loss="embedding_mse",
-    tap="embedding_output",
-    projection="shared",
+EMBEDDINGS = Objective(
+    EmbeddingMSE(), tap="embedding_output", projection="shared"
 )
-SOFT_LABELS = ObjectiveSettings(
-    name="soft_cross_entropy",
-    loss="soft_cross_entropy",
-    tap="logits",
-    loss_settings={"temperature": 1.0},
-)
+SOFT_LABELS = Objective(SoftCrossEntropy(temperature=1.0))
+WITHOUT_BIAS = Projection("shared", use_bias=False)
 
 
 ADAM_W = OptimizerSettings()
@@ -92,43 +87,41 @@ def _stages(intermediate, prediction, optimizer=ADAM_W):
 
 def _general(objectives, optimizer=ADAM_W):
     """General distillation: the same objectives on running text."""
-    return (
-        Stage(
-            name="general_distillation",
-            data="corpus",
-            epochs=3,
-            learning_rate=5e-5,
-            objectives=objectives,
-            schedule="linear",
-            warmup_fraction=0.1,
-            keep_best=False,
-            optimizer=optimizer,
-        ),
+    stage = Stage(
+        name=GENERAL,
+        data="corpus",
+        epochs=3,
+        learning_rate=5e-5,
+        objectives=objectives,
+        schedule="linear",
+        warmup_fraction=0.1,
+        keep_best=False,
+        optimizer=optimizer,
     )
+    return {GENERAL: (stage,)}
 
 
 # Equations 7 to 9: W_e and W_h apart, without bias.
 PAPER_INTERMEDIATE = (
     ATTENTION,
-    dataclasses.replace(EMBEDDINGS, projection_bias=False),
+    dataclasses.replace(EMBEDDINGS, projection=WITHOUT_BIAS),
     dataclasses.replace(
-        HIDDEN_STATES, projection_bias=False, include_embeddings=False
+        HIDDEN_STATES, projection=WITHOUT_BIAS, include_embeddings=False
     ),
 )
 PAPER = _stages(PAPER_INTERMEDIATE, (SOFT_LABELS,))
 
 
-def _in_code_units(objective):
-    """The objective in the units of the authors' code."""
-    settings = {**objective.loss_settings, "parity": "tinybert"}
-    return dataclasses.replace(objective, loss_settings=settings)
-
-
 # Padding counts, so that rows are padded to their full length, and classes are
 # averaged.
-CODE_INTERMEDIATE = (_in_code_units(ATTENTION), _in_code_units(HIDDEN_STATES))
+CODE_INTERMEDIATE = (
+    dataclasses.replace(ATTENTION, loss=AttentionMSE(parity="tinybert")),
+    dataclasses.replace(HIDDEN_STATES, loss=HiddenStateMSE(parity="tinybert")),
+)
 CODE_UNITS = _stages(
-    CODE_INTERMEDIATE, (_in_code_units(SOFT_LABELS),), BERT_ADAM_ON_TASK
+    CODE_INTERMEDIATE,
+    (Objective(SoftCrossEntropy(temperature=1.0, parity="tinybert")),),
+    BERT_ADAM_ON_TASK,
 )
 
 RECIPE = Recipe(
@@ -140,10 +133,15 @@ RECIPE = Recipe(
     epochs_by_task={
         "intermediate_layer": {"mnli": 10, "qqp": 10, "qnli": 10, "cola": 50}
     },
-    parities={"paper": PAPER, "tinybert": CODE_UNITS},
-    general=_general((ATTENTION, HIDDEN_STATES)),
-    general_parities={
-        "paper": _general(PAPER_INTERMEDIATE),
-        "tinybert": _general(CODE_INTERMEDIATE, BERT_ADAM),
+    prerequisites=_general((ATTENTION, HIDDEN_STATES)),
+    parities={
+        "paper": {
+            "stages": PAPER,
+            "prerequisites": _general(PAPER_INTERMEDIATE),
+        },
+        "tinybert": {
+            "stages": CODE_UNITS,
+            "prerequisites": _general(CODE_INTERMEDIATE, BERT_ADAM),
+        },
     },
 )

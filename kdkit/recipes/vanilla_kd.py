@@ -16,10 +16,12 @@ Smoke run: `kdkit distill vanilla_kd --smoke --run-dir RUN`, under a minute.
 Departures from the papers and from their code: docs/fidelity.md.
 """
 
+from kdkit.distillation.objective import Objective
+from kdkit.losses import LogitKLDivergence
+from kdkit.losses import SoftCrossEntropy
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
-from kdkit.training.stages import ObjectiveSettings
-from kdkit.training.stages import Stage
+from kdkit.recipes.stages import Stage
 
 # Of the grid of PKD's section 4.2, what its authors' results have for SST-2.
 TEMPERATURE = 10.0
@@ -28,30 +30,25 @@ LEARNING_RATE = 5e-5
 EPOCHS = 4
 
 
-def _stages(loss, **loss_settings):
+def _stages(loss):
     return (
         Stage(
             name="fine_tuning",
             epochs=EPOCHS,
             learning_rate=LEARNING_RATE,
             soft_label_weight=SOFT_LABEL_WEIGHT,
-            objectives=(
-                ObjectiveSettings(
-                    name=loss,
-                    loss=loss,
-                    tap="logits",
-                    loss_settings={"temperature": TEMPERATURE, **loss_settings},
-                ),
-            ),
+            objectives=(Objective(loss),),
         ),
     )
 
 
 # Times T², as Hinton et al. advise and PKD's authors' code has it: without,
 # soft labels at T = 10 have a hundredth of the labels' gradient.
-STAGES = _stages("soft_cross_entropy", scale_by_temperature_squared=True)
-EQUATION = _stages("soft_cross_entropy")
-CODE_UNITS = _stages("logit_kl_divergence", parity="pkd")
+STAGES = _stages(
+    SoftCrossEntropy(TEMPERATURE, scale_by_temperature_squared=True)
+)
+EQUATION = _stages(SoftCrossEntropy(TEMPERATURE))
+CODE_UNITS = _stages(LogitKLDivergence(TEMPERATURE, parity="pkd"))
 
 RECIPE = Recipe(
     name="vanilla_kd",
@@ -59,5 +56,8 @@ RECIPE = Recipe(
     paper="Hinton et al., 2015, https://arxiv.org/abs/1503.02531",
     stages=STAGES,
     student=CopiedBlocks("pretrained", "first"),
-    parities={"paper": EQUATION, "pkd": CODE_UNITS},
+    parities={
+        "paper": {"stages": EQUATION},
+        "pkd": {"stages": CODE_UNITS},
+    },
 )

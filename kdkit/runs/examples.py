@@ -10,6 +10,7 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
+from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.preparing import check_transfer
 from kdkit.runs.preparing import known_sizes
@@ -22,8 +23,7 @@ from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
-from kdkit.training.stages import Stage
-from kdkit.training.stages import check_objectives
+from kdkit.training.optimizers import make_label_loss
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import load_data
@@ -166,7 +166,7 @@ def check_stage(
     Distiller(
         [teacher.model for teacher in teachers],
         student,
-        stage.build_objectives(),
+        stage.weighted_objectives(),
         stage.label_weight,
         settings.teacher_weights or None,
         chunk_size=stage.chunk_size,
@@ -187,7 +187,7 @@ def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
         for stage in stages:
             if stage.label_smoothing and stage.data == "task":
                 with check():
-                    stage.make_label_loss(task.kind.label_loss())
+                    make_label_loss(stage, task.kind.label_loss())
                     if task.head.candidates is not None:
                         raise UsageError(
                             f"Stage {stage.name!r}: label smoothing is for "
@@ -215,7 +215,6 @@ def fill_cache(
         UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if the disk has too little room.
     """
-    check_objectives(settings)
     stages = [
         stage
         for stage in settings.stages

@@ -44,7 +44,6 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.seq2seq_material import check_vocabulary
 from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_trainer import Arm
-from kdkit.training.stages import check_objectives
 from kdkit.training.text_material import check_readable
 from kdkit.training.text_material import is_masked
 from kdkit.training.text_material import load_corpus
@@ -79,7 +78,6 @@ def pretrain(
         RunError: if half of the texts have unknown words, or a loss is not
             finite.
     """
-    check_objectives(settings)
     with (
         training_on(settings) as distribution,
         open_run(
@@ -279,7 +277,7 @@ def _check_fit(settings, teacher, model):
                     Distiller(
                         teacher,
                         model,
-                        stage.build_objectives(),
+                        stage.weighted_objectives(),
                         stage.label_weight,
                         chunk_size=stage.chunk_size,
                     )

@@ -49,7 +49,6 @@ from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
 from kdkit.training.material import TaskMaterial
 from kdkit.training.stage_trainer import Arm
-from kdkit.training.stages import check_objectives
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
@@ -179,7 +178,6 @@ def distill(
             training.
         RunError: if the run would be ruined, or a loss is not finite.
     """
-    check_objectives(settings)
     task = open_task(settings.data)
     with (
         training_on(settings) as distribution,

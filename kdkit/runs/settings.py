@@ -7,6 +7,7 @@ from kdkit import taps
 from kdkit.backends import check_policy
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
+from kdkit.recipes.stages import Stage
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.data_settings import CorpusSettings
@@ -19,7 +20,6 @@ from kdkit.training.model_settings import check_seed
 from kdkit.training.model_settings import check_strategy
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.stages import Stage
 
 
 def check_kept_text(settings) -> None:

@@ -24,7 +24,6 @@ from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import check_one_process
-from kdkit.training.stages import check_objectives
 
 TRIALS = "trials"
 
@@ -338,18 +337,6 @@ def check_axes(
         for value in axis.values:
             chosen = with_values(settings, {axis.field: value})
             check_sizes(chosen.student if on_task else chosen.model)
-
-
-def check_objectives_of(settings, axes: tuple[Axis, ...]) -> None:
-    """Builds the objectives of all trials, which needs Keras.
-
-    Raises:
-        UsageError: for the first that cannot be built.
-    """
-    check_objectives(settings)
-    for axis in axes:
-        for value in axis.values:
-            check_objectives(with_values(settings, {axis.field: value}))
 
 
 def _is_measured(settings, field):

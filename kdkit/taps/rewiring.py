@@ -18,6 +18,8 @@ from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
 from kdkit.models.families import stacks_of
 from kdkit.taps.graph import with_states
+from kdkit.taps.masks import padding_masks
+from kdkit.taps.masks import select_inputs
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.names import VECTOR_TAPS
@@ -167,49 +169,6 @@ def _check_mask_input(model, backbone):
             " Build it as keras.Model({'token_ids': ..., 'padding_mask': ...}, "
             "logits)."
         )
-
-
-def padding_masks(x, part=""):
-    """Returns the padding masks of the queries and of the keys of a part.
-
-    They are one in self-attention, and what positions of states have.
-
-    Args:
-        x: the inputs of a model.
-        part: string, as `kdkit.taps.split_tap` returns it. Defaults to `""`.
-
-    Returns:
-        Tuple of two tensors of shape `(batch_size, length)`, each `None` where
-        the inputs have none.
-    """
-    halves = ("decoder", "encoder") if part == "cross" else (part, part)
-    if not isinstance(x, dict):
-        return None, None
-    return tuple(x.get(name_tap(half, "padding_mask")) for half in halves)
-
-
-def select_inputs(model, x):
-    """Leaves out of a dict what the model has no input for.
-
-    A teacher with segments and a student without can share one batch. Keras
-    itself would take inputs by their order instead.
-    """
-    if not isinstance(x, dict) or not isinstance(model, keras.Model):
-        return x
-    try:
-        names = model.input
-    except (AttributeError, ValueError):  # not a functional model
-        return x
-    if not isinstance(names, dict):
-        return x
-    missing = sorted(set(names) - set(x))
-    if missing:
-        raise UsageError(
-            f"Inputs of model {model.name!r} are missing. Expected "
-            f"{sorted(names)}. Received: {sorted(x)}. Add {missing} to the "
-            "data set's features."
-        )
-    return {name: x[name] for name in names}
 
 
 class FactoredLogits(NamedTuple):

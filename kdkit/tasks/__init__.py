@@ -14,6 +14,7 @@ from kdkit.tasks.metrics import generation_metrics
 from kdkit.tasks.metrics import generation_signatures
 from kdkit.tasks.registry import TASKS
 from kdkit.tasks.registry import get_task
+from kdkit.tasks.registry import register_task
 from kdkit.tasks.task import Task
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "generation_signatures",
     "get_task",
     "majority_accuracy",
+    "register_task",
 ]

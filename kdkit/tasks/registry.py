@@ -289,3 +289,24 @@ def get_task(name: str) -> Task:
             f"Received: {name!r}."
         )
     return TASKS[name]
+
+
+def register_task(task: Task) -> Task:
+    """Adds a task, so that `--task` and `get_task` find it by its name.
+
+    Args:
+        task: `Task`.
+
+    Returns:
+        The task.
+
+    Raises:
+        UsageError: (a `ValueError`) if another task has the name.
+    """
+    if TASKS.get(task.name, task) != task:
+        raise UsageError(
+            f"A task named {task.name!r} exists already. Expected a new name. "
+            f"Received: {task}."
+        )
+    TASKS[task.name] = task
+    return task

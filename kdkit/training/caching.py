@@ -12,6 +12,7 @@ from kdkit.models import LoadedModel
 from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.architectures import hugging_face_config
+from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
@@ -21,7 +22,6 @@ from kdkit.teacher_cache import check_room
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
-from kdkit.training.stages import Stage
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import predict_logits
@@ -164,7 +164,7 @@ class TeacherCaches:
     def _entries(self, stage, student, teacher_weights):
         """What a stage asks of each teacher."""
         terms = Terms(
-            tuple(stage.build_objectives()),
+            tuple(stage.weighted_objectives()),
             stage.label_weight,
             self._shapes,
             teacher_weights,

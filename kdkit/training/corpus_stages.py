@@ -144,7 +144,7 @@ def _check_fit(teacher, model, stages) -> None:
                     Distiller(
                         teacher.model,
                         models.language_model(models.backbone_of(model)),
-                        stage.build_objectives(),
+                        stage.weighted_objectives(),
                         stage.label_weight,
                         chunk_size=stage.chunk_size,
                     )

@@ -10,11 +10,11 @@ from kdkit.data import Corpus
 from kdkit.data import Masking
 from kdkit.data import load_sentiment
 from kdkit.errors import UsageError
+from kdkit.settings import too_small
 from kdkit.teacher_cache import check_place
 from kdkit.teacher_cache import check_precision
 from kdkit.training.model_settings import check_seed
 from kdkit.training.model_settings import check_text_numbers
-from kdkit.training.model_settings import too_small
 
 LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
@@ -74,11 +74,11 @@ def counting_padding(stages) -> list[str]:
         A list of their names.
     """
     return [
-        settings.name
+        objective.name
         for stage in stages
         if stage.data == "task"
-        for settings in stage.objectives
-        if settings.counts_padding
+        for objective in stage.objectives
+        if objective.loss.counts_padding
     ]
 
 
@@ -314,15 +314,14 @@ class CacheSettings:
         """Returns what cannot be learned from outputs that were kept.
 
         Args:
-            objectives: list of the `ObjectiveSettings` that read the cache.
+            objectives: list of the `kdkit.Objective` that read the cache.
             num_teachers: int. How many teachers the run has.
         """
         problems = []
         counted = [
             objective.name
             for objective in objectives
-            if objective.loss_settings.get("parity") == "tinybert"
-            and objective.tap != "logits"
+            if objective.loss.counts_padding
         ]
         if counted:
             problems.append(

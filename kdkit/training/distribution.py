@@ -17,11 +17,11 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.signals import StopSignals
 from kdkit.io.signals import take_sigterm_back
+from kdkit.recipes.stages import Stage
 from kdkit.settings import differences
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.cluster import wait_for_all
 from kdkit.training.model_settings import MULTI_WORKER
-from kdkit.training.stages import Stage
 
 # Of `tf.errors`: what a collective operation ends with when a process is lost.
 LOST = (

@@ -13,9 +13,9 @@ from kdkit.data import evaluation_batches
 from kdkit.data import mixed_training_batches
 from kdkit.data import training_batches
 from kdkit.errors import RunError
+from kdkit.recipes.stages import Stage
 from kdkit.taps import Entry
 from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.training.stages import Stage
 from kdkit.training.task_data import BATCH_SIZE
 from kdkit.training.task_data import NUM_BUCKETS
 from kdkit.training.task_data import Evaluator

@@ -1,14 +1,13 @@
 """The settings of a model: where it comes from, or how large it is."""
 
 import dataclasses
-import math
-from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
 from kdkit.models import MassConfig
 from kdkit.models.families import ALL_FAMILIES
+from kdkit.settings import too_small
 
 FURTHER_SIZES = (
     "max_sequence_length",
@@ -191,33 +190,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
         del sizes["decoder_vocabulary_size"]
         return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)
-
-
-def too_small(settings, least: Mapping[str, float]) -> list[str]:
-    """Returns what is wrong with the numbers of settings, as texts.
-
-    Those that are not finite are wrong too. `None` is not, where a number
-    needs not be set.
-
-    Args:
-        settings: a dataclass.
-        least: mapping from names of fields to the least that they may be.
-    """
-    defaults = {
-        field.name: field.default for field in dataclasses.fields(settings)
-    }
-    problems = []
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        may_be_none = defaults[name] is None
-        if (may_be_none and value is None) or lowest <= value < math.inf:
-            continue
-        problems.append(
-            f"{name} must be {'null or ' * may_be_none}"
-            f"{'finite and ' * isinstance(value, float)}at least {lowest}, "
-            f"received {value}"
-        )
-    return problems
 
 
 def check_text_numbers(settings) -> None:

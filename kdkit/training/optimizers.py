@@ -1,11 +1,15 @@
 """AdamW as it is defined, and its update as one loop over each weight."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
 from kdkit.backends import whole
+from kdkit.errors import UsageError
+from kdkit.losses import SmoothedCrossEntropy
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -166,3 +170,73 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_fraction": self.warmup_fraction,
             "steps_per_update": self.steps_per_update,
         }
+
+
+def make_label_loss(stage, loss):
+    """Returns the loss on the labels, smoothed where the stage says so.
+
+    It is `None` in a stage where labels do not count.
+
+    Args:
+        stage: `kdkit.recipes.Stage`.
+        loss: `keras.losses.Loss`, as the material has it.
+
+    Raises:
+        UsageError: if labels of another loss are to be smoothed.
+    """
+    if stage.objectives and not stage.label_weight:
+        return None
+    if not stage.label_smoothing:
+        return loss
+    if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        raise UsageError(
+            f"Stage {stage.name!r}: label smoothing is for labels that are "
+            "one of several classes. Received: label_smoothing="
+            f"{stage.label_smoothing}, and labels whose loss is "
+            f"{loss.name!r}. Use label_smoothing=0."
+        )
+    return SmoothedCrossEntropy(stage.label_smoothing, reduction=loss.reduction)
+
+
+def make_optimizer(
+    stage,
+    num_steps: int,
+    fused: bool = False,
+    padding_row: tuple[str, int] | None = None,
+):
+    """Returns the AdamW optimizer of the stage.
+
+    Args:
+        stage: `kdkit.recipes.Stage`.
+        num_steps: int. Updates of the stage.
+        fused: bool, as in `AdamW`. Defaults to
+            `False`.
+        padding_row: tuple of the path of the word embeddings and the row of
+            the padding token, or `None` for models or rows without one,
+            which `optimizer.trains_padding` then says nothing about.
+            Defaults to `None`.
+    """
+    learning_rate = stage.learning_rate
+    num_parts = stage.gradient_accumulation_steps
+    if stage.schedule == "linear":
+        learning_rate = LinearWarmupDecay(
+            learning_rate, num_steps, stage.warmup_fraction, num_parts
+        )
+    settings = dataclasses.asdict(stage.optimizer)
+    trains_padding = settings.pop("trains_padding")
+    optimizer = AdamW(
+        learning_rate=learning_rate,
+        weight_decay=stage.weight_decay,
+        epsilon=1e-6,  # as BERT's own optimizer
+        fused=fused,
+        untrained_rows=None
+        if trains_padding or padding_row is None
+        else dict([padding_row]),
+        gradient_accumulation_steps=num_parts if num_parts > 1 else None,
+        **settings,
+    )
+    # Matches the Keras paths of biases and of layer normalisation.
+    optimizer.exclude_from_weight_decay(
+        var_names=["bias", "layer_norm", "gamma", "beta"]
+    )
+    return optimizer

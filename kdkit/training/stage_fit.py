@@ -17,6 +17,7 @@ import keras
 from kdkit.backends import tf
 from kdkit.io.signals import STOPS
 from kdkit.io.signals import StopSignals
+from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.training.callbacks import Checkpointing
 from kdkit.training.callbacks import Curves
@@ -26,7 +27,6 @@ from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import RunningState
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.material import Material
-from kdkit.training.stages import Stage
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import RunError
 from kdkit.losses.base import safe_divide
 from kdkit.models import padding_row
+from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -29,8 +30,9 @@ from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
 from kdkit.training.material import Material
 from kdkit.training.model_settings import UPDATE
+from kdkit.training.optimizers import make_label_loss
+from kdkit.training.optimizers import make_optimizer
 from kdkit.training.stage_fit import StageFit
-from kdkit.training.stages import Stage
 from kdkit.training.task_data import make_forward
 
 # What an evaluation of an arm has.
@@ -327,7 +329,7 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
         trainer = Distiller(
             arm.teacher,
             arm.model,
-            stage.build_objectives(),
+            stage.weighted_objectives(),
             hard_label_weight=stage.label_weight,
             teacher_weights=arm.teacher_weights,
             chunk_size=stage.chunk_size,
@@ -336,14 +338,15 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
         trainer.has_checked_data = True
     else:
         trainer = LabelTrainer(arm.model)
-    optimizer = stage.make_optimizer(
+    optimizer = make_optimizer(
+        stage,
         num_updates,
         fused=arm.jit_compile == UPDATE,
         padding_row=padding_row(arm.model, material.pad_token_id),
     )
     trainer.compile(
         optimizer=optimizer,
-        loss=stage.make_label_loss(material.label_loss),
+        loss=make_label_loss(stage, material.label_loss),
         # Rows whose label does not count have weight 0.
         weighted_metrics=material.training_metrics or None,
         jit_compile=arm.jit_compile is True,

@@ -213,7 +213,7 @@ def test_steps_on_text_are_examined_before_the_first(
         "--vocabulary-size", "300", "--corpus", "text.txt",
         "--task-text", "text.txt", "--task-held-out", "held_out.txt",
         "--cache", "caches",
-        "--set", "stages.0.objectives.0.loss_settings.top_k=8",
+        "--set", "stages.0.objectives.0.loss.top_k=8",
     ]  # fmt: skip
     assert main(["doctor", *words]) == 1
     printed = " ".join(capsys.readouterr().out.split())

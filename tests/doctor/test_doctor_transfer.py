@@ -21,7 +21,7 @@ from kdkit.doctor import resources
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import disk_of_cache
 from kdkit.errors import UsageError
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import AugmentedSettings
 from kdkit.training import CacheSettings

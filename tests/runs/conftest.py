@@ -10,10 +10,10 @@ from helpers import eager_steps
 from helpers import small_dev_set
 
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill
-from kdkit.training.stages import same_number_of_updates
 
 
 @pytest.fixture(scope="module", autouse=True)

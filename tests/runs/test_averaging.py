@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kdkit.models import load_classifier
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.tasks import get_task

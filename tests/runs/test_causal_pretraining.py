@@ -217,7 +217,7 @@ def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
     ]  # fmt: skip
     words += [
         *("--set", "stages.0.chunk_size=256"),
-        *("--set", "stages.0.objectives.0.loss_settings.top_k=8"),
+        *("--set", "stages.0.objectives.0.loss.top_k=8"),
     ]
     run, cached = tmp_path / "run", tmp_path / "cached"
     cache = ["--cache", str(tmp_path / "cache"), "--cache-precision", "bf16"]

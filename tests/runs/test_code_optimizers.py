@@ -13,10 +13,11 @@ import kdkit
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.recipes.stages import OptimizerSettings
+from kdkit.recipes.stages import Stage
+from kdkit.recipes.stages import same_number_of_updates
 from kdkit.tasks import get_task
-from kdkit.training import Stage
-from kdkit.training.stages import OptimizerSettings
-from kdkit.training.stages import same_number_of_updates
+from kdkit.training.optimizers import make_optimizer
 
 UPDATES, RATE, PAD = 10, 0.01, 0
 NOT_DECAYED = ("bias", "layer_norm", "gamma", "beta")
@@ -34,8 +35,8 @@ def compiled(stage, objectives):
     keras.utils.set_random_seed(1)
     distiller = kdkit.Distiller(bert(2, 12, seed=1), student, objectives)
     distiller.compile(
-        stage.make_optimizer(
-            UPDATES, padding_row=models.padding_row(student, PAD)
+        make_optimizer(
+            stage, UPDATES, padding_row=models.padding_row(student, PAD)
         ),
         jit_compile=False,
     )
@@ -139,7 +140,7 @@ def paths_of(distiller):
 
 def test_tinyberts_first_step_updates_as_the_authors_code():
     stage = stage_of("tinybert", "intermediate_layer", "tinybert")
-    distiller, student = compiled(stage, stage.build_objectives())
+    distiller, student = compiled(stage, stage.weighted_objectives())
     optimizer = BertAdam(paths_of(distiller))
     path, row = models.padding_row(student, PAD)
     assert row == PAD
@@ -151,7 +152,7 @@ def test_tinyberts_first_step_updates_as_the_authors_code():
 
 def test_tinyberts_second_step_updates_as_the_authors_code():
     stage = stage_of("tinybert", "prediction_layer", "tinybert")
-    distiller, _ = compiled(stage, stage.build_objectives())
+    distiller, _ = compiled(stage, stage.weighted_objectives())
     optimizer = BertAdam(paths_of(distiller))
     # Padding adds nothing to the logits: its row has no gradient anyway.
     assert_updates(distiller, batch(), optimizer, linear)
@@ -171,7 +172,7 @@ def test_distilberts_pretraining_updates_as_the_authors_code():
 def test_the_padding_token_only_decays_in_the_authors_code(parity):
     stage = stage_of("tinybert", "intermediate_layer", parity)
     counts_padding = stage_of("tinybert", "intermediate_layer", "tinybert")
-    distiller, student = compiled(stage, counts_padding.build_objectives())
+    distiller, student = compiled(stage, counts_padding.weighted_objectives())
     table = student.backbone.token_embedding.embeddings
     before = table.numpy()
     for _ in range(2):
@@ -184,7 +185,7 @@ def test_the_padding_token_only_decays_in_the_authors_code(parity):
 
 
 def test_a_control_is_trained_with_the_stages_optimizer():
-    stages = RECIPES["tinybert"].parities["tinybert"]
+    stages = RECIPES["tinybert"].variant("tinybert").stages
     (control,) = same_number_of_updates(stages)
     assert control.optimizer == stages[-1].optimizer
 

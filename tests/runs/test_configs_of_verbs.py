@@ -8,7 +8,7 @@ import pytest
 
 from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.runs.settings import PRETRAINED
 from kdkit.settings import to_dict
 from kdkit.training import ModelSettings

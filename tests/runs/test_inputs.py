@@ -6,7 +6,7 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import check_inputs
 from kdkit.runs.inputs import log_inputs

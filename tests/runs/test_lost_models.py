@@ -10,7 +10,7 @@ from helpers import read_events
 from kdkit.cli.main import main
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import pretrain

@@ -14,7 +14,7 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import pretrain

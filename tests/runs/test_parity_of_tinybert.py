@@ -17,7 +17,7 @@ from kdkit.cli import resolving
 from kdkit.cli.main import main
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task

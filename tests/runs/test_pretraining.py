@@ -17,7 +17,7 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_encoder
 from kdkit.models import load_masked_lm
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.training import CorpusSettings
 from kdkit.training import ModelSettings
 from kdkit.training import pretrain

@@ -8,7 +8,8 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import Stage
+from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
@@ -19,7 +20,6 @@ from kdkit.training import CorpusSettings
 from kdkit.training import DataSettings
 from kdkit.training import PairSettings
 from kdkit.training import SentenceSettings
-from kdkit.training import Stage
 from kdkit.training import UnlabeledSettings
 
 DATA = DataSettings("sst2", None, 64)

@@ -17,6 +17,7 @@ from kdkit import models
 from kdkit import taps
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_label_loss
 
 TEACHER_LAYERS, STUDENT_LAYERS = 4, 3
 CLASSES = 3
@@ -28,13 +29,14 @@ def logged(recipe, stage_name, parity, teacher, student, data, **changes):
     (stage,) = [stage for stage in stages if stage.name == stage_name]
     stage = dataclasses.replace(stage, **changes)
     distiller = kdkit.Distiller(
-        teacher, student, stage.build_objectives(), stage.label_weight
+        teacher, student, stage.weighted_objectives(), stage.label_weight
     )
     distiller.compile(
-        loss=stage.make_label_loss(
+        loss=make_label_loss(
+            stage,
             keras.losses.SparseCategoricalCrossentropy(
                 from_logits=True, reduction="mean_with_sample_weight"
-            )
+            ),
         )
     )
     logs = distiller.test_on_batch(*data, return_dict=True)

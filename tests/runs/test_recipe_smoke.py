@@ -14,7 +14,7 @@ from kdkit.cli.main import main
 from kdkit.models import load_classifier
 from kdkit.models import load_language_model
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.taps import select_inputs
 from kdkit.training import distill

@@ -8,11 +8,11 @@ from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
+from kdkit.recipes.stages import Stage
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.tasks import TASKS
 from kdkit.tasks import get_task
-from kdkit.training import Stage
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -56,7 +56,7 @@ def test_tinybert_in_the_papers_variant_has_two_projections_without_bias():
     stage = RECIPES["tinybert"].stages_for(get_task("sst2"), "paper")[0]
     projected = [o for o in stage.objectives if o.projection]
     assert [o.tap for o in projected] == ["embedding_output", "hidden_states"]
-    assert not any(o.projection_bias for o in projected)
+    assert not any(o.projection.use_bias for o in projected)
     assert not projected[1].include_embeddings
 
 

@@ -10,8 +10,8 @@ from kdkit.cli import resolving as compiling
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
 from kdkit.runs import runner
+from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import write_json
 from kdkit.runs.settings import PRETRAINED
@@ -181,7 +181,7 @@ def test_students_that_cannot_be_are_refused(
     [
         ("stages.0.soft_label_weight=1.5", "received 1.5"),
         (
-            "stages.0.objectives.0.loss_settings.temperature=0",
+            "stages.0.objectives.0.loss.temperature=0",
             "Expected a number above 0",
         ),
         ("student.num_layers=2", "one of them. Received: copy_from, sizes"),

@@ -17,8 +17,8 @@ from helpers import stopped_after_save
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
-from kdkit.recipes import smoke
 from kdkit.runs import runner
+from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.settings import override

@@ -12,7 +12,7 @@ from kdkit.cli.main import prepare
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import distribution

@@ -22,7 +22,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.runs.sweep import check_axes
 from kdkit.settings import override
 from kdkit.training import distill

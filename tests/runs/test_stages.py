@@ -1,28 +1,33 @@
 """Stages and schedules as data."""
 
 import dataclasses
-import inspect
 
 import keras
 import numpy as np
 import pytest
 from kinds import write_polyphone
 
-from kdkit import losses
+from kdkit.distillation import Objective
+from kdkit.distillation import Projection
 from kdkit.errors import UsageError
+from kdkit.losses import AttentionMSE
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import PatienceMSE
 from kdkit.losses import SmoothedCrossEntropy
+from kdkit.losses import SoftCrossEntropy
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.recipes.stages import Stage
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.runs import smoke
 from kdkit.runs.examples import check_label_smoothing
+from kdkit.settings import from_dict
 from kdkit.settings import override
+from kdkit.settings import to_dict
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
-from kdkit.training import ObjectiveSettings
-from kdkit.training import Stage
 from kdkit.training.optimizers import LinearWarmupDecay
-from kdkit.training.stages import LOSS_SETTINGS
-from kdkit.training.stages import LOSSES
-from kdkit.training.stages import same_number_of_updates
+from kdkit.training.optimizers import make_label_loss
+from kdkit.training.optimizers import make_optimizer
 
 
 def test_schedule_matches_its_formula():
@@ -90,11 +95,11 @@ def test_seeds_that_no_generator_takes_are_refused(settings, seed):
 
 def test_constant_stage_has_a_constant_rate():
     stage = Stage("s", 1, 5e-5, hard_label_weight=1.0, schedule="constant")
-    assert float(stage.make_optimizer(10).learning_rate) == pytest.approx(5e-5)
+    assert float(make_optimizer(stage, 10).learning_rate) == pytest.approx(5e-5)
 
 
 def test_weight_decay_spares_biases_and_norms():
-    optimizer = Stage("s", 1, 1e-3, hard_label_weight=1.0).make_optimizer(10)
+    optimizer = make_optimizer(Stage("s", 1, 1e-3, hard_label_weight=1.0), 10)
     model = keras.Sequential(
         [
             keras.Input((3,)),
@@ -127,33 +132,71 @@ def test_all_problems_of_a_stage_are_told_at_once():
         assert text in str(raised.value)
 
 
-def test_objective_settings_are_checked_when_made():
-    with pytest.raises(UsageError, match="Unknown loss"):
-        ObjectiveSettings("x", loss="mse")
-    with pytest.raises(UsageError, match="Wrong `loss_settings`"):
-        ObjectiveSettings(
-            "x", loss="soft_cross_entropy", loss_settings={"tau": 2}
-        )
-    with pytest.raises(UsageError, match="temperature"):
-        ObjectiveSettings(
-            "x", loss="soft_cross_entropy", loss_settings={"temperature": 0}
-        )
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("mse", "Unknown loss.*Received: 'mse'"),
+        (
+            {"name": "soft_cross_entropy", "tau": 2},
+            "Unknown arguments of loss 'soft_cross_entropy': tau. Valid here: "
+            "parity, scale_by_temperature_squared, temperature",
+        ),
+        ({"name": "soft_cross_entropy", "temperature": 0}, "above 0"),
+        (
+            {"name": "soft_cross_entropy", "temperature": "warm"},
+            "Wrong arguments of loss 'soft_cross_entropy'",
+        ),
+    ],
+)
+def test_a_loss_in_a_configuration_is_checked(loss, message):
+    with pytest.raises(UsageError, match=message):
+        from_dict(Objective, {"loss": loss})
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_arguments_of_a_loss_are_known_without_keras(loss):
-    parameters = inspect.signature(getattr(losses, LOSSES[loss])).parameters
-    assert {*LOSS_SETTINGS[loss], "name"} == set(parameters)
-
-
-def test_objective_settings_take_an_explicit_map_from_json():
-    settings = ObjectiveSettings(
-        "x",
-        loss="attention_mse",
-        tap="attention_logits",
-        layer_map={"1": 2, "2": 4},
+def test_an_objective_takes_an_explicit_map_from_json():
+    objective = from_dict(
+        Objective,
+        {
+            "loss": "attention_mse",
+            "tap": "attention_logits",
+            "layer_map": {"1": 2, "2": 4},
+        },
     )
-    assert settings.build().layer_map == {1: 2, 2: 4}
+    assert objective.layer_map == {1: 2, 2: 4}
+
+
+def test_an_objective_of_version_0_1_is_read():
+    earlier = {
+        "name": "states",
+        "loss": "hidden_state_mse",
+        "tap": "hidden_states",
+        "loss_settings": {"parity": "tinybert"},
+        "layer_map": {"1": 3},
+        "weight": 2.0,
+        "projection": "shared",
+        "projection_bias": False,
+        "include_embeddings": False,
+        "pair_reduction": "mean",
+        "use_sample_weight": False,
+    }
+    assert from_dict(Objective, earlier) == Objective(
+        HiddenStateMSE(parity="tinybert"),
+        tap="hidden_states",
+        layer_map={1: 3},
+        weight=2.0,
+        projection=Projection("shared", use_bias=False),
+        include_embeddings=False,
+        name="states",
+        pair_reduction="mean",
+        use_sample_weight=False,
+    )
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_objectives_of_recipes_are_the_same_after_json(name):
+    for stage in RECIPES[name].stages:
+        for objective in stage.objectives:
+            assert from_dict(Objective, to_dict(objective)) == objective
 
 
 @pytest.mark.parametrize(
@@ -161,8 +204,7 @@ def test_objective_settings_take_an_explicit_map_from_json():
 )
 def test_a_layer_map_is_from_numbers_of_blocks(layer_map):
     with pytest.raises(UsageError, match="layer_map goes from") as raised:
-        ObjectiveSettings("x", "attention_mse", layer_map=layer_map)
-    assert "Objective 'x': layer_map" in str(raised.value)
+        Objective(AttentionMSE(), tap="attention_logits", layer_map=layer_map)
     assert f"Received: {layer_map}" in str(raised.value)
 
 
@@ -184,17 +226,17 @@ def test_soft_label_weight_divides_between_logits_and_labels():
         1e-3,
         soft_label_weight=0.7,
         objectives=(
-            ObjectiveSettings("soft", loss="soft_cross_entropy", weight=2.0),
-            ObjectiveSettings("patience", "patience_mse", tap="cls_states"),
+            Objective(SoftCrossEntropy(), weight=2.0),
+            Objective(PatienceMSE(), tap="cls_states"),
         ),
     )
-    soft, patience = stage.build_objectives()
+    soft, patience = stage.weighted_objectives()
     assert soft.weight == pytest.approx(1.4)
     assert patience.weight == 1.0
     assert stage.label_weight == pytest.approx(0.3)
 
 
-UNWEIGHTED = ObjectiveSettings("soft", loss="soft_cross_entropy", weight=0.0)
+UNWEIGHTED = Objective(SoftCrossEntropy(), weight=0.0)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +279,7 @@ def test_settings_that_contradict_are_refused(settings, message):
         "name": "s",
         "epochs": 1,
         "learning_rate": 1e-3,
-        "objectives": (ObjectiveSettings("soft", loss="soft_cross_entropy"),),
+        "objectives": (Objective(SoftCrossEntropy()),),
     }
     with pytest.raises(UsageError, match=message):
         Stage(**{**defaults, **settings})
@@ -251,7 +293,7 @@ def test_an_objective_of_weight_0_is_fine_beside_what_counts():
         {"objectives": (other,), "soft_label_weight": 0.0},
     ):
         stage = Stage("s", 1, 1e-3, **settings)
-        assert len(stage.build_objectives()) == len(settings["objectives"])
+        assert len(stage.weighted_objectives()) == len(settings["objectives"])
 
 
 def test_control_has_as_many_updates_at_the_last_stages_rate():
@@ -280,8 +322,8 @@ def test_label_smoothing_keeps_how_the_loss_is_reduced():
     plain = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
-    assert smoothing_stage(0.0).make_label_loss(plain) is plain
-    smoothed = smoothing_stage(0.1).make_label_loss(plain)
+    assert make_label_loss(smoothing_stage(0.0), plain) is plain
+    smoothed = make_label_loss(smoothing_stage(0.1), plain)
     assert isinstance(smoothed, SmoothedCrossEntropy)
     assert smoothed.label_smoothing == 0.1
     assert smoothed.reduction == plain.reduction

@@ -12,8 +12,8 @@ from kdkit.cli.sweep import split_values
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes import lightpaff
-from kdkit.recipes import smoke
 from kdkit.recipes.ablations import SEARCHES
+from kdkit.runs import smoke
 from kdkit.runs.sweep import OF_DEV
 from kdkit.runs.sweep import Axis
 from kdkit.runs.sweep import check_axes
@@ -52,9 +52,7 @@ def test_every_choice_is_a_run_with_its_values(swept):
         config = json.loads((swept / trial["run"] / "config.json").read_text())
         (stage,) = config["stages"]
         (objective,) = stage["objectives"]
-        chosen.add(
-            (objective["loss_settings"]["temperature"], stage["learning_rate"])
-        )
+        chosen.add((objective["loss"]["temperature"], stage["learning_rate"]))
         assert chosen >= {tuple(trial["values"].values())}
     assert chosen == {(1.0, 1e-3), (5.0, 1e-3)}
 
@@ -230,8 +228,8 @@ def test_spans_and_vocabularies_are_no_axes():
             "stages.prediction_layer.objectives.soft_cross_entropy.weight",
         ),
         (
-            "stages.0.objectives.attention_mse.loss_settings.temperature",
-            "stages.intermediate_layer.objectives.attention_mse.loss_settings."
+            "stages.0.objectives.attention_mse.loss.temperature",
+            "stages.intermediate_layer.objectives.attention_mse.loss."
             "temperature",
         ),
         ("student.num_layers", None),

@@ -14,13 +14,13 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
+from kdkit.recipes.stages import Stage
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
 from kdkit.training import DataSettings
 from kdkit.training import DistillSettings
 from kdkit.training import ModelSettings
-from kdkit.training import Stage
 from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher

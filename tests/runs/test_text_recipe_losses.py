@@ -24,6 +24,8 @@ from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
 from kdkit.models import language_model
 from kdkit.recipes import RECIPES
+from kdkit.training.optimizers import make_label_loss
+from kdkit.training.optimizers import make_optimizer
 
 # Equations 3, 6, 4 and 7; a decoder's logits whole and in chunks.
 STAGES = [
@@ -93,14 +95,14 @@ def of_labels(stage):
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
-    return stage.make_label_loss(loss)
+    return make_label_loss(stage, loss)
 
 
 def trainer_of(stage, teacher, student):
     distiller = kdkit.Distiller(
         teacher,
         student,
-        stage.build_objectives(),
+        stage.weighted_objectives(),
         stage.label_weight,
         chunk_size=stage.chunk_size,
     )
@@ -155,7 +157,7 @@ def test_without_soft_labels_it_is_plain_training(family):
     # As `kdkit pretrain` and `kdkit distill` train without a teacher.
     for model in (trainer, plain):
         model.compile(
-            optimizer=stage.make_optimizer(3),
+            optimizer=make_optimizer(stage, 3),
             loss=of_labels(stage),
             metrics=[],
             jit_compile=False,

@@ -13,7 +13,7 @@ from kdkit.cli import export as exporting
 from kdkit.cli.main import main
 from kdkit.cli.models import Opened
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.training import distill
 
 

@@ -14,7 +14,7 @@ from kdkit.cli.options import add_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
+from kdkit.runs import smoke
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import write_json
 from kdkit.runs.sweep import Axis

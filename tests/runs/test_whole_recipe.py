@@ -11,9 +11,9 @@ from helpers import read_events
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.models import load_classifier
-from kdkit.recipes import smoke
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import pretrain

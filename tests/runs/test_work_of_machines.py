@@ -22,9 +22,9 @@ from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
-from kdkit.recipes import smoke
 from kdkit.runs import augmenting
 from kdkit.runs import preparing
+from kdkit.runs import smoke
 from kdkit.runs.augmenting import prepare_part
 from kdkit.runs.preparing import is_one_folder
 from kdkit.runs.preparing import prepare_transfer

@@ -8,6 +8,9 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.stages import Stage
+from kdkit.recipes.stages import same_number_of_updates
+from kdkit.recipes.stages import without_teacher
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
@@ -22,9 +25,6 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.stages import Stage
-from kdkit.training.stages import same_number_of_updates
-from kdkit.training.stages import without_teacher
 
 TASK = "sentiment"
 VOCABULARY_SIZES = {  # of models on text: the bytes and a few merges

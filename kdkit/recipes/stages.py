@@ -4,153 +4,11 @@ import dataclasses
 import math
 import re
 
-import keras
-
-from kdkit import distillation
-from kdkit import losses
 from kdkit.backends import check_chunk_size
-from kdkit.backends import keras_is_loaded
-from kdkit.distillation.layer_maps import numbered_blocks
-from kdkit.distillation.objective import Projection
+from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.reporting.event_fields import LESS_ENTROPY
-from kdkit.training import optimizers
-from kdkit.training import optimizers as schedules
-from kdkit.training.model_settings import too_small
-
-# Classes, or names of classes in `kdkit.losses`, which needs Keras.
-LOSSES = {
-    "attention_mse": "AttentionMSE",
-    "embedding_mse": "EmbeddingMSE",
-    "hidden_state_cosine": "HiddenStateCosine",
-    "hidden_state_mse": "HiddenStateMSE",
-    "logit_kl_divergence": "LogitKLDivergence",
-    "logit_mse": "LogitMSE",
-    "patience_mse": "PatienceMSE",
-    "relation_kl_divergence": "RelationKLDivergence",
-    "soft_binary_cross_entropy": "SoftBinaryCrossEntropy",
-    "soft_cross_entropy": "SoftCrossEntropy",
-}
-# Their arguments, which are checked before Keras is there.
-LOSS_SETTINGS = {
-    "attention_mse": ("parity",),
-    "embedding_mse": (),
-    "hidden_state_cosine": (),
-    "hidden_state_mse": ("parity",),
-    "logit_kl_divergence": ("temperature", "parity", "top_k"),
-    "logit_mse": (),
-    "patience_mse": ("parity",),
-    "relation_kl_divergence": ("num_relation_heads", "mean_over"),
-    "soft_binary_cross_entropy": (
-        "temperature",
-        "scale_by_temperature_squared",
-    ),
-    "soft_cross_entropy": (
-        "temperature",
-        "scale_by_temperature_squared",
-        "parity",
-    ),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveSettings:
-    """A `kdkit.Objective` as data.
-
-    Args:
-        name: string. Name of the scalar in the logs.
-        loss: string. Name of the loss, a key of `LOSSES`.
-        tap: string. What is compared.
-        loss_settings: dict. Arguments of the loss, such as `temperature`.
-        layer_map: string, dict from student to teacher block, or `None`.
-        weight: float. Factor in the total loss.
-        projection: string or `None`. `"shared"` or `"per_layer"`.
-        projection_bias: bool. Whether the projection has a bias.
-        include_embeddings: bool. Whether `"hidden_states"` has the pair 0→0.
-        pair_reduction: string. `"sum"` or `"mean"` over the pairs of layers.
-        use_sample_weight: bool. Whether the data's sample weights count.
-    """
-
-    name: str
-    loss: str
-    tap: str = "logits"
-    loss_settings: dict = dataclasses.field(default_factory=dict)
-    layer_map: str | dict[str, int] | None = None
-    weight: float = 1.0
-    projection: str | None = None
-    projection_bias: bool = True
-    include_embeddings: bool = True
-    pair_reduction: str = "sum"
-    use_sample_weight: bool = True
-
-    def __post_init__(self):
-        if self.loss not in LOSSES:
-            raise UsageError(
-                f"Unknown loss of objective {self.name!r}. Expected one of "
-                f"{sorted(LOSSES)}. Received: {self.loss!r}."
-            )
-        self._check_loss_settings()
-        if keras_is_loaded():  # or else `check_objectives` does it
-            self.build()
-
-    def _check_loss_settings(self):
-        """Refuses what is wrong with them and can be known without Keras."""
-        known = {*LOSS_SETTINGS.get(self.loss, self.loss_settings), "name"}
-        unknown = sorted(set(self.loss_settings) - known)
-        if unknown:
-            raise UsageError(
-                f"Wrong `loss_settings` of objective {self.name!r}: "
-                f"{self.loss} has no {unknown[0]!r}. Expected some of "
-                f"{sorted(known)}. Received: {self.loss_settings}."
-            )
-        value = self.loss_settings.get("temperature", 1.0)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise UsageError(
-                f"Wrong `loss_settings` of objective {self.name!r}. Expected a "
-                f"number above 0 as temperature. Received: {value!r}. Use 1.0 "
-                "for the plain softmax."
-            )
-
-    @property
-    def counts_padding(self) -> bool:
-        """Whether its value depends on the padding of a batch."""
-        is_own = isinstance(LOSSES[self.loss], str)
-        if is_own and self.loss_settings.get("parity") is None:
-            return False  # known without Keras: kdkit's losses exclude it
-        return self.build().loss.counts_padding
-
-    def build(self, factor: float = 1.0) -> "distillation.Objective":
-        """Returns the objective, its weight times a factor."""
-        loss = LOSSES[self.loss]
-        if isinstance(loss, str):
-            loss = getattr(losses, loss)
-        try:
-            loss = loss(**self.loss_settings)
-        except TypeError as error:
-            raise UsageError(
-                f"Wrong `loss_settings` of objective {self.name!r}: {error}. "
-                f"Received: {self.loss_settings}."
-            ) from error
-        layer_map = self.layer_map
-        if isinstance(layer_map, dict):
-            try:
-                layer_map = numbered_blocks(layer_map)
-            except UsageError as error:
-                raise UsageError(f"Objective {self.name!r}: {error}") from error
-        projection = self.projection
-        if projection is not None:
-            projection = Projection(projection, self.projection_bias)
-        return distillation.Objective(
-            loss,
-            tap=self.tap,
-            layer_map=layer_map,
-            weight=factor * self.weight,
-            projection=projection,
-            include_embeddings=self.include_embeddings,
-            name=self.name,
-            pair_reduction=self.pair_reduction,
-            use_sample_weight=self.use_sample_weight,
-        )
+from kdkit.settings import too_small
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +76,7 @@ class Stage:
             `"intermediate_layer"`, `"prediction_layer"`, `"fine_tuning"`.
         epochs: int. Passes over the training data.
         learning_rate: float. The highest learning rate.
-        objectives: tuple of `ObjectiveSettings`.
+        objectives: tuple of `kdkit.Objective`.
         hard_label_weight: float. Weight of the loss on the labels, where
             `soft_label_weight` does not say it.
         soft_label_weight: float from 0 to 1, or `None`. PKD's α and LightPAFF's
@@ -250,13 +108,13 @@ class Stage:
         label_smoothing: float, at least 0 and below 1. The share of the loss on
             labels that all classes divide equally, as in
             `kdkit.losses.SmoothedCrossEntropy`. Not of metrics.
-        optimizer: `kdkit.training.stages.OptimizerSettings`.
+        optimizer: `kdkit.recipes.stages.OptimizerSettings`.
     """
 
     name: str
     epochs: int
     learning_rate: float
-    objectives: tuple[ObjectiveSettings, ...] = ()
+    objectives: tuple[Objective, ...] = ()
     hard_label_weight: float = 0.0
     soft_label_weight: float | None = None
     schedule: str = "linear"
@@ -439,107 +297,19 @@ class Stage:
         """
         names = [
             objective.name
-            for objective in self.build_objectives()
+            for objective in self.objectives
             if objective.loss.has_entropy
         ]
         return {LESS_ENTROPY: [*names, "loss"]} if names else {}
 
-    def build_objectives(self) -> list["distillation.Objective"]:
+    def weighted_objectives(self) -> list[Objective]:
         """Returns the objectives, those on logits α times."""
         return [
-            settings.build(self._factor(settings))
-            for settings in self.objectives
+            dataclasses.replace(
+                objective, weight=objective.weight * self._factor(objective)
+            )
+            for objective in self.objectives
         ]
-
-    def make_label_loss(self, loss):
-        """Returns the loss on the labels, smoothed where the stage says so.
-
-        It is `None` in a stage where labels do not count.
-
-        Args:
-            loss: `keras.losses.Loss`, as the material has it.
-
-        Raises:
-            UsageError: if labels of another loss are to be smoothed.
-        """
-        if self.objectives and not self.label_weight:
-            return None
-        if not self.label_smoothing:
-            return loss
-        if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
-            raise UsageError(
-                f"Stage {self.name!r}: label smoothing is for labels that are "
-                "one of several classes. Received: label_smoothing="
-                f"{self.label_smoothing}, and labels whose loss is "
-                f"{loss.name!r}. Use label_smoothing=0."
-            )
-        return losses.SmoothedCrossEntropy(
-            self.label_smoothing, reduction=loss.reduction
-        )
-
-    def make_optimizer(
-        self,
-        num_steps: int,
-        fused: bool = False,
-        padding_row: tuple[str, int] | None = None,
-    ):
-        """Returns the AdamW optimizer of the stage.
-
-        Args:
-            num_steps: int. Updates of the stage.
-            fused: bool, as in `kdkit.training.optimizers.AdamW`. Defaults to
-                `False`.
-            padding_row: tuple of the path of the word embeddings and the row of
-                the padding token, or `None` for models or rows without one,
-                which `optimizer.trains_padding` then says nothing about.
-                Defaults to `None`.
-        """
-        learning_rate = self.learning_rate
-        num_parts = self.gradient_accumulation_steps
-        if self.schedule == "linear":
-            learning_rate = schedules.LinearWarmupDecay(
-                learning_rate, num_steps, self.warmup_fraction, num_parts
-            )
-        settings = dataclasses.asdict(self.optimizer)
-        trains_padding = settings.pop("trains_padding")
-        optimizer = optimizers.AdamW(
-            learning_rate=learning_rate,
-            weight_decay=self.weight_decay,
-            epsilon=1e-6,  # as BERT's own optimizer
-            fused=fused,
-            untrained_rows=None
-            if trains_padding or padding_row is None
-            else dict([padding_row]),
-            gradient_accumulation_steps=num_parts if num_parts > 1 else None,
-            **settings,
-        )
-        # Matches the Keras paths of biases and of layer normalisation.
-        optimizer.exclude_from_weight_decay(
-            var_names=["bias", "layer_norm", "gamma", "beta"]
-        )
-        return optimizer
-
-
-def check_objectives(settings) -> None:
-    """Builds all objectives of a run, and of the runs in it, as a check.
-
-    The command line makes settings before Keras is there to check them.
-
-    Args:
-        settings: settings of a run, or a `Stage`, or a tuple of these.
-
-    Raises:
-        UsageError: (a `ValueError`) for the first that cannot be built.
-    """
-    if isinstance(settings, Stage):
-        settings.build_objectives()
-    elif isinstance(settings, tuple | list):
-        for entry in settings:
-            check_objectives(entry)
-    elif isinstance(settings, dict):
-        check_objectives(tuple(settings.values()))
-    elif dataclasses.is_dataclass(settings):
-        check_objectives(tuple(vars(settings).values()))
 
 
 def without_teacher(stage: Stage) -> Stage:

@@ -11,6 +11,8 @@ from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.taps import select_inputs
 from kdkit.training.model_settings import check_seed
+from kdkit.training.optimizers import make_label_loss
+from kdkit.training.optimizers import make_optimizer
 
 
 def run_on_arrays(
@@ -33,7 +35,7 @@ def run_on_arrays(
     logs, and measures as the task has it.
 
     Args:
-        stages: tuple of `kdkit.training.Stage`, such as
+        stages: tuple of `kdkit.recipes.Stage`, such as
             `RECIPES["tinybert"].stages`. All of them on the task.
         teacher: `keras.Model`, or a list of several.
         student: `keras.Model`. It is trained in place.
@@ -102,11 +104,12 @@ def run_on_arrays(
             trainer = keras.Model(student.input, student.output)
             choose = functools.partial(select_inputs, trainer)
         trainer.compile(
-            optimizer=stage.make_optimizer(
+            optimizer=make_optimizer(
+                stage,
                 stage.epochs * math.ceil(num_rows / stage.batch_size),
                 padding_row=padding_row(student, _pad_token_id(x)),
             ),
-            loss=stage.make_label_loss(loss),
+            loss=make_label_loss(stage, loss),
             metrics=list(metrics),
             jit_compile=jit_compile,
         )
@@ -140,7 +143,7 @@ def _distiller(stage, teacher, student):
     return Distiller(
         teacher,
         student,
-        stage.build_objectives(),
+        stage.weighted_objectives(),
         hard_label_weight=stage.label_weight,
         chunk_size=stage.chunk_size,
     )
@@ -151,7 +154,7 @@ class _ChosenWeights(keras.callbacks.Callback):
 
     Args:
         student: `keras.Model`.
-        stage: `kdkit.training.Stage`.
+        stage: `kdkit.recipes.Stage`.
         monitor: string, or `None` where there is nothing to choose by.
     """
 
