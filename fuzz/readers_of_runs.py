@@ -26,8 +26,8 @@ from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models import student
-from kdkit.models.architectures import hugging_face_config
-from kdkit.models.architectures import load_backbone
+from kdkit.models.backbones import hugging_face_config
+from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
 from kdkit.models.heads import holds_plain_encoder
 from kdkit.models.hugging_face_weights import _name

@@ -12,7 +12,6 @@ from kdkit import models
 from kdkit.backends import tf
 from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
-from kdkit.models import num_positions
 from kdkit.taps import select_inputs
 
 TOKENS_PER_STEP = 2048  # of a batch of rows, padding included
@@ -73,7 +72,7 @@ class MaskedWords:
         self._num_words = num_words
         self._with_original = with_original
         self._tokens_per_step = tokens_per_step
-        self._longest = num_positions(model) or max(LENGTHS)
+        self._longest = models.num_positions(model) or max(LENGTHS)
         self._lengths = np.array(
             [length for length in LENGTHS if length < self._longest]
             + [self._longest]

@@ -4,7 +4,7 @@ keras-hub's converters know one name for each tensor. Checkpoints have several:
 with and without the prefix of the base model, `gamma` and `beta` or `weight`
 and `bias`, in one file or in several.
 
-`kdkit.models.architectures` reads the encoder of such a checkpoint.
+`kdkit.models.backbones` reads the encoder of such a checkpoint.
 """
 
 import contextlib

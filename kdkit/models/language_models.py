@@ -12,7 +12,7 @@ import keras_hub
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.models.architectures import hugging_face_config
+from kdkit.models.backbones import hugging_face_config
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_config import CheckpointConfig

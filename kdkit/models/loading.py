@@ -10,9 +10,9 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
-from kdkit.models.architectures import hugging_face_config
 from kdkit.models.architectures import length_of
-from kdkit.models.architectures import load_backbone
+from kdkit.models.backbones import hugging_face_config
+from kdkit.models.backbones import load_backbone
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head

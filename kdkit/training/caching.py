@@ -11,7 +11,7 @@ from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel
 from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
-from kdkit.models.architectures import hugging_face_config
+from kdkit.models.backbones import hugging_face_config
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest

@@ -19,7 +19,7 @@ from kdkit.models import has_language_model
 from kdkit.models import load_language_model
 from kdkit.models import load_masked_lm
 from kdkit.models import save_language_model
-from kdkit.models.architectures import load_backbone
+from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
 from kdkit.models.language_models import checkpoint_language_model
 

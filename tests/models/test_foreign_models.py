@@ -17,7 +17,7 @@ from hugging_face import change_config
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.models import load_encoder
-from kdkit.models.architectures import load_backbone
+from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
 from kdkit.taps import tapped
 
