@@ -28,9 +28,9 @@ from kdkit.models import PRESETS
 from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
 from kdkit.runs import smoke
-from kdkit.runs.pretraining import check_tokenizer
 from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.tokenizer import check_tokenizer
 from kdkit.settings import override
 from kdkit.training import seq2seq_material
 from kdkit.training.data_settings import CorpusSettings

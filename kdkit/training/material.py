@@ -37,8 +37,8 @@ class Material(Protocol):
 
     primary_metric: str
     larger_is_better: bool
-    label_loss: keras.losses.Loss
-    training_metrics: list[keras.metrics.Metric]
+    label_loss: "keras.losses.Loss"
+    training_metrics: "list[keras.metrics.Metric]"
     pad_token_id: int | None
 
     def labeled_only(self) -> "Material":
