@@ -6,8 +6,8 @@ import numpy as np
 from keras import ops
 
 from kdkit.models.mass import MassBackbone
-from kdkit.models.mass import MassTokenizer
 from kdkit.models.tokenizers import DECODER_TOKENIZER
+from kdkit.models.vocabularies import MassTokenizer
 
 TOKENIZER = "tokenizer.json"  # as keras-hub names it in presets
 

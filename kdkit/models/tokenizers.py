@@ -15,7 +15,6 @@ from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_config import family_of_checkpoint
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
-from kdkit.models.mass import MassTokenizer
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import WordPiece
 from kdkit.models.ruled_tokenizers import plain_tokenizer
@@ -28,6 +27,7 @@ from kdkit.models.trust import loading
 from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.variants import load_extras
 from kdkit.models.variants import save_extras
+from kdkit.models.vocabularies import MassTokenizer
 
 TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
