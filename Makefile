@@ -55,7 +55,7 @@ test: $(REFERENCES)  ## the tests, once each in its quickest way
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/contract
 
 contract: $(READY)  ## short runs of each kind against tests/contract/goldens
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/contract
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/contract
 
 contract-freeze: $(READY)  ## new goldens: see tests/contract/goldens/README.md
 	$(BIN)/python -m tests.contract.freeze

@@ -8,6 +8,7 @@ gives now: the goldens depend on that.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import io
 import os
@@ -116,6 +117,19 @@ def recorded_batches():
         yield recorded
     finally:
         keras.Model.make_train_function = make_train_function
+
+
+@contextlib.contextmanager
+def eager_steps():
+    """Models run their steps untraced; tracing is most of a short run."""
+    compile_traced = keras.Model.compile
+    keras.Model.compile = functools.partialmethod(
+        compile_traced, run_eagerly=True
+    )
+    try:
+        yield
+    finally:
+        keras.Model.compile = compile_traced
 
 
 def load(kind, path) -> keras.Model:

@@ -7,6 +7,7 @@ import json
 import numbers
 import os
 import pathlib
+import time
 
 import numpy as np
 
@@ -31,16 +32,11 @@ def check(name, key, value, tolerance=TOLERANCE, removed=()):
             value need not have.
     """
     file = FOLDER / f"{name}.json"
-    goldens = json.loads(file.read_text()) if file.is_file() else {}
     value = rounded(value)
     if FREEZES:
-        goldens[key] = value
-        lines = [
-            f"{json.dumps(one)}: {json.dumps(goldens[one], sort_keys=True)}"
-            for one in sorted(goldens)
-        ]
-        file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        freeze(file, key, value)
         return
+    goldens = json.loads(file.read_text())
     assert key in goldens, f"{file} has no golden {key!r}: make contract-freeze"
     golden = goldens[key]
     if removed:
@@ -55,6 +51,27 @@ def check(name, key, value, tolerance=TOLERANCE, removed=()):
         + "\n".join(found[:SHOWN])
         + f"\nWhen a golden may change: {FOLDER / 'README.md'}"
     )
+
+
+def freeze(file, key, value):
+    """Writes one golden into a file that several processes may write."""
+    lock = file.with_suffix(".lock")
+    while True:
+        try:
+            lock.mkdir()
+            break
+        except FileExistsError:
+            time.sleep(0.02)
+    try:
+        goldens = json.loads(file.read_text()) if file.is_file() else {}
+        goldens[key] = value
+        lines = [
+            f"{json.dumps(one)}: {json.dumps(goldens[one], sort_keys=True)}"
+            for one in sorted(goldens)
+        ]
+        file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    finally:
+        lock.rmdir()
 
 
 def differences(golden, value, tolerance, place=""):

@@ -6,9 +6,9 @@ import pytest
 
 # Before TensorFlow is imported. With oneDNN, sums depend on what the processor
 # can do; with several threads within an operation, on how many there are.
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
-os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,8 @@ def main(options):
     if not options:
         for file in (FOLDER / "goldens").glob("*.json"):
             file.unlink()
-    return pytest.main(["-q", "-n0", *options, str(FOLDER)])
+    shared = ["-q", "--numprocesses", "2", "--dist", "loadfile"]
+    return pytest.main([*shared, *options, str(FOLDER)])
 
 
 if __name__ == "__main__":

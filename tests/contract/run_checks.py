@@ -7,6 +7,7 @@ import comparing_goldens
 import numpy as np
 from runs import RUNS
 
+PRECISIONS = ("fp32", "fp16", "int8")
 # Fields of events that say when, how long, how large, or which file.
 NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
 
@@ -76,3 +77,38 @@ def fixed_inputs(model):
         name: made[name.removeprefix("encoder_").removeprefix("decoder_")]
         for name in model.input
     }
+
+
+def read_config(run):
+    """A run's settings, without what says where and when it was made."""
+    config = json.loads((run / "config.json").read_text())
+    return {key: config[key] for key in config if key != "provenance"}
+
+
+def check_config(workspace, name, config):
+    """Compares settings with their golden, by dotted key."""
+    comparing_goldens.check_keys(
+        "configs", name, workspace.without_place(config), "config"
+    )
+
+
+def finished(workspace, *words):
+    """What a command prints that must succeed."""
+    answer = adapter.command(workspace.words(words))
+    assert answer.status == 0, answer
+    return answer.out
+
+
+def exported(workspace, name, *more):
+    """The folder of a run's exported files, written when first asked for."""
+    folder = workspace.path / f"{name}_exports"
+    if not folder.exists():
+        words = ("export", f"@{name}", "--no-teacher", *more)
+        finished(workspace, *words, "--output", folder)
+    return folder
+
+
+def file_of(folder, precision):
+    """The one `.tflite` file of a precision."""
+    (file,) = folder.glob(f"*{precision}.tflite")
+    return file

@@ -4,12 +4,14 @@ Command lines may be respelled as the command line changes; what they mean may
 not. `--set` names stages, so that it does not depend on how they are stored.
 """
 
+import contextlib
 import dataclasses
 
 import keras_hub
 import numpy as np
 from adapter import command
 from adapter import command_apart
+from adapter import eager_steps
 from adapter import recorded_batches
 
 WORDS = (
@@ -25,12 +27,13 @@ class Run:
     """A command line that trains.
 
     Args:
-        words: tuple of strings. Names of runs that stand alone become their
-            directories, as do those of files of the workspace.
+        words: tuple of strings. `@NAME` is a file or run of the workspace.
         needs: tuple of strings. The runs and commands before it.
         kind: string. What `adapter.load` is told.
         models: tuple of strings. Where in its directory models are.
-        apart: bool. Whether it needs a process of its own.
+        apart: bool. Whether it needs a process of its own; its steps are
+            traced there, as users' are.
+        traced: bool. Whether its steps are traced in this process.
     """
 
     words: tuple
@@ -38,6 +41,7 @@ class Run:
     kind: str = "classifier"
     models: tuple = (".",)
     apart: bool = False
+    traced: bool = False
 
 
 def settings(**values):
@@ -75,10 +79,10 @@ def sizes(part, num_layers, hidden_dim, dropout):
 
 
 PLAIN = settings(jit_compile="false")
-ON_TASK = ("--task", "sst2", "--data-dir", "data")
+ON_TASK = ("--task", "sst2", "--data-dir", "@data")
 ROWS = settings(data__sequence_length=LENGTH)
-ON_TEXT = ("--corpus", "corpus.txt", *settings(corpus__sequence_length=LENGTH))
-TAUGHT = (*ON_TASK, "--teacher", "teacher", *ROWS, *PLAIN)
+ON_TEXT = ("--corpus", "@corpus.txt", *settings(corpus__sequence_length=LENGTH))
+TAUGHT = (*ON_TASK, "--teacher", "@teacher", *ROWS, *PLAIN)
 SMALL = sizes("student", 2, 16, 0.0)
 TINYBERT = (
     *("distill", "tinybert", *TAUGHT, *SMALL),
@@ -88,14 +92,11 @@ TINYBERT = (
 # Names of the directories are those that the steps have in a run on text.
 STEPS = (".", "pretrained_run", "teacher_run", "general_run")
 
-# Models whose weights are drawn, not trained: what learns from them does not
-# depend on the last digit of another run.
-DRAWN = ("encoder", "teacher")
 RUNS = {
     # masked text, from random weights, with dropout
     "pretrained": Run(
         (
-            *("pretrain", *ON_TEXT, "--tokenizer", "vocabulary.txt"),
+            *("pretrain", *ON_TEXT, "--tokenizer", "@vocabulary.txt"),
             *("--student", "bert_3_layer_en_uncased", *PLAIN),
             *sizes("model", 3, 32, 0.1),
             *settings(corpus__held_out_every=10),
@@ -106,7 +107,7 @@ RUNS = {
     # labels
     "fine_tuned": Run(
         (
-            *("train-teacher", *ON_TASK, "--model", "encoder"),
+            *("train-teacher", *ON_TASK, "--model", "@encoder"),
             *(*ROWS, *PLAIN, *stage("fine_tuning")),
         ),
     ),
@@ -117,7 +118,7 @@ RUNS = {
         ),
     ),
     # labels and teacher
-    "tinybert": Run(TINYBERT),
+    "tinybert": Run(TINYBERT, traced=True),
     "pkd": Run(
         (
             *("distill", "pkd", *TAUGHT, "--num-layers", "2"),
@@ -146,16 +147,16 @@ RUNS = {
     "distilbert": Run(
         (
             *("distill", "distilbert", *TAUGHT, *ON_TEXT, "--num-layers", "2"),
-            *("--pretrained", "pretrained"),
+            *("--pretrained", "@pretrained"),
             *(*stage("pretraining"), *stage("fine_tuning")),
         ),
         needs=("pretrained",),
     ),
-    "cached": Run((*TINYBERT, "--cache", "cache"), needs=("cache_verb",)),
+    "cached": Run((*TINYBERT, "--cache", "@cache"), needs=("cache_verb",)),
     "augmented": Run(
         (
             *("distill", "vanilla_kd", *TAUGHT, "--num-layers", "2"),
-            *("--augment", "augmented.tsv", *stage("fine_tuning")),
+            *("--augment", "@augmented.tsv", *stage("fine_tuning")),
         ),
         needs=("augment_verb",),
     ),
@@ -184,20 +185,15 @@ RUNS = {
 }
 # What is made without a run directory.
 COMMANDS = {
-    "cache_verb": Run((*("cache", *TINYBERT[1:]), "--cache", "cache")),
+    "cache_verb": Run((*("cache", *TINYBERT[1:]), "--cache", "@cache")),
     "augment_verb": Run(
         (
-            *("augment", *ON_TASK, "--model", "pretrained", "--copies", "2"),
-            *("--output", "augmented.tsv"),
+            *("augment", *ON_TASK, "--model", "@pretrained", "--copies", "2"),
+            *("--output", "@augmented.tsv"),
         ),
         needs=("pretrained",),
     ),
 }
-READ_RECIPES = ("distill", "cache", "doctor")  # as their first word
-PLACES = {
-    *RUNS, *DRAWN, "data", "corpus.txt", "vocabulary.txt", "cache",
-    "augmented.tsv",
-}  # fmt: skip
 
 
 class Workspace:
@@ -229,7 +225,8 @@ class Workspace:
             if run.apart:
                 answer, batches = command_apart(words, self.path), None
             else:
-                with recorded_batches() as batches:
+                steps = contextlib.nullcontext if run.traced else eager_steps
+                with recorded_batches() as batches, steps():
                     answer = command(words)
             self._answers[name], self._batches[name] = answer, batches
         answer = self._answers[name]
@@ -248,12 +245,10 @@ class Workspace:
         return self._batches[name]
 
     def words(self, words):
-        """A command line with places in it instead of names."""
+        """A command line with places in it instead of `@NAME`."""
         return [
-            str(self.path / word)
-            if word in PLACES and before not in READ_RECIPES
-            else str(word)
-            for before, word in zip(("", *words), words, strict=False)
+            str(self.path / word[1:]) if word[:1] == "@" else word
+            for word in map(str, words)
         ]
 
     def without_place(self, nested):
@@ -268,7 +263,11 @@ class Workspace:
 
 
 def write_data(path):
-    """Writes an encoder, a teacher, a task that it solves, and a text."""
+    """Writes an encoder, a teacher, a task that it solves, and a text.
+
+    The weights are drawn, not trained: what learns from these models does not
+    depend on the last digit of another run.
+    """
     (path / "vocabulary.txt").write_text("\n".join([*VOCABULARY, ""]))
     (path / "corpus.txt").write_text("\n".join([*draw_texts(120, 2), ""]))
     backbone, teacher = draw_models()

@@ -5,13 +5,11 @@ import json
 import adapter
 import comparing_goldens
 import pytest
+from run_checks import check_config
 from runs import ON_TASK
 from runs import PLAIN
-from runs import RUNS
 
 import kdkit
-
-pytestmark = pytest.mark.xdist_group("tasks")
 
 RECIPES = (
     "tinybert", "pkd", "vanilla_kd", "distilbert", "distilled_bilstm",
@@ -20,7 +18,6 @@ RECIPES = (
 ON_RACE = ("--task", "race")
 PARITIES = (
     ("tinybert", "paper"), ("tinybert", "tinybert"), ("pkd", "pkd"),
-    ("distilbert", "distilbert"),
 )  # fmt: skip
 SHOWN = {
     **{name: (name,) for name in RECIPES},
@@ -35,10 +32,10 @@ SHOWN = {
         for name, parity in PARITIES
     },
 }
-TEACHER = ("--teacher", "teacher")
-TEXT = ("--corpus", "corpus.txt")
-PRETRAINED = ("--pretrained", "pretrained")
-ENCODER = ("--encoder", "pretrained")
+TEACHER = ("--teacher", "@teacher")
+TEXT = ("--corpus", "@corpus.txt")
+PRETRAINED = ("--pretrained", "@encoder")
+ENCODER = ("--encoder", "@encoder")
 # What a recipe needs beside the task and a teacher.
 MORE = {
     "distilbert": (*TEXT, *PRETRAINED),
@@ -60,40 +57,36 @@ RESOLVED = {
     "control": ("distill", "pkd", *ON_TASK, *TEACHER, "--control"),
     "encoder": ("distill", "vanilla_kd", *ON_TASK, *ENCODER),
     "two teachers": (
-        *("distill", "vanilla_kd", *ON_TASK, *TEACHER, "teacher"),
+        *("distill", "vanilla_kd", *ON_TASK, *TEACHER, "@teacher"),
         *("--teacher-weights", "2", "1", "--num-layers", "2", "--seed", "5"),
     ),
     "one stage": (
         *("distill", "tinybert", *ON_TASK, *TEACHER),
         *("--stages", "prediction_layer"),
     ),
-    "cache and augmented rows": (
-        *("distill", "tinybert", *ON_TASK, *TEACHER, "--cache", "cache"),
-        *("--augment", "augmented.tsv"),
-    ),
     "bfloat16 on two devices": (
         *("distill", "pkd", "--smoke", "--mixed-precision", "bfloat16"),
         *("--strategy", "mirrored", "--devices", "2"),
     ),
     "smoke teacher": ("train-teacher", "--smoke"),
-    "teacher": ("train-teacher", *ON_TASK, "--model", "pretrained"),
+    "teacher": ("train-teacher", *ON_TASK, "--model", "@encoder"),
     "smoke text": ("pretrain", "--smoke"),
-    "text": ("pretrain", *TEXT, "--model", "pretrained"),
+    "text": ("pretrain", *TEXT, "--model", "@encoder"),
     "general distillation": (
         *("pretrain", "--recipe", "tinybert", *TEXT),
-        *("--teacher", "pretrained", *PLAIN),
+        *("--teacher", "@encoder", *PLAIN),
     ),
     "decoder": (
         *("pretrain", *TEXT, "--student", "lightpaff_gpt2_4_layer_en"),
         *("--vocabulary-size", "300"),
     ),
     "spans": (
-        *("pretrain", "--corpus", "corpus.txt", "corpus.txt"),
+        *("pretrain", "--corpus", "@corpus.txt", "@corpus.txt"),
         *("--languages", "en", "de", "--vocabulary-size", "400"),
         *("--student", "lightpaff_mass_6_4_layer"),
     ),
     "pairs": (
-        *("pretrain", "--pairs", "corpus.txt", "corpus.txt"),
+        *("pretrain", "--pairs", "@corpus.txt", "@corpus.txt"),
         *("--languages", "en", "de", "--vocabulary-size", "400"),
         *("--student", "lightpaff_mass_6_4_layer"),
     ),
@@ -126,37 +119,7 @@ def stages_in(text):
 
 @pytest.mark.parametrize("name", RESOLVED)
 def test_resolved_settings_are_the_golden_ones(name, workspace):
-    for needed in ("pretrained", "augment_verb"):
-        workspace.make(needed)
     words = [*RESOLVED[name], "--run-dir", workspace.path / "no_run"]
     config = adapter.resolved(workspace.words(words))
-    compare_config(workspace, name, config)
+    check_config(workspace, name, config)
     assert not (workspace.path / "no_run").exists()
-
-
-@pytest.mark.parametrize("name", ["fine_tuned", "vanilla_kd", "cached"])
-def test_settings_of_runs_are_the_golden_ones(name, workspace):
-    run = workspace.make(name)
-    compare_config(workspace, f"run {name}", read_config(run))
-
-
-@pytest.mark.xdist_group("texts")
-@pytest.mark.parametrize(
-    "name", [name for name, run in RUNS.items() if run.kind == "text"]
-)
-def test_settings_of_steps_on_text_are_the_golden_ones(name, workspace):
-    run = workspace.make(name)
-    for part in RUNS[name].models:
-        compare_config(workspace, f"run {name}/{part}", read_config(run / part))
-
-
-def read_config(run):
-    """A run's settings, without what says where and when it was made."""
-    config = json.loads((run / "config.json").read_text())
-    return {key: config[key] for key in config if key != "provenance"}
-
-
-def compare_config(workspace, name, config):
-    comparing_goldens.check_keys(
-        "configs", name, workspace.without_place(config), "config"
-    )

@@ -4,8 +4,6 @@ import adapter
 import comparing_goldens
 import pytest
 
-pytestmark = pytest.mark.xdist_group("texts")
-
 VERBS = (
     "list", "show", "demo", "train-teacher", "pretrain", "augment", "cache",
     "distill", "doctor", "sweep", "ablate", "evaluate", "export", "benchmark",
