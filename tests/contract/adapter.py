@@ -47,8 +47,7 @@ class Answer:
 
 
 def command(words) -> Answer:
-    """Runs `kdkit WORDS` in this process, as if it had just started."""
-    keras.backend.clear_session()
+    """Runs `kdkit WORDS` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

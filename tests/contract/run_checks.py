@@ -71,8 +71,11 @@ def fixed_batch():
 
 def fixed_inputs(model):
     """The same for any model."""
-    places = np.array([[1, 3], [2, 4]], "int32")
-    made = {**fixed_batch(), "mask_positions": places}
+    made = {
+        **fixed_batch(),
+        "mask_positions": np.array([[1, 3], [2, 4]], "int32"),
+        "positions": np.arange(16, dtype="int32").reshape(2, 8) % 8,
+    }
     return {
         name: made[name.removeprefix("encoder_").removeprefix("decoder_")]
         for name in model.input

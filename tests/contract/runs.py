@@ -7,6 +7,7 @@ not. `--set` names stages, so that it does not depend on how they are stored.
 import contextlib
 import dataclasses
 
+import keras
 import keras_hub
 import numpy as np
 from adapter import command
@@ -20,6 +21,7 @@ WORDS = (
 )  # fmt: skip
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".")
 LENGTH = 16  # of rows, in tokens
+TEXTS = 100  # generated ones, in each language
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +98,7 @@ RUNS = {
     # masked text, from random weights, with dropout
     "pretrained": Run(
         (
-            *("pretrain", *ON_TEXT, "--tokenizer", "@vocabulary.txt"),
+            *("pretrain", *ON_TEXT, "--tokenizer", "@encoder"),
             *("--student", "bert_3_layer_en_uncased", *PLAIN),
             *sizes("model", 3, 32, 0.1),
             *settings(corpus__held_out_every=10),
@@ -135,7 +137,12 @@ RUNS = {
     ),
     "distilled_bilstm": Run(
         (
-            *("distill", "distilled_bilstm", *TAUGHT, *stage("distillation")),
+            *(
+                "distill",
+                "distilled_bilstm",
+                *TAUGHT,
+                *stage("prediction_layer"),
+            ),
             *settings(
                 student__bilstm__units=8,
                 student__bilstm__embedding_dim=16,
@@ -177,7 +184,13 @@ RUNS = {
     "spans_and_pairs": Run(
         (
             *("distill", "lightpaff", "--model", "mass", "--smoke"),
-            *settings(stages__fine_tuning__epochs=2),
+            *settings(
+                pretrained__corpus__max_texts=TEXTS,
+                teacher__corpus__max_texts=TEXTS,
+                general__corpus__max_texts=TEXTS,
+                corpus__max_texts=TEXTS,
+                stages__fine_tuning__epochs=2,
+            ),
         ),
         kind="text",
         models=STEPS,
@@ -225,6 +238,7 @@ class Workspace:
             if run.apart:
                 answer, batches = command_apart(words, self.path), None
             else:
+                keras.backend.clear_session()  # names and seeds as at a start
                 steps = contextlib.nullcontext if run.traced else eager_steps
                 with recorded_batches() as batches, steps():
                     answer = command(words)
