@@ -7,6 +7,7 @@ import json
 import numbers
 import os
 import pathlib
+import re
 import time
 
 import numpy as np
@@ -172,8 +173,8 @@ def in_old_spelling(values, table):
     Args:
         values: dict by dotted key, in the spelling of now.
         table: dict. `"renamed"` goes from old patterns to new ones: `*` is one
-            part of a key, `**` all of its rest, and the new pattern has as
-            many of them. `"added"` goes from the patterns of new keys to the
+            part of a key, `**` one or more, and the new pattern has as many of
+            them. `"added"` goes from the patterns of new keys to the
             value that means what 0.1 did. `"removed"` goes from the patterns
             of old keys that nothing replaces to the reason.
     """
@@ -193,16 +194,9 @@ def in_old_spelling(values, table):
 
 def matched(pattern, key):
     """What the stars of a pattern are in a key, `None` if it does not fit."""
-    parts, stars = key.split("."), []
-    wanted = pattern.split(".")
-    for index, part in enumerate(wanted):
-        if part == "**":
-            return [*stars, ".".join(parts[index:])] if parts[index:] else None
-        if index >= len(parts) or part not in ("*", parts[index]):
-            return None
-        if part == "*":
-            stars.append(parts[index])
-    return stars if len(parts) == len(wanted) else None
+    regex = re.escape(pattern).replace(r"\*\*", "(.+)")
+    found = re.fullmatch(regex.replace(r"\*", r"([^.]+)"), key)
+    return None if found is None else list(found.groups())
 
 
 def filled(pattern, stars):
