@@ -11,8 +11,8 @@ REFERENCES := $(VENV)/.references
 # the index cannot be reached, pip uses the ones that it is configured with.
 TORCH := --retries 0 --timeout 10 torch==2.13.0 \
     --extra-index-url https://download.pytorch.org/whl/cpu
-# The contract tests: they run on every backend.
-CONTRACTS := tests/losses tests/test_layer_maps.py tests/test_projections.py \
+# The tests that run on every backend.
+ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections.py \
     tests/test_objectives.py tests/test_backends.py tests/test_distiller.py \
     tests/test_taps.py tests/test_taps_refusals.py tests/test_taps_endings.py \
     tests/test_distiller_contradictions.py tests/test_logged_losses.py \
@@ -31,7 +31,7 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
-.PHONY: help install demo test test-jax test-torch test-oldest test-large quality style benchmarks results clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style benchmarks results clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -53,23 +53,31 @@ demo: $(READY)  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
 
 test: $(REFERENCES)  ## the tests, once each in its quickest way
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/contract
 
-test-jax: $(READY)  ## the contract tests on JAX
+contract: $(READY)  ## short runs of each kind against tests/contract/goldens
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/contract
+
+contract-freeze: $(READY)  ## new goldens: see tests/contract/goldens/README.md
+	$(BIN)/python -m tests.contract.freeze
+
+test-jax: $(READY)  ## the tests for every backend on JAX
 	KERAS_BACKEND=jax $(BIN)/python -m pytest $(SIDE_BY_SIDE) \
-	    $(CONTRACTS)
+	    $(ON_EVERY_BACKEND)
 
-test-torch: $(REFERENCES)  ## the contract tests on PyTorch
-	KERAS_BACKEND=torch $(BIN)/python -m pytest $(CONTRACTS)
+test-torch: $(REFERENCES)  ## the tests for every backend on PyTorch
+	KERAS_BACKEND=torch $(BIN)/python -m pytest $(ON_EVERY_BACKEND)
 
 test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" \
 	    --constraint tests/oldest.txt
-	$(VENV)-oldest/bin/python -m pytest $(SIDE_BY_SIDE)
+	$(VENV)-oldest/bin/python -m pytest $(SIDE_BY_SIDE) \
+	    --ignore tests/contract
 
 test-large: $(REFERENCES)  ## all tests: further devices, families, real data
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --run-large
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --run-large \
+	    --ignore tests/contract
 
 quality: $(READY)  ## what CI checks before the tests
 	$(BIN)/ruff check .
