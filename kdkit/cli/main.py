@@ -134,6 +134,9 @@ def _command(name, find, arguments, again=None, computes=True):
             silence_loggers()
             if late.is_loaded("keras"):
                 load()
+            elif _chooses_devices(options):
+                # Now, and not in the middle of an import that needs Keras.
+                late.run(importlib.import_module("tensorflow"))
             with one_line_warnings(name):
                 return module.run(options) or DONE
     except UsageError as error:
@@ -428,6 +431,12 @@ def _stderr_to(file):
         os.close(saved)
 
 
+def _chooses_devices(options):
+    """Whether a verb's options choose devices, which `prepare` opens."""
+    names = ("strategy", "config", "devices")
+    return any(getattr(options, name, None) is not None for name in names)
+
+
 def prepare(options) -> None:
     """Splits or chooses the devices that a run trains on, as its options say.
 
@@ -444,7 +453,7 @@ def prepare(options) -> None:
     strategy = getattr(options, "strategy", None)
     config = getattr(options, "config", None)
     number = getattr(options, "devices", None)
-    if strategy is None and config is None and number is None:
+    if not _chooses_devices(options):
         return
 
     from kdkit.runs.directory import read_config
