@@ -66,3 +66,5 @@ def test_an_objective_takes_names_dicts_and_projections(given, expected):
 def test_projection_refuses_unknown_sharing():
     with pytest.raises(ValueError, match="Expected None, one of .*'linear'"):
         objective("linear")
+    with pytest.raises(ValueError, match="Invalid projection.*Received: 3"):
+        objective(3)

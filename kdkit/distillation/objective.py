@@ -166,7 +166,9 @@ class Objective:
             given["layer_map"] = "uniform"
         if isinstance(self.layer_map, Mapping):
             given["layer_map"] = numbered_blocks(self.layer_map)
-        if isinstance(self.projection, str | dict):
+        if self.projection is not None and not isinstance(
+            self.projection, Projection
+        ):
             given["projection"] = Projection.from_setting(self.projection)
         if self.name is None:
             given["name"] = self.loss.name
