@@ -128,7 +128,13 @@ def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
 
 def test_stages_on_text_are_refused_on_arrays():
     with pytest.raises(UsageError, match="general_distillation.*running text"):
-        run_on_arrays(RECIPES["tinybert"].general, None, None, None, None)
+        run_on_arrays(
+            RECIPES["tinybert"].prerequisites["general_distillation"],
+            None,
+            None,
+            None,
+            None,
+        )
     stage, _ = RECIPES["tinybert"].stages
     stage = dataclasses.replace(stage, gradient_accumulation_steps=2)
     with pytest.raises(UsageError, match="into parts"):

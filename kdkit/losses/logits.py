@@ -252,7 +252,7 @@ class LogitKLDivergence(DistillationLoss):
 
         Args:
             top: Tensor of shape `(..., 2 * top_k + 1)`, as
-                `kdkit.losses.logits` makes it with the `top_k` and the
+                `kdkit.losses.top_classes` makes it with the `top_k` and the
                 temperature of the loss.
             student: Tensor of shape `(..., num_classes)`. Logits.
             sample_weight: Tensor of shape `(...)`, or `None`.

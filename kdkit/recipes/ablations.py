@@ -86,7 +86,7 @@ def _without(*losses):
         lambda objectives: tuple(
             objective
             for objective in objectives
-            if objective.loss not in losses
+            if objective.loss.name not in losses
         )
     )
 
@@ -100,9 +100,9 @@ def _embeddings_alone(*losses):
     def change(objectives):
         kept = []
         for objective in objectives:
-            if objective.loss not in losses:
+            if objective.loss.name not in losses:
                 kept.append(objective)
-            elif objective.loss == "hidden_state_mse":
+            elif objective.loss.name == "hidden_state_mse":
                 kept.append(tinybert.EMBEDDINGS)
         return tuple(kept)
 
@@ -115,7 +115,7 @@ def _without_embeddings(objectives):
         if entry.tap == "hidden_states"
         else entry
         for entry in objectives
-        if entry.loss != "embedding_mse"
+        if entry.loss.name != "embedding_mse"
     )
 
 

@@ -21,7 +21,7 @@ class Entry:
         layer: int. Of taps per layer the block, counted from 1, or 0 for the
             embedding output; 0 for other taps.
         top_k: int. Of logits, how many classes are kept, as
-            `kdkit.losses.logits` makes them; 0 for the logits themselves.
+            `kdkit.losses.top_classes` makes them; 0 for the logits themselves.
             Defaults to `0`.
         temperature: float. With which they are made. Defaults to `1.0`.
     """

@@ -226,7 +226,7 @@ def generation_metrics(
 
     Example:
 
-    >>> kdkit.tasks.metrics(["A man runs home."], ["A man runs."])
+    >>> kdkit.tasks.generation_metrics(["A man runs home."], ["A man runs."])
     {'bleu': 42.7..., 'chrf': 75.7...}
 
     References:

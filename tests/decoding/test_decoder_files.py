@@ -84,7 +84,7 @@ def test_greedy_text_is_that_of_keras(model, reports):
 def test_the_file_of_a_llama_is_the_model(tmp_path):
     """Rotary positions, and a cache of two heads for four of queries."""
     llama = decoder(2, family="llama3", vocabulary_size=VOCABULARY)
-    report = generation.to_litert(
+    report = export.to_litert(
         llama, tmp_path / "llama.tflite", sequence_length=ROOM
     )
     assert report.max_abs_difference < 1e-4

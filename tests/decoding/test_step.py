@@ -7,6 +7,7 @@ import pytest
 from helpers import decoder
 from helpers import to_numpy
 
+from kdkit import export
 from kdkit import generation
 from kdkit import taps
 from kdkit.errors import UsageError
@@ -124,4 +125,4 @@ def test_a_decoder_without_positions_needs_a_length(tmp_path):
     with pytest.raises(UsageError, match="of 1 or more"):
         generation.DecoderStep(model, 0)
     with pytest.raises(UsageError, match="Expected sequence_length=N"):
-        generation.to_litert(model, tmp_path / "model.tflite")
+        export.to_litert(model, tmp_path / "model.tflite")

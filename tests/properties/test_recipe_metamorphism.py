@@ -125,7 +125,7 @@ def shift(teacher, student):
 def compares_logits(recipe):
     """Whether a stage compares the logits themselves."""
     return any(
-        objective.loss == "logit_mse"
+        objective.loss.name == "logit_mse"
         for stage in recipe.stages
         for objective in stage.objectives
     )

@@ -170,7 +170,7 @@ def test_how_often_a_run_was_saved_does_not_part_it(make_run):
 
 def test_same_run_twice_is_refused(make_distillation):
     runs = [read_run(make_distillation(name, seed=7).run_dir) for name in "ab"]
-    with pytest.raises(UsageError, match="seed 7. Leave one of them out"):
+    with pytest.raises(UsageError, match="seed 7. Remove one of them"):
         markdown_results(runs)
 
 

@@ -21,7 +21,7 @@ def stages_of(recipe, over):
 
 
 def losses_of(stages):
-    return [[o.loss for o in stage.objectives] for stage in stages]
+    return [[o.loss.name for o in stage.objectives] for stage in stages]
 
 
 def test_first_arm_of_objectives_is_the_recipe():
@@ -144,7 +144,7 @@ def test_every_arm_and_seed_is_a_run_and_a_row(
             (objective,) = [
                 objective
                 for objective in settings.stages[0].objectives
-                if objective.loss == "patience_mse"
+                if objective.loss.name == "patience_mse"
             ]
             assert objective.layer_map == row["arm"]
     assert "not printed" in output
