@@ -115,9 +115,8 @@ def test_settings_of_kept_runs_can_be_made():
         "train-teacher": TeacherSettings,
     }
     records = pathlib.Path(__file__).parents[2] / "docs/measured/runs.jsonl"
-    configs = [
-        json.loads(line)["config"] for line in records.open(encoding="utf-8")
-    ]
+    lines = records.read_text(encoding="utf-8").splitlines()
+    configs = [json.loads(line)["config"] for line in lines]
     assert len(configs) > 100
     for config in configs:
         for noted in ("provenance", "replicas"):
