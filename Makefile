@@ -83,7 +83,7 @@ quality: $(READY)  ## what CI checks before the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-style: $(READY)  ## mend what can be mended by itself
+style: $(READY)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

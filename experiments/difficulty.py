@@ -92,7 +92,7 @@ def add_arguments(parser):
         "--held-out",
         nargs="+",
         metavar="FILE",
-        help="text to measure on, a file for each of --corpus; unless set, "
+        help="text to measure on, a file for each of --corpus; by default "
         "every 100th text of --corpus, which is then not trained on",
     )
     parser.add_argument(
@@ -111,7 +111,7 @@ def add_arguments(parser):
             type=int,
             default=default,
             metavar="N",
-            help=f"{name}{of}; {default} unless set",
+            help=f"{name}{of}; default {default}",
         )
     parser.add_argument(
         "--hidden-dim",
@@ -119,7 +119,7 @@ def add_arguments(parser):
         default=768,
         metavar="N",
         help="width of the states, a quarter of that of the feed-forward "
-        "layers; 768 unless set",
+        "layers; default 768",
     )
     parser.add_argument(
         "--run-dir",
@@ -128,7 +128,7 @@ def add_arguments(parser):
         help="where the runs are kept, or go on",
     )
     parser.add_argument(
-        "--seed", type=shared.a_seed, default=0, help="0 unless set"
+        "--seed", type=shared.a_seed, default=0, help="default 0"
     )
     shared.add_settings(parser)
 

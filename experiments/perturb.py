@@ -63,19 +63,19 @@ def add_arguments(parser):
         type=shared.a_seed,
         metavar="SEED",
         default=SEEDS,
-        help=f"of the noise; {' '.join(map(str, SEEDS))} unless set",
+        help=f"of the noise; default {' '.join(map(str, SEEDS))}",
     )
     parser.add_argument(
         "--scale",
         choices=[*SIGMAS],
         default="mean",
-        help="what σ is a multiple of; mean unless set, as the paper writes it",
+        help="what σ is a multiple of; default mean, as the paper writes it",
     )
     parser.add_argument(
         "--metric",
         metavar="NAME",
-        help="what is shown and drawn; the task's first metric, or perplexity, "
-        "unless set",
+        help="what is shown and drawn; by default the task's first metric, or "
+        "perplexity",
     )
     parser.add_argument(
         "--curves",

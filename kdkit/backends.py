@@ -6,7 +6,6 @@ here, which imports it when a name of it is first used.
 """
 
 import importlib
-import sys
 
 import keras
 
@@ -42,11 +41,6 @@ class LateModule:
 
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")
 tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
-
-
-def keras_is_loaded() -> bool:
-    """Whether Keras itself was imported; the command line does so late."""
-    return "keras.src" in sys.modules
 
 
 def on_tensorflow() -> bool:

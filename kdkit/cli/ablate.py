@@ -89,8 +89,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    pass  # MERGED
-    pass  # MERGED
     from kdkit.cli.text_steps import reject_for_encoders
 
     if options.model != "bert":

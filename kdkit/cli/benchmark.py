@@ -56,7 +56,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    pass  # MERGED
 
     benchmark_files(options)
 

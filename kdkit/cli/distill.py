@@ -219,10 +219,8 @@ def add_distillation(parser, nargs=None):
 
 def run(options):
     from kdkit import training
-    from kdkit.cli import text_steps
-
-    pass  # MERGED
     from kdkit.cli import resolving
+    from kdkit.cli import text_steps
     from kdkit.cli.options import is_on_text
     from kdkit.runs import first_checks
 

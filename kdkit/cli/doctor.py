@@ -41,8 +41,6 @@ def add_arguments(parser):
 def run(options):
     from kdkit import doctor
 
-    pass  # MERGED
-
     findings = diagnosis(options)
     doctor.print_findings(findings)
     return FAILED if findings.ruinous else None

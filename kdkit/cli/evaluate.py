@@ -52,7 +52,6 @@ def add_arguments(parser):
 def run(options):
     import json
 
-    pass  # MERGED
     from kdkit.reporting.notes import what_is_hidden
 
     result = measure_and_note(options)

@@ -87,7 +87,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    pass  # MERGED
 
     export_model(options)
 

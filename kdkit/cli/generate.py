@@ -121,7 +121,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    pass  # MERGED
 
     print_text(options)
 

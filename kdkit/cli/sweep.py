@@ -94,7 +94,6 @@ def add_arguments(parser):
 
 
 def run(options):
-    pass  # MERGED
 
     sweep(options)
 

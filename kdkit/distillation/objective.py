@@ -243,7 +243,7 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
     if layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
             f"Tap {tap!r} is not per layer, so it takes no layer map. "
-            f"Received: layer_map={layer_map!r}. Leave it out, or use one of "
+            f"Received: layer_map={layer_map!r}. Omit it, or use one of "
             f"the taps {taps_beside(tap, PER_LAYER_TAPS)}."
         )
     if projection is not None and kind not in STATE_TAPS:

@@ -107,7 +107,7 @@ class Recipe:
         The epochs are the paper's for it. Where soft labels over all classes
         mean nothing, they become what the task's kind has for them: for
         regression, whose single logit is the score, the squared error between
-        scores; for multi-label tasks, soft labels of each class by itself.
+        scores; for multi-label tasks, soft labels of each class separately.
         Where positions have labels, states and attention are still compared
         everywhere.
 
