@@ -135,6 +135,7 @@ def _command(name, find, arguments, again=None, computes=True):
             if late.is_loaded("keras"):
                 load()
             elif _chooses_devices(options):
+                _check_devices(options)
                 # Now, and not in the middle of an import that needs Keras.
                 late.run(importlib.import_module("tensorflow"))
             with one_line_warnings(name):
@@ -437,6 +438,13 @@ def _chooses_devices(options):
     return any(getattr(options, name, None) is not None for name in names)
 
 
+def _check_devices(options):
+    """Refuses --devices that need no file of settings to be found wrong."""
+    number = getattr(options, "devices", None)
+    if number is not None and getattr(options, "config", None) is None:
+        _check_number(number, getattr(options, "strategy", None))
+
+
 def prepare(options) -> None:
     """Splits or chooses the devices that a run trains on, as its options say.
 
@@ -491,7 +499,7 @@ def _check_number(number, strategy):
     if strategy is None:
         raise UsageError(
             "--devices is how many devices --strategy trains on. Received: "
-            "--devices alone. Add --strategy mirrored, or leave it out."
+            "--devices alone. Add --strategy mirrored, or omit --devices."
         )
     if number < 1:
         raise UsageError(

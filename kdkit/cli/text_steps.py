@@ -364,10 +364,11 @@ def _with_settings(steps, options):
 
 def _reject(recipe, options):
     if options.model not in recipe.for_families:
+        models = ("bert", *recipe.for_families)
         raise UsageError(
             f"--model {options.model}: recipe {recipe.name!r} is for encoders"
-            f"{''.join(f', {name}' for name in recipe.for_families)}. Remove "
-            "--model, or use lightpaff."
+            f"{''.join(f', {name}' for name in recipe.for_families)}. Expected "
+            f"--model {' or '.join(models)}."
         )
     wrong = given_flags(options, OF_TASKS)
     wrong += given_flags(
