@@ -122,7 +122,7 @@ RECORDS = ROOT / "docs/measured/runs.jsonl"
 def runs_of_the_readme():
     """What `make results` makes the README's table of."""
     printed = subprocess.run(
-        ["make", "-n", "results"],
+        ["make", "--no-print-directory", "-n", "results"],
         cwd=ROOT,
         capture_output=True,
         text=True,
