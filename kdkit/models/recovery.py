@@ -143,7 +143,7 @@ RUN_CONFIG = "config.json"
 PROVENANCE = "provenance"  # in the config of a run, and of no model
 VERBS = ("distill", "pretrain", "train-teacher")
 TOKENIZER = "tokenizer"  # of a run on text beside its model, which has it too
-WITH_TOKENIZERS = ("encoder", "decoder", "encoder_decoder")
+WITH_TOKENIZERS = ("student", "encoder", "decoder", "encoder_decoder")
 FINAL_WEIGHTS = "checkpoints/{arm}/*/final.weights.h5"
 
 

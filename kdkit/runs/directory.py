@@ -37,6 +37,7 @@ from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
+from kdkit.version import __version__
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -149,7 +150,7 @@ class RunDirectory:
     @property
     def is_finished(self) -> bool:
         """Whether its log says so, and the models that it made are there."""
-        return bool(self.events("run_finished")) and not self.lost_arms
+        return self.has_ended and not self.lost_arms
 
     @property
     def made_arms(self) -> dict[str, dict]:
@@ -183,6 +184,32 @@ class RunDirectory:
         return (self.path / arm).is_dir() or (
             file.is_file() and tokenizer.is_dir()
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its log has the end of the run."""
+        return bool(self.events("run_finished"))
+
+    def require_own_version(self) -> None:
+        """Refuses to continue a run that an earlier version of kdkit began.
+
+        Raises:
+            UsageError: with the version.
+        """
+        if not (self.path / CONFIG).exists():
+            return
+        config = _read_config_file(self.path)
+        try:
+            began = str(config[PROVENANCE]["versions"]["kdkit"])
+        except (KeyError, TypeError):  # not noted, or damaged
+            return
+        if began.startswith("0.1."):
+            raise UsageError(
+                f"The run in {self.path} was begun by kdkit {began} and is "
+                "not complete. Its checkpoints are not those of kdkit "
+                f"{__version__}. Complete it with kdkit {began}, or choose "
+                "another --run-dir."
+            )
 
     @property
     def seconds(self) -> float:
@@ -382,6 +409,9 @@ def _check_settings(path, settings, kind, replicas=None):
     """Refuses a directory of other settings, or replicas where known."""
     if not (path / CONFIG).exists():
         return
+    run = RunDirectory(path)
+    if not run.has_ended:
+        run.require_own_version()
     there = read_config(path)
     if kind is not None:
         # Of another kind of run, or of fields that are gone: as they stand.
@@ -405,7 +435,7 @@ def _check_settings(path, settings, kind, replicas=None):
         )
 
 
-PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
+PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
 # What changes the arithmetic of every run when it is set.
 VARIABLES = (
     "ONEDNN_DEFAULT_FPMATH_MODE",
@@ -421,6 +451,7 @@ def provenance() -> dict:
         "commit": _commit(),
         "versions": {
             "python": platform.python_version(),
+            "kdkit": __version__,
             **{package: _version(package) for package in PACKAGES},
         },
         "machine": _machine(),

@@ -58,10 +58,10 @@ def pretrain(
 ) -> None:
     """Trains a language model on text.
 
-    An encoder is left in `RUN/encoder/`: where the stages use its predictions
-    of masked tokens, with its head; where they compare encoders alone, as
-    TinyBERT's general distillation, without. A decoder is left in
-    `RUN/decoder/`, an encoder-decoder in `RUN/encoder_decoder/`, with its head.
+    With a teacher the model is saved in `RUN/student/`, otherwise an encoder in
+    `RUN/encoder/`, a decoder in `RUN/decoder/` and an encoder-decoder in
+    `RUN/encoder_decoder/`. Its head is saved with it, except where the stages
+    compare encoders alone, as in TinyBERT's general distillation.
 
     Args:
         settings: `PretrainSettings`.
@@ -93,7 +93,7 @@ def pretrain(
         with distribution.scope(), own_names():
             loaded, teacher = _load(settings, has_head, run.path / "tokenizer")
             model = models.in_policy(loaded.model, settings.dtype_policy)
-        name = _arm_name(model)
+        name = "student" if settings.teacher else _kind(model)
         if findings is None:
             findings = _examine_words_first(
                 run, settings.corpus, loaded.tokenizer, force
@@ -145,8 +145,8 @@ def pretrain(
         finish(run, {name: best})
 
 
-def _arm_name(model):
-    """What the model is called in its run."""
+def _kind(model):
+    """What a model that has no teacher is called in its run."""
     if models.is_encoder_decoder(model):
         return "encoder_decoder"
     return "decoder" if models.is_causal(model) else "encoder"
@@ -221,7 +221,7 @@ def _load(settings, has_head, tokenizer_directory):
         check_vocabulary(settings.corpus, loaded.tokenizer)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
-        if _arm_name(teacher) != _arm_name(loaded.model):
+        if _kind(teacher) != _kind(loaded.model):
             raise UsageError(
                 "Encoders, decoders and encoder-decoders do not predict the "
                 f"same tokens. Received: a {type(teacher).__name__} as "

@@ -160,7 +160,7 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
             "pretrain",
         )
         (finished,) = read_events(directory / trial["run"], "run_finished")
-        best = finished["best"]["encoder"]["metrics"]
+        best = finished["best"]["student"]["metrics"]
         assert best["perplexity"] == trial["perplexity"]
     assert "soft_label_weight" in curves.read_text()
     assert "Perplexity on text held out" in curves.read_text()

@@ -124,7 +124,7 @@ def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
     text, translator, tmp_path, capsys, monkeypatch
 ):
     preset = tmp_path / "preset"
-    shutil.copytree(translator / "encoder_decoder", preset)
+    shutil.copytree(translator / "student", preset)
     found = []
     for model in (translator, preset):
         pairs = flags(text, "--pairs", "dev")
