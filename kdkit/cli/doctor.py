@@ -18,16 +18,12 @@ import pathlib
 from kdkit import doctor
 from kdkit.cli import distill
 from kdkit.cli import options as shared
-from kdkit.cli import resolving
 from kdkit.cli.distill import add_whole_distillation
-from kdkit.cli.options import is_on_text
-from kdkit.cli.text_steps import decoder_steps
-from kdkit.cli.text_steps import given_models
-from kdkit.cli.text_steps import reject_for_encoders
-from kdkit.cli.text_steps import try_steps
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs.first_checks import check_places
+from kdkit.runs.first_checks import check_steps
+from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
 
@@ -61,44 +57,15 @@ def diagnosis(options):
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
-    if options.recipe is None:
-        distill.complete(options)
-    if options.config is not None and is_on_text(options.config):
-        reject_for_encoders(options)
-        return _on_text_again(options)
-    if options.model != "bert":
-        return _on_text(options)
-    reject_for_encoders(options)
-    settings = resolving.distill_settings(options)
-    check_places(settings)
-    return training_diagnosis.diagnose(settings, options.run_dir)
-
-
-def _on_text_again(options):
-    """What is found of the steps of a run that there is."""
-    steps = distill.repeated_steps(options)
-    findings = doctor.Findings()
-    try_steps(steps.runs(), options, findings.attempt)
-    text_examination.examine_text(
-        distill.text_steps(steps, options.run_dir),
-        text_examination.TEXTS,
-        findings,
-    )
-    return findings
-
-
-def _on_text(options):
-    """What is found of the steps of a decoder or an encoder-decoder."""
-    runs = decoder_steps(resolving.get_recipe(options.recipe), options).runs()
-    findings = doctor.Findings()
-    right = try_steps(runs, options, findings.attempt)
-    given = {
-        name: place
-        for name, place in given_models(options).items()
-        if name in right
-    }
-    steps = text_examination.TextSteps(
-        runs, given, pathlib.Path(options.run_dir)
-    )
-    text_examination.examine_text(steps, text_examination.TEXTS, findings)
-    return findings
+    pipeline = distill.pipeline_of(options)
+    if isinstance(pipeline.settings, PretrainSettings):
+        findings = doctor.Findings()
+        right = check_steps(pipeline, findings.attempt)
+        text_examination.examine_text(
+            text_examination.TextSteps(pipeline, right),
+            text_examination.TEXTS,
+            findings,
+        )
+        return findings
+    check_places(pipeline.settings)
+    return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

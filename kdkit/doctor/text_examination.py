@@ -25,13 +25,15 @@ from kdkit.doctor.resources import memory
 from kdkit.doctor.resources import size_with_checkpoints
 from kdkit.doctor.unknown_words import texts_with_unknown
 from kdkit.doctor.unknown_words import unknown_words
+from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.first_checks import check_steps
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
 from kdkit.training.cluster import process_of_launcher
@@ -175,27 +177,24 @@ TEXTS = 2_000_000
 SAMPLE = 2000  # texts whose tokens are counted
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class TextSteps:
-    """The runs of a distillation on text.
+    """What is known of a chain of runs on text.
 
     Args:
-        runs: dict from the name of a step to its `PretrainSettings`, in their
-            order; the last is the student's.
-        given: dict from the name of a step to the place of a model that is
-            there in its place.
-        run_dir: path. Where the last run is kept; the others are in it.
+        pipeline: `kdkit.runs.Pipeline`.
+        right: names of the steps whose given models can be read, or `None` for
+            all. Defaults to `None`.
     """
 
-    runs: dict[str, PretrainSettings]
-    given: dict[str, str]
-    run_dir: pathlib.Path
-
-    def place(self, name: str) -> pathlib.Path:
-        """Returns where the run of a step is kept."""
-        if name == list(self.runs)[-1]:
-            return self.run_dir
-        return self.run_dir / f"{name}_run"
+    def __init__(self, pipeline: Pipeline, right=None):
+        self.runs = {step.name: step.settings for step in pipeline.steps}
+        self.places = {step.name: step.place for step in pipeline.steps}
+        self.run_dir = pathlib.Path(pipeline.run_dir)
+        self.given = {
+            name: place
+            for name, place in pipeline.given.items()
+            if right is None or name in right
+        }
 
     @functools.cached_property
     def tokenizers(self) -> dict:
@@ -231,32 +230,36 @@ class TextSteps:
             settings: `ModelSettings`.
         """
         for name, run in self.runs.items():
-            if settings.checkpoint == str(self.place(name)):
+            if settings.checkpoint == str(self.places[name]):
                 return self.model(run.model)
         return text_model(settings, self.vocabulary_size)
 
 
-def examine_first(steps: TextSteps, force: bool) -> Findings | None:
-    """Examines the runs before the first of them, unless that was done.
+def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
+    """Checks runs on text, and examines them unless that was done.
 
-    Of several processes the chief does.
+    Of several processes the chief examines them.
 
     Args:
-        steps: `TextSteps` whose models go with each other.
-        force: bool. Whether to go on in any case.
+        pipeline: `kdkit.runs.Pipeline` whose last run is on text.
+        force: bool. Whether to continue in any case.
 
     Returns:
         `Findings` for `kdkit.training.pretrain`, those of the earlier sitting
-        where that was done; `None` for what is no chief.
+        where that was done; `None` for a process that is not the chief.
 
     Raises:
+        UsageError: with all mistakes in the steps.
         RunError: if the runs would be ruined.
     """
-    last = list(steps.runs.values())[-1]
+    with all_mistakes() as check:
+        check_steps(pipeline, lambda what: check())
+    steps = TextSteps(pipeline)
+    last = pipeline.settings
     if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
         return None
     for name in steps.runs:
-        logged = logged_findings(RunDirectory(steps.place(name)))
+        logged = logged_findings(RunDirectory(steps.places[name]))
         if logged is not None:
             return logged
     findings = Findings(keeps_mistakes=False)
