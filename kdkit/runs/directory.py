@@ -15,6 +15,7 @@ from kdkit import models
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.errors import printable
 from kdkit.errors import shortened
 from kdkit.io.disk import writing
 from kdkit.io.files import is_left_over
@@ -41,6 +42,7 @@ from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
+from kdkit.version import __version__
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -358,6 +360,41 @@ def read_config(path) -> dict:
     return config
 
 
+def read_settings(path, kind):
+    """Returns the settings in a run directory, or in a JSON file of them.
+
+    Args:
+        path: string or path of the run directory or the file.
+        kind: the dataclass of the settings. Those of earlier versions are
+            mapped to it.
+
+    Raises:
+        UsageError: if a setting is unknown, missing or of another type; of
+            another version's run in one line that names the version.
+    """
+    try:
+        return from_dict(kind, read_config(path))
+    except UsageError as error:
+        version = _other_version(path)
+        if version is None:
+            raise
+        problem, *_ = str(error).splitlines()
+        raise UsageError(
+            f"{path} was made by kdkit {version}, and kdkit {__version__} "
+            f"cannot read its settings: {problem} Go on with kdkit {version}, "
+            "or begin a new run."
+        ) from error
+
+
+def _other_version(path):
+    """The version that made a run, `None` if it is this one or unknown."""
+    made_by = _read_config_file(path).get(PROVENANCE)
+    versions = made_by.get("versions") if isinstance(made_by, dict) else None
+    found = versions.get("kdkit") if isinstance(versions, dict) else None
+    is_other = isinstance(found, str) and found != __version__
+    return printable(found) if is_other else None
+
+
 def read_replicas(path) -> int | None:
     """Returns how many replicas a run has, or `None` where none are noted.
 
@@ -394,9 +431,13 @@ def _check_settings(path, settings, kind, replicas=None):
         return
     there = read_config(path)
     if kind is not None:
-        # Of another kind of run, or of fields that are gone: as they stand.
-        with contextlib.suppress(UsageError):
-            there = to_dict(from_dict(kind, there))
+        try:
+            there = to_dict(read_settings(path, kind))
+        except UsageError:
+            is_same_kind = there.get("verb") == settings.get("verb")
+            if is_same_kind and _other_version(path) is not None:
+                raise
+            # The differences below name what is wrong.
     found = differences(without_free(there), without_free(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)
