@@ -17,11 +17,11 @@ from kdkit.io.files import staged
 from kdkit.models import LoadedModel
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import provenance
+from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import check_inputs
 from kdkit.runs.inputs import files_digest
 from kdkit.runs.inputs import log_inputs
 from kdkit.runs.inputs import model_digest
-from kdkit.runs.log import DOCTOR
 from kdkit.runs.log import decide
 from kdkit.runs.log import finish
 from kdkit.runs.log import log_findings
@@ -287,7 +287,7 @@ def _examine_words_first(
     run, corpus, tokenizer, force: bool
 ) -> Findings | None:
     """Findings about texts with unknown words, once for a run; else `None`."""
-    if run.is_read_only or run.events(DOCTOR):
+    if run.is_read_only or run.events(Doctor):
         return None
     findings = Findings(keeps_mistakes=False)
     examine_words_of_text("the corpus", corpus, tokenizer, findings)
