@@ -39,6 +39,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
 from kdkit.runs import Pipeline
+from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
@@ -71,7 +72,6 @@ class Row:
     seen: float
 
 
-EVENT = "tokens_seen"
 SOURCE = "LightPAFF, https://arxiv.org/abs/2004.12817, table 8"
 ROWS = {
     "bert": Row("BERT", "masked_accuracy", 0.73, 0.85),
@@ -240,18 +240,19 @@ def _check(settings):
 def _measured(name, settings, path):
     """What the table has of a finished run."""
     run, row = RunDirectory(path), ROWS[name]
-    (finished,) = run.events("run_finished")
-    (model,) = run.events("model")
-    (best,) = finished["best"].values()
-    if not run.events(EVENT):
-        run.log(EVENT, share=_share_seen(name, settings, path))
-    (seen,) = run.events(EVENT)
+    (finished,) = run.events(events.RunFinished)
+    (model,) = run.events(events.Model)
+    (best,) = finished.best.values()
+    if not run.events(events.TokensSeen):
+        share = _share_seen(name, settings, path)
+        run.log(events.TokensSeen(share=share))
+    (seen,) = run.events(events.TokensSeen)
     return {
-        "model": model["name"],
-        "parameters": model["parameters"],
+        "model": model.name,
+        "parameters": model.parameters,
         "run": str(path),
-        "accuracy": best["metrics"][row.metric],
-        "seen": seen["share"],
+        "accuracy": best.metrics[row.metric],
+        "seen": seen.share,
         "paper": {
             "model": row.title,
             "accuracy": row.accuracy,

@@ -48,6 +48,9 @@ from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Measurement
+from kdkit.runs.events import RunFinished
 from kdkit.runs.first_checks import check_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
@@ -347,10 +350,10 @@ def best_metrics(path: pathlib.Path) -> dict:
     Args:
         path: path of a run with one trained model, or a student.
     """
-    (finished,) = RunDirectory(path).events("run_finished")
-    best = finished["best"]
+    (finished,) = RunDirectory(path).events(RunFinished)
+    best = finished.best
     (only,) = [best["student"]] if "student" in best else best.values()
-    return only["metrics"]
+    return only.metrics
 
 
 def num_examples(path: pathlib.Path) -> int | None:
@@ -363,8 +366,8 @@ def num_examples(path: pathlib.Path) -> int | None:
         Int, `None` where the run's log does not have it.
     """
     run = RunDirectory(path)
-    found = [event for event in run.events("evaluation") if "examples" in event]
-    return found[-1]["examples"] if found else None
+    found = [event.examples for event in run.events(Evaluation)]
+    return next((count for count in reversed(found) if count), None)
 
 
 def written_metrics(path: pathlib.Path) -> dict:
@@ -383,19 +386,19 @@ def written_metrics(path: pathlib.Path) -> dict:
     text = text_of_run(place)
     beams = generation.Beams()
     wanted = {
-        "pairs": list(text.held_out or text.files),
-        "columns": list(text.columns),
+        "pairs": text.held_out or text.files,
+        "columns": text.columns,
         "held_out_every": None if text.held_out else text.held_out_every,
-        "languages": list(text.languages),
+        "languages": text.languages,
         "signatures": generation_signatures(text.sides[1]),
         "sequence_length": text.sequence_length,
         "beam_size": beams.beam_size,
         "length_penalty": beams.length_penalty,
         "file": None,
     }
-    for event in place.run.events("measurement"):
-        if all(event.get(name) == value for name, value in wanted.items()):
-            return event
+    for event in place.run.events(Measurement):
+        if all(getattr(event, name) == value for name, value in wanted.items()):
+            return event.line
     parser = argparse.ArgumentParser()
     evaluate.add_arguments(parser)
     return measure_and_note(parser.parse_args([str(path)]))

@@ -43,6 +43,7 @@ from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
+from kdkit.runs.events import Export
 from kdkit.training import seq2seq_material
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
@@ -274,13 +275,13 @@ def _file_of_teacher(place, made_from):
     """The file that was exported from the same, `None` if it has changed."""
     events = [
         event
-        for event in place.run.events("export")
-        if event["arm"] == "teacher" and event.get("made_from") == made_from
+        for event in place.run.events(Export)
+        if event.arm == "teacher" and event.made_from == made_from
     ]
     if not events or made_from["model"] is None:
         return None
-    file = place.run.path / events[-1]["file"]
-    is_same = file.is_file() and digest(file) == events[-1].get("file_digest")
+    file = place.run.path / events[-1].file
+    is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
 
 
@@ -366,7 +367,7 @@ def _note(place, report, metrics=None, **noted):
         event["file"] = os.path.relpath(path, place.run.path)
         if path.is_file():
             event["file_digest"] = digest(path)
-        place.run.log("export", arm=place.arm, **event)
+        place.run.log(Export(arm=place.arm, **event))
 
 
 def _output_directory(place, options):

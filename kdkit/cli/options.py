@@ -9,10 +9,10 @@ from kdkit.errors import shortened
 from kdkit.models import PRESETS
 from kdkit.models import MassConfig
 from kdkit.runs.directory import read_config
+from kdkit.runs.directory import read_settings
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.settings import from_dict
 from kdkit.training.model_settings import LARGEST_SEED
 from kdkit.training.model_settings import check_seed
 from kdkit.training.sentence_settings import PairSettings
@@ -466,10 +466,10 @@ def settings_of(kind, config):
         config: string or path of the file, or of the run directory.
 
     Raises:
-        UsageError: if another verb made the run, or a setting is wrong.
+        UsageError: if another verb made the run, or as `read_settings`.
     """
     check_verb(config, kind.verb)
-    return from_dict(kind, read_config(config))
+    return read_settings(config, kind)
 
 
 def check_verb(config, expected: str) -> None:

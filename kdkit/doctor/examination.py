@@ -40,9 +40,9 @@ from kdkit.models import backbone_of
 from kdkit.models import num_positions
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import rows_digest
-from kdkit.runs.log import DOCTOR
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
 from kdkit.runs.pipeline import known_sizes
@@ -197,7 +197,7 @@ class _LabelsAlone:
 
 def _is_examined(run):
     """Whether a run was examined before, or another process does it."""
-    return run.is_read_only or run.events(DOCTOR)
+    return run.is_read_only or run.events(Doctor)
 
 
 def examine(

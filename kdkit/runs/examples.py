@@ -11,6 +11,8 @@ from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Augmented
+from kdkit.runs.events import Unlabeled
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
@@ -71,10 +73,10 @@ class LoadedRows:
 
     def log(self, run: RunDirectory) -> None:
         """Notes once how many rows there are beside the labelled ones."""
-        if self.unlabeled is not None and not run.events("unlabeled"):
-            run.log("unlabeled", **self.counts)
-        if self.train.augmented is not None and not run.events("augmented"):
-            run.log("augmented", **self.train.counts())
+        if self.unlabeled is not None and not run.events(Unlabeled):
+            run.log(Unlabeled(**self.counts))
+        if self.train.augmented is not None and not run.events(Augmented):
+            run.log(Augmented(**self.train.counts()))
 
 
 def load_rows(

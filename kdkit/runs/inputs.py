@@ -16,6 +16,7 @@ from kdkit.io.files import digest
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Inputs
 from kdkit.runs.log import says_finished
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
@@ -189,11 +190,11 @@ def check_inputs(
             what it was begun with is not noted any more.
     """
     distribution.check_same("data and models, by content", inputs)
-    noted = run.events("inputs")
+    noted = run.events(Inputs)
     if not noted:
         _check_not_trained(run)
         return
-    before = noted[0]["digests"]
+    before = noted[0].digests
     present = {
         name: value
         for name, value in inputs.items()
@@ -270,5 +271,5 @@ def is_finished_with(
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
     """Notes what a run is made from, once."""
-    if not run.events("inputs"):
-        run.log("inputs", digests=inputs)
+    if not run.events(Inputs):
+        run.log(Inputs(digests=inputs))

@@ -14,6 +14,7 @@ from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import RunFinished
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
@@ -106,10 +107,10 @@ def run_trial(
     announce(f"{path}")
     on_task = isinstance(settings, DistillSettings)
     Pipeline(chosen, path).run(force, needs_models=False)
-    (finished,) = RunDirectory(path).events("run_finished")
-    best = finished["best"]
+    (finished,) = RunDirectory(path).events(RunFinished)
+    best = finished.best
     trained = best["student"] if on_task else next(iter(best.values()))
-    metric = trained["metrics"][yardstick(settings).metric]
+    metric = trained.metrics[yardstick(settings).metric]
     return Trial(values, path, metric)
 
 

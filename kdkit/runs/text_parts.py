@@ -17,8 +17,8 @@ from kdkit.models import LoadedModel
 from kdkit.runs.build import Leg
 from kdkit.runs.build import Parts
 from kdkit.runs.build import check_objectives
+from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import text_inputs
-from kdkit.runs.log import DOCTOR
 from kdkit.runs.log import decide
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import Pipeline
@@ -138,7 +138,7 @@ class PretrainParts(Parts):
         return LoadedModel(made, tokenizer, False)
 
     def examine(self, run, force):
-        if run.is_read_only or run.events(DOCTOR):
+        if run.is_read_only or run.events(Doctor):
             return None
         findings = Findings(keeps_mistakes=False)
         examine_words_of_text(

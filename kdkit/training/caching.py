@@ -13,6 +13,7 @@ from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.backbones import hugging_face_config
 from kdkit.recipes.stages import Stage
+from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
@@ -223,12 +224,13 @@ class TeacherCaches:
         Args:
             run: `RunDirectory`.
         """
-        if not run.events("teacher_cache"):
+        if not run.events(events.TeacherCache):
             run.log(
-                "teacher_cache",
-                precision=self._precision,
-                relative_errors=self.relative_errors(),
-                file_agreement=self.agreement,
+                events.TeacherCache(
+                    precision=self._precision,
+                    relative_errors=tuple(self.relative_errors()),
+                    file_agreement=self.agreement,
+                )
             )
 
 

@@ -19,6 +19,8 @@ from kdkit.io.signals import STOPS
 from kdkit.io.signals import StopSignals
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Evaluation
 from kdkit.training.callbacks import Checkpointing
 from kdkit.training.callbacks import Curves
 from kdkit.training.callbacks import ProgressLines
@@ -160,15 +162,18 @@ class StageFit:
         curves.write_epoch(epoch, logs)
         curves.flush()
         num_parts = self.stage.gradient_accumulation_steps
+        less_entropy = self.stage.losses_less_entropy
+        meaning = {"less_teacher_entropy": less_entropy} if less_entropy else {}
         self.run.log(
-            "epoch",
-            **where,
-            step=epoch * self.steps_per_epoch // num_parts,
-            seconds=seconds(),
-            logs=logs,
-            **self.stage.loss_meaning,
+            Epoch(
+                **where,
+                step=epoch * self.steps_per_epoch // num_parts,
+                seconds=seconds(),
+                logs=logs,
+                **meaning,
+            )
         )
-        self.run.log("evaluation", **where, **evaluation)
+        self.run.log(Evaluation(**where, **evaluation))
         self.checkpoints.save_epoch(
             self.trainer,
             self.arm.model,

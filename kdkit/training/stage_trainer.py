@@ -19,6 +19,10 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import StageFinished
 from kdkit.runs.log import format_metrics
 from kdkit.runs.settings import Saving
 from kdkit.steps import Step
@@ -36,7 +40,6 @@ from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
 
 # What an evaluation of an arm has.
-MEASURED = {"split", "metrics", "agreement"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,32 +88,24 @@ class Arm:
         copy = models.in_policy(self.model, "float32")
         return copy, make_forward(copy)
 
-    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
-        """Runs what is left of the stages; returns the best of the last one.
-
-        Returns:
-            A dict with the `stage` and its `epoch` with whose weights the
-            model ends, or `None` and the `averaged_epochs`; the `split` it was
-            measured on, `metrics` and `agreement`; why the model has
-            `collapsed`, or `None`; and the `untrained_layers` of its head, if
-            no stage reads its logits.
-        """
+    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
+        """Runs what is left of the stages; returns the best of the last one."""
         if self.caches is not None:
             self.caches.expect(stages, self.model, self.teacher_weights)
         for stage in stages:
             StageRun(run, self, stage).run()
         epoch = StageRun(run, self, stages[-1]).final_epoch
         evaluation = self._evaluation(run, stages[-1], epoch)
-        return {
-            "stage": stages[-1].name,
-            "epoch": epoch,
-            "averaged_epochs": stages[-1].averaged_epochs,
-            "split": evaluation["split"],
-            "metrics": evaluation["metrics"],
-            "agreement": evaluation["agreement"],
-            "collapsed": evaluation.get("collapsed"),
-            "untrained_layers": self._untrained_layers(stages),
-        }
+        return Best(
+            stage=stages[-1].name,
+            epoch=epoch,
+            averaged_epochs=stages[-1].averaged_epochs,
+            split=evaluation.split,
+            metrics=evaluation.metrics,
+            agreement=evaluation.agreement,
+            collapsed=evaluation.collapsed,
+            untrained_layers=tuple(self._untrained_layers(stages)),
+        )
 
     def _untrained_layers(self, stages):
         """Those of a head that is as it began, where no stage trains one."""
@@ -120,12 +115,12 @@ class Arm:
 
     def _evaluation(self, run, stage, epoch):
         """What was measured after the epoch whose weights the model has."""
-        where = {"arm": self.name, "stage": stage.name, "epoch": epoch}
-        for event in run.events("evaluation"):
+        where = (self.name, stage.name, epoch)
+        for event in run.events(Evaluation):
             # The first of them: other dev splits are measured after it.
-            if where.items() <= event.items() and event.keys() >= MEASURED:
+            if (event.arm, event.stage, event.epoch) == where:
                 return event
-        raise _lost(run, self, stage, "evaluation", epoch)
+        raise _lost(run, self, stage, Evaluation, epoch)
 
 
 class StageRun:
@@ -233,17 +228,17 @@ class StageRun:
 
     def _log_end(self):
         """Notes once that the stage is done, and the time that it took."""
-        if any(map(self._is_mine, self.run_directory.events("stage_finished"))):
+        if any(map(self._is_mine, self.run_directory.events(StageFinished))):
             return
+        seconds = sum(
+            event.seconds
+            for event in self.run_directory.events(Epoch)
+            if self._is_mine(event)
+        )
         self.run_directory.log(
-            "stage_finished",
-            arm=self.arm.name,
-            stage=self.stage.name,
-            seconds=sum(
-                event["seconds"]
-                for event in self.run_directory.events("epoch")
-                if self._is_mine(event)
-            ),
+            StageFinished(
+                arm=self.arm.name, stage=self.stage.name, seconds=seconds
+            )
         )
 
     def _take_mean(self, training, title):
@@ -254,12 +249,13 @@ class StageRun:
         if not self.arm.distribution.is_chief:
             return
         self.run_directory.log(
-            "evaluation",
-            arm=self.arm.name,
-            stage=self.stage.name,
-            epoch=None,
-            averaged_epochs=self.stage.averaged_epochs,
-            **evaluation,
+            Evaluation(
+                arm=self.arm.name,
+                stage=self.stage.name,
+                epoch=None,
+                averaged_epochs=self.stage.averaged_epochs,
+                **evaluation,
+            )
         )
         print(
             f"{title}: mean of the last {self.stage.average_last} epochs: "
@@ -275,11 +271,12 @@ class StageRun:
     def _check_log(self, last_epoch):
         """Refuses checkpoints of epochs that the log has lost."""
         logged = {
-            (event["event"], event.get("epoch"))
-            for event in filter(self._is_mine, self.run_directory.events())
+            (type(event), event.epoch)
+            for kind in (Epoch, Evaluation)
+            for event in filter(self._is_mine, self.run_directory.events(kind))
         }
         for epoch in range(1, last_epoch + 1):
-            for kind in ("epoch", "evaluation"):
+            for kind in (Epoch, Evaluation):
                 if (kind, epoch) not in logged:
                     raise _lost(
                         self.run_directory, self.arm, self.stage, kind, epoch
@@ -289,23 +286,26 @@ class StageRun:
         """Drops what was logged after the last checkpoint, and of a mean."""
         kept = range(1, last_epoch + 1)
         self.run_directory.keep_events(
-            lambda event: not self._is_mine(event) or event.get("epoch") in kept
+            lambda event: (
+                not self._is_mine(event)
+                or getattr(event, "epoch", None) in kept
+            )
         )
 
     def _is_mine(self, event):
         return (
-            event["event"] in ("epoch", "evaluation", "stage_finished")
-            and event.get("arm") == self.arm.name
-            and event.get("stage") == self.stage.name
+            isinstance(event, Epoch | Evaluation | StageFinished)
+            and event.arm == self.arm.name
+            and event.stage == self.stage.name
         )
 
 
 def _lost(run, arm, stage, kind, epoch):
     """The error for a checkpoint whose epoch is not in the log."""
     return RunError(
-        f"{run.path / EVENTS} has no event {kind!r} of {arm.name} after epoch "
-        f"{epoch} of {stage.name}: its line is damaged or gone. Restore the "
-        f"file from a copy. Without one remove "
+        f"{run.path / EVENTS} has no event {kind.kind!r} of {arm.name} after "
+        f"epoch {epoch} of {stage.name}: its line is damaged or gone. Restore "
+        f"the file from a copy. Without one remove "
         f"{_checkpoints(run, arm, stage)}, and the same command makes this "
         "stage again."
     )
