@@ -56,7 +56,7 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
     recipe: str | None = changed(
         DistillationOptions,
         "recipe",
-        help="what to train by (see kdkit list), or a file of kdkit init",
+        help="a name in kdkit list, or a file of kdkit init",
         required=False,
         metavar="RECIPE|CONFIG.toml",
         config_file=True,
@@ -99,10 +99,7 @@ def complete(options) -> None:
         UsageError: if there is no `--config`, or it is of another verb.
     """
     if options.config is None:
-        raise UsageError(
-            "Missing: RECIPE (see kdkit list), or --config, the config.json of "
-            "a run to make again."
-        )
+        validate_distillation(options)
     if not is_on_text(options.config):
         options.recipe = settings_of(DistillSettings, options.config).recipe
 

@@ -33,8 +33,10 @@ from kdkit.cli.groups import Seed
 from kdkit.cli.models import file_tokenizer
 from kdkit.cli.models import locate
 from kdkit.cli.options import given_flags
+from kdkit.cli.parser import PAGES
 from kdkit.cli.parser import File
 from kdkit.cli.parser import Model
+from kdkit.cli.parser import changed
 from kdkit.cli.parser import option
 from kdkit.cli.texts import KEPT
 from kdkit.cli.texts import BegunTexts
@@ -81,6 +83,7 @@ class Options(BeamOptions):
         default="greedy",
         choices=SAMPLERS,
     )
+    num_beams: int | None = changed(BeamOptions, "num_beams", pages=(*PAGES,))
     temperature: float | None = option(
         "for random, top_k and top_p", metavar="T"
     )

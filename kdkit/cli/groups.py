@@ -80,7 +80,7 @@ class TextOptions:
 
 @dataclasses.dataclass
 class CorpusOptions(TextOptions):
-    """held-out text"""
+    """running text"""
 
     held_out: list[File] | None = option(
         "text to measure on. Defaults to every 100th text of --corpus, which "
@@ -181,7 +181,7 @@ class CacheOptions:
     """teacher cache"""
 
     cache: str | None = option(
-        "save the teacher's outputs there, and read them in later runs. The "
+        "save the teacher's outputs there for later runs. The "
         "teacher runs only over rows that the cache lacks; runs with the same "
         "teacher share it.",
         metavar="DIR",
@@ -198,9 +198,9 @@ class TeacherFileOptions:
     """exported teacher"""
 
     teacher_file: File | None = option(
-        "fill the cache with the logits of this exported file of the teacher. "
-        "(.tflite, .onnx or SavedModel). Its agreement with the teacher is "
-        "measured first and saved with the cache.",
+        "fill the cache with the logits of an exported file of the teacher. "
+        "It is .tflite, .onnx or a SavedModel. Its agreement with the teacher "
+        "is measured first and saved with the cache.",
         rare=True,
         pages=TASK,
     )
@@ -389,7 +389,7 @@ class RecipeOptions:
     """recipe"""
 
     recipe: str | None = option(
-        "what to train by (see kdkit list)",
+        "a name in kdkit list",
         positional=True,
         required=True,
         metavar="RECIPE",
@@ -494,7 +494,7 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
     """models on text (--model gpt2, llama3 or mass)"""
 
     model: str = option(
-        "bert for encoders (default), a decoder (gpt2, llama3) or mass",
+        "bert (default), gpt2, llama3 or mass. bert is for encoders.",
         default="bert",
         metavar="FAMILY",
     )

@@ -105,7 +105,9 @@ def _pages(parser):
 
 
 def _other_pages(parser, page, everything) -> Iterator[str]:
-    if not everything:
+    if "set" in parser.options:
+        yield "Fields that can be set: kdkit show RECIPE, kdkit init RECIPE."
+    if not everything and parser.options:
         yield "All options, in groups: --help-all."
     if not (everything and page is None):
         others = [one for one in _pages(parser) if one != (page or USUAL)]

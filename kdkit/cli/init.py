@@ -77,7 +77,7 @@ class Options:
     recipe: str | None = changed(DistillationOptions, "recipe")
     task: str = option("epochs differ by task. Defaults to sst2.", "sst2")
     model: Model = option(
-        "bert for encoders (default), a decoder (gpt2, llama3) or mass",
+        "bert (default), gpt2, llama3 or mass",
         "bert",
         metavar="FAMILY",
     )

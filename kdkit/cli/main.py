@@ -172,7 +172,7 @@ def _parsed(parser, module, words):
     # What the verb finds wrong with the other options is told with it.
     if hasattr(module, "validate"):
         try:
-            module.validate(options)
+            module.validate(options, checks_fields=True)
         except UsageError as error:
             problems.append(str(error))
     raise UsageError("\n".join(problems))

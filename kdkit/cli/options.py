@@ -1,6 +1,8 @@
 """What options mean, and which of them go together."""
 
+import contextlib
 import dataclasses
+import functools
 import pathlib
 
 from kdkit import models
@@ -42,47 +44,52 @@ ON_TASKS = (
     TransferOptions,
 )  # fmt: skip
 SENTENCES = (BenchmarkTextOptions, SentenceOptions)
+OF_TEXT = (TextOptions, CorpusOptions, *SENTENCES, PretrainedModelOptions)
 
 
-def teacher_mistakes(options) -> None:
+# Options that mean nothing without another, the first.
+NEEDED = (
+    ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
+    ("augment", "augment_model", "augment_vectors"),
+    ("augment_model", "augment_vectors"),
+    ("corpus", "column", "held_out"),
+)
+
+
+def validate_teacher(options, checks_fields: bool = False) -> None:
     """Refuses options of `kdkit train-teacher`, without a look at files.
 
     Args:
         options: the parsed options.
+        checks_fields: bool. Whether the fields that are set are checked where
+            nothing else is wrong. Defaults to `False`.
 
     Raises:
         UsageError: with all that is wrong.
     """
-    with all_mistakes() as check:
+    stand_in = functools.partial(_same, smoke.TEACHER)
+    with _together(options, stand_in, checks_fields) as check:
         with check():
             _reject_clashes(options, (TaskOptions,), "model")
-        if options.task is not None:
-            with check():
-                get_task(options.task)
+        with check():
+            _require_task(options.task)
         with check():
             _require(options, "task", "model")
 
 
-def pretraining_mistakes(options) -> None:
+def validate_pretraining(options, checks_fields: bool = False) -> None:
     """Refuses options of `kdkit pretrain`, without a look at files.
 
     Args:
-        options: the parsed options.
+        options, checks_fields: as for `validate_teacher`.
 
     Raises:
         UsageError: with all that is wrong.
     """
-    with all_mistakes() as check:
+    stand_in = functools.partial(_same, smoke.PRETRAINING)
+    with _together(options, stand_in, checks_fields) as check:
         with check():
-            _reject_clashes(
-                options,
-                (
-                    TextOptions,
-                    CorpusOptions,
-                    *SENTENCES,
-                    PretrainedModelOptions,
-                ),
-            )
+            _reject_clashes(options, OF_TEXT)
         if options.pairs is None:
             with check():
                 _require(options, "corpus")
@@ -103,98 +110,105 @@ def pretraining_mistakes(options) -> None:
             cache_settings(options)
 
 
-# Options that mean nothing without another, the first.
-NEEDED = (
-    ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
-    ("augment", "augment_model", "augment_vectors"),
-    ("augment_model", "augment_vectors"),
-    ("corpus", "column", "held_out"),
-)
-
-
-def validate_distillation(options) -> None:
-    """Refuses options that are wrong in spite of others that are, too.
-
-    Args:
-        options: the parsed options of `kdkit distill`, in which wrong ones
-            have their defaults.
-
-    Raises:
-        UsageError: with all that shows without a look at files, the fields of
-            stages and data that are set included.
-    """
-    if options.model == "bert" and options.recipe is not None:
-        distillation_mistakes(options)
-        if problems := _wrong_fields(options):
-            raise UsageError("\n".join(problems))
-
-
-def distillation_mistakes(options) -> None:
+def validate_distillation(options, checks_fields: bool = False) -> None:
     """Refuses options of `kdkit distill`, without a look at files.
 
     Args:
-        options: the parsed options.
+        options, checks_fields: as for `validate_teacher`.
 
     Raises:
         UsageError: with all that is wrong.
     """
+    stand_in = functools.partial(_smoke_settings, options)
     is_new = not (options.config or options.smoke)
-    try:
-        with all_mistakes() as check:
+    with _together(options, stand_in, checks_fields) as check:
+        if options.recipe is not None or options.config is None:
             with check():
                 get_recipe(options.recipe)
-            if options.task is not None:
-                with check():
-                    get_task(options.task)
+        if options.model != "bert":
+            return
+        with check():
+            _require_task(options.task)
+        with check():
+            reject_text_options(options)
+        with check():
+            _reject_clashes(options, ON_TASKS, "stages")
+        if is_new:
             with check():
-                reject_text_options(options)
+                check_one_source(options)
             with check():
-                _reject_clashes(options, ON_TASKS, "stages")
-            if is_new:
-                with check():
-                    check_one_source(options)
-                with check():
-                    needed = "teacher" if options.encoder is None else "encoder"
-                    _require(options, "task", needed)
-                for other, *names in NEEDED:
-                    if getattr(options, other) is None:
-                        with check():
-                            flag = f"--{other.replace('_', '-')}"
-                            reject_beside(options, flag, *names)
-            with check():
-                cache_settings(options)
-    except UsageError as error:
-        more = _wrong_fields(options)
-        raise UsageError("\n".join([str(error), *more])) from error
+                needed = "teacher" if options.encoder is None else "encoder"
+                _require(options, "task", needed)
+            for other, *names in NEEDED:
+                if getattr(options, other) is None:
+                    with check():
+                        flag = f"--{other.replace('_', '-')}"
+                        reject_beside(options, flag, *names)
+        with check():
+            cache_settings(options)
 
 
-def _wrong_fields(options):
-    """What is wrong with the settings of stages and data, if that shows.
+def _require_task(name):
+    if name is not None:
+        get_task(name)
 
-    The settings of a run may not be there yet. Those of its smoke run, with
-    the recipe's stages, have the same fields.
+
+@contextlib.contextmanager
+def _together(options, stand_in, checks_fields):
+    """Collects mistakes; if there are any, those in fields that are set, too.
+
+    The settings of a run may not be there yet: `stand_in` returns some with
+    the same fields, or `None`.
     """
-    if options.recipe not in RECIPES or options.config:
-        return []
+    problems = []
+    try:
+        with all_mistakes() as check:
+            yield check
+    except UsageError as error:
+        problems.append(str(error))
+    if problems or checks_fields:
+        try:
+            settings = stand_in()
+            if settings is not None:
+                fields = _fields_of(type(settings), options.set)
+                override(settings, [*_short(settings, options), *fields])
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def _same(settings):
+    return settings
+
+
+def _smoke_settings(options):
+    """Those of a recipe's smoke run, with the stages of the run."""
+    is_on_task = options.model == "bert" and not options.config
+    if options.recipe not in RECIPES or not is_on_task:
+        return None
     recipe = RECIPES[options.recipe]
-    known = {field.name for field in dataclasses.fields(DistillSettings)}
-    checked = []
-    for one in options.set:
+    settings = smoke.distillation(recipe, options.parity)
+    if options.smoke:
+        return settings
+    task = get_task(options.task if options.task in TASKS else "sst2")
+    stages = recipe.stages_for(task, options.parity)
+    chosen = [one for one in stages if one.name in (options.stages or ())]
+    changes = {"stages": tuple(chosen) or stages}
+    if not any(stage.data == "corpus" for stage in changes["stages"]):
+        changes["corpus"] = None
+    return dataclasses.replace(settings, **changes)
+
+
+def _fields_of(kind, assignments):
+    """The assignments whose fields do not depend on what a run is given."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    found = []
+    for one in assignments:
         first, _, rest = one.partition("=")[0].partition(".")
         if first in ("stages", "data") or first not in known or not rest:
-            checked.append(one)
-    try:
-        settings = smoke.distillation(recipe, options.parity)
-        if not options.smoke:
-            task = get_task(options.task if options.task in TASKS else "sst2")
-            stages = recipe.stages_for(task, options.parity)
-            if options.stages is not None:
-                stages = [one for one in stages if one.name in options.stages]
-            settings = dataclasses.replace(settings, stages=tuple(stages))
-        override(settings, [*_short(settings, options), *checked])
-    except UsageError as error:
-        return [str(error)]
-    return []
+            found.append(one)
+    return found
 
 
 SHORT = ("epochs", "batch_size", "learning_rate")
@@ -317,6 +331,11 @@ def get_recipe(name):
     Raises:
         UsageError: if there is none of this name.
     """
+    if name is None:
+        raise UsageError(
+            "Missing: RECIPE (see kdkit list), or --config, the config.json of "
+            "a run to make again."
+        )
     if name not in RECIPES:
         raise UsageError(
             f"Unknown recipe. Expected one of {sorted(RECIPES)}. Received: "

@@ -42,7 +42,7 @@ from kdkit.cli.groups import ForceOptions
 from kdkit.cli.groups import PretrainedModelOptions
 from kdkit.cli.groups import RunOptions
 from kdkit.cli.groups import SentenceOptions
-from kdkit.cli.options import pretraining_mistakes
+from kdkit.cli.options import validate_pretraining
 
 
 @dataclasses.dataclass
@@ -60,7 +60,7 @@ class Options(
     teacher_file: None = None  # of tasks
 
 
-validate = pretraining_mistakes
+validate = validate_pretraining
 
 
 def run(options):

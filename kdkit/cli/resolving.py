@@ -21,13 +21,13 @@ from kdkit.cli.compiling import with_quick_compilation
 from kdkit.cli.options import absolute
 from kdkit.cli.options import all_assignments
 from kdkit.cli.options import cache_settings
-from kdkit.cli.options import distillation_mistakes
 from kdkit.cli.options import get_recipe
-from kdkit.cli.options import pretraining_mistakes
 from kdkit.cli.options import sentence_settings
 from kdkit.cli.options import settings_of
-from kdkit.cli.options import teacher_mistakes
 from kdkit.cli.options import trains_encoder_decoder
+from kdkit.cli.options import validate_distillation
+from kdkit.cli.options import validate_pretraining
+from kdkit.cli.options import validate_teacher
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
@@ -47,7 +47,7 @@ from kdkit.training.model_settings import ModelSettings
 
 def teacher_settings(options) -> TeacherSettings:
     """The settings of `kdkit train-teacher`."""
-    teacher_mistakes(options)
+    validate_teacher(options)
     if options.config:
         settings = settings_of(TeacherSettings, options.config)
     elif options.smoke:
@@ -63,7 +63,7 @@ def teacher_settings(options) -> TeacherSettings:
 
 def distill_settings(options) -> DistillSettings:
     """The settings of `kdkit distill`."""
-    distillation_mistakes(options)
+    validate_distillation(options)
     recipe = get_recipe(options.recipe)
     if options.config:
         settings = settings_of(DistillSettings, options.config)
@@ -167,7 +167,7 @@ def _split_control(settings, options, assignments):
 
 def pretrain_settings(options) -> PretrainSettings:
     """The settings of `kdkit pretrain`."""
-    pretraining_mistakes(options)
+    validate_pretraining(options)
     if options.config:
         settings = settings_of(PretrainSettings, options.config)
     elif options.smoke:

@@ -13,7 +13,7 @@ import dataclasses
 from kdkit.cli.groups import ForceOptions
 from kdkit.cli.groups import RunOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.options import teacher_mistakes
+from kdkit.cli.options import validate_teacher
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
 
@@ -27,7 +27,7 @@ class Options(TaskOptions, ForceOptions, RunOptions):
     )
 
 
-validate = teacher_mistakes
+validate = validate_teacher
 
 
 def run(options):
