@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import psutil
 
 from kdkit import models
-from kdkit.distillation import entry_of_teacher
+from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows
 from kdkit.doctor.examined_rows import rows_of_epoch
@@ -59,7 +59,7 @@ def tapped_entries(
                 pairs = {0: 0, **pairs}
         for ours, theirs in pairs.items():
             of_teacher.add(
-                entry_of_teacher(objective, theirs, teacher.num_classes)
+                teacher_entry(objective, theirs, teacher.num_classes)
             )
             of_student.add(Entry(tap, ours))
     return of_teacher, of_student

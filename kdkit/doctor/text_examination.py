@@ -7,7 +7,7 @@ import pathlib
 
 from kdkit import models
 from kdkit.data import tokenize
-from kdkit.distillation import entry_of_teacher
+from kdkit.distillation import teacher_entry
 from kdkit.doctor.compatibility import same_vocabulary
 from kdkit.doctor.compatibility import student_size
 from kdkit.doctor.data import texts_too_long
@@ -94,7 +94,7 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
     # Of pairs, what is said of the targets.
     tokens //= BYTES * (2 if settings.reads_sentences else 1)
     entries = {
-        entry_of_teacher(objective, 0, vocabulary_size)
+        teacher_entry(objective, 0, vocabulary_size)
         for stage in settings.stages
         for objective in stage.weighted_objectives()
     }

@@ -379,7 +379,7 @@ class Filling:
             *np.unique(lengths, return_counts=True), strict=True
         ):
             for entry, shape in self._shapes.items():
-                share = 1 / per_row if entry.is_of_rows else 1
+                share = 1 / per_row if entry.is_per_example else 1
                 size = packed_size(
                     sizes(shape, int(length)),
                     self._precision,
@@ -405,7 +405,7 @@ class Filling:
         encoded = self._encoded
         groups = {}
         for entry in self._shapes:
-            of_rows = entry.is_of_rows and encoded.sequences_per_row > 1
+            of_rows = entry.is_per_example and encoded.sequences_per_row > 1
             groups.setdefault(of_rows, []).append(entry)
         row_lengths = encoded.row_lengths
         pending = {

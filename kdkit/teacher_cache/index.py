@@ -328,14 +328,14 @@ def find_places(index, files, entries, keys):
             if entry.name in shard["entries"]
         )
         # Entries that stand in the same files have the same places.
-        group = shards, entry.is_of_rows
+        group = shards, entry.is_per_example
         if group not in searched:
             searched[group] = _search(
                 {
                     number: index.directory / files[number]["file"]
                     for number in shards
                 },
-                keys[entry.is_of_rows],
+                keys[entry.is_per_example],
             )
         places[entry] = searched[group]
     return places
@@ -383,7 +383,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
 
     def absent_rows(entry):
         absent = np.all([places[entry][:, 0] < 0 for places in known], 0)
-        if entry.is_of_rows:
+        if entry.is_per_example:
             return absent
         return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
 

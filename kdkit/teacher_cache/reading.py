@@ -37,7 +37,9 @@ class CachedOutputs:
                 shape,
                 places[entry],
                 shards,
-                encoded.row_lengths if entry.is_of_rows else encoded.lengths,
+                encoded.row_lengths
+                if entry.is_per_example
+                else encoded.lengths,
                 precision,
             )
             for entry, shape in shapes.items()
@@ -70,7 +72,7 @@ class CachedOutputs:
         sequences = self._encoded.sequences_of(rows)
         return {
             entry.name: kept(
-                rows if entry.is_of_rows else sequences, padded_length
+                rows if entry.is_per_example else sequences, padded_length
             )
             for entry, kept in self._kept.items()
         }

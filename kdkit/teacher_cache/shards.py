@@ -389,7 +389,7 @@ def row_bytes(
         if entry.top_k and num_classes:
             shape = (*shape[:-1], num_classes)
         return math.prod(sizes(shape, length)) * (
-            1 if entry.is_of_rows else sequences_per_row
+            1 if entry.is_per_example else sequences_per_row
         )
 
     return 4 * sum(numbers(entry, shape) for entry, shape in shapes.items())

@@ -142,7 +142,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
             "layers",
             "teacher_layers=2",
         ),
-        ("student.num_heads=4", "layers", "head counts differ"),
+        ("student.num_heads=4", "layers", "numbers of heads differ"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
         ("student.num_layers=100000", "student", "at most 1000"),
         ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
