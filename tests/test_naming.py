@@ -5,8 +5,8 @@ import pytest
 from helpers import bert
 from helpers import distiller
 
-from kdkit.taps import own_names
 from kdkit.taps import number_later
+from kdkit.taps import own_names
 from kdkit.taps import tapped
 
 
