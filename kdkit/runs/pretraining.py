@@ -256,7 +256,7 @@ def _make_model(
         encoder, tokenizer = models.load_encoder(model.copy_from)
         if teacher is not None:
             models.check_same_ids(teacher.tokenizer, tokenizer)
-        backbone = models.student_of_blocks(encoder, model.copy_layers)
+        backbone = models.copy_blocks(encoder, model.copy_layers)
     else:
         if teacher is not None:
             tokenizer = teacher.tokenizer
