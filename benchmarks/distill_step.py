@@ -165,7 +165,7 @@ def on_task(name, options):
         blocks = models.choose_blocks(
             "first", teacher.backbone.num_layers, num_layers
         )
-        encoder = models.student_of_blocks(teacher, blocks)
+        encoder = models.copy_blocks(teacher, blocks)
         return models.add_head(encoder, head)
 
     return teacher, make_student, stage, batch

@@ -27,10 +27,13 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
-from kdkit.cli import options as shared
+from kdkit.cli.groups import Seed
+from kdkit.cli.groups import SettingOptions
 from kdkit.cli.main import run_script
 from kdkit.cli.options import absolute
 from kdkit.cli.options import located
+from kdkit.cli.parser import File
+from kdkit.cli.parser import option
 from kdkit.data import Masker
 from kdkit.data import masked_evaluation_batches
 from kdkit.data import next_token_evaluation_batches
@@ -80,57 +83,34 @@ ROWS = {
 }
 
 
-def add_arguments(parser):
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help="files of one text a line; several need --held-out",
+@dataclasses.dataclass
+class Options(SettingOptions):
+    """runs"""
+
+    corpus: list[File] | None = option(
+        "files of one text a line. Several need --held-out.", required=True
     )
-    parser.add_argument(
-        "--held-out",
-        nargs="+",
-        metavar="FILE",
-        help="text to measure on, a file for each of --corpus; by default "
-        "every 100th text of --corpus, which is then not trained on",
+    held_out: list[File] | None = option(
+        "text to measure on, a file for each of --corpus. Defaults to every "
+        "100th text of --corpus, which is then not trained on."
     )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=int,
-        required=True,
-        metavar="N",
-        help="tokens of the vocabulary that is trained on the text",
+    vocabulary_size: int | None = option(
+        "tokens of the vocabulary that is trained on the text", required=True
     )
-    for name, default, of in (
-        ("layers", 12, "; MASS has half of them on each side"),
-        ("heads", 12, " of a block"),
-    ):
-        parser.add_argument(
-            f"--num-{name}",
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{name}{of}; default {default}",
-        )
-    parser.add_argument(
-        "--hidden-dim",
-        type=int,
+    num_layers: int = option(
+        "layers. Defaults to 12; MASS has half of them on each side.",
+        default=12,
+    )
+    num_heads: int = option("heads of a layer. Defaults to 12.", default=12)
+    hidden_dim: int = option(
+        "width of the states, a quarter of that of the feed-forward layers. "
+        "Defaults to 768.",
         default=768,
-        metavar="N",
-        help="width of the states, a quarter of that of the feed-forward "
-        "layers; default 768",
     )
-    parser.add_argument(
-        "--run-dir",
-        required=True,
-        metavar="DIR",
-        help="where the runs are kept, or go on",
+    run_dir: str | None = option(
+        "where the runs are saved, or continue", required=True, metavar="DIR"
     )
-    parser.add_argument(
-        "--seed", type=shared.a_seed, default=0, help="default 0"
-    )
-    shared.add_settings(parser)
+    seed: Seed = option("Defaults to 0.", default=0)
 
 
 def run(options) -> None:

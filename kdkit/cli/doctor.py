@@ -7,18 +7,19 @@ fewer rows, and goes on in spite of them with --force; see docs/doctor.md.
 
 example:
   kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
-  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \
-      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \
+  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \\
+      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
       --task-held-out ptb.valid.txt --one-document --detokenizer ptb
   kdkit doctor --config runs/tinybert/config.json
 """
 
+import dataclasses
 import pathlib
 
 from kdkit import doctor
 from kdkit.cli import distill
-from kdkit.cli import options as shared
-from kdkit.cli.distill import add_whole_distillation
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs.first_checks import check_places
@@ -28,10 +29,16 @@ from kdkit.runs.settings import PretrainSettings
 FAILED = 1
 
 
-def add_arguments(parser):
-    add_whole_distillation(parser, nargs="?")
-    shared.add_run(parser, required=False)
-    parser.set_defaults(trains_nothing=True)
+@dataclasses.dataclass
+class Options(distill.Options):
+    """options"""
+
+    run_dir: str | None = changed(RunOptions, "run_dir", required=False)
+    force: bool = False
+    trains_nothing: bool = True
+
+
+validate = distill.validate
 
 
 def run(options):

@@ -191,20 +191,6 @@ def _task_option(options):
     return "--pairs" if options.model == "mass" else "--task-text"
 
 
-def reject_for_encoders(options) -> None:
-    """Refuses what only models on text are told.
-
-    Raises:
-        UsageError: with the flags.
-    """
-    given = given_flags(options, OPTIONS)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
-            "--model gpt2, --model llama3 or --model mass too, or remove it."
-        )
-
-
 def _decoder(place):
     """The teacher before anything: a preset's sizes, or a checkpoint."""
     if place in PRESETS:

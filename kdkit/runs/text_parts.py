@@ -124,7 +124,7 @@ class PretrainParts(Parts):
             encoder, tokenizer = models.load_encoder(model.copy_from)
             if teacher is not None:
                 models.check_same_ids(teacher.tokenizer, tokenizer)
-            backbone = models.student_of_blocks(encoder, model.copy_layers)
+            backbone = models.copy_blocks(encoder, model.copy_layers)
         else:
             tokenizer = (
                 teacher.tokenizer

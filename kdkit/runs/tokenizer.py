@@ -65,9 +65,9 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
         UsageError: if the model does not read its tokens.
     """
     if model.mass is not None:
-        models.check_sentence_pieces(tokenizer)
+        models.require_sentence_pieces(tokenizer)
         return tokenizer
-    return models.tokenizer_of_family(ALL_FAMILIES.get(model.family), tokenizer)
+    return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
 
 
 def check_tokenizer(settings: PretrainSettings) -> None:

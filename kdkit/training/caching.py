@@ -19,7 +19,7 @@ from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import check_room
+from kdkit.teacher_cache import require_disk_space
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
@@ -143,7 +143,7 @@ class TeacherCaches:
                     cache.needed(encoded, entries, expected)
                     for cache, entries, expected in asked
                 )
-                check_room(self._directory, size)
+                require_disk_space(self._directory, size)
             return [
                 cache.outputs(encoded, entries, expected)
                 for cache, entries, expected in asked
@@ -154,7 +154,7 @@ class TeacherCaches:
                 # What earlier processes wrote is no work for these.
                 with self._distribution.chief_first():
                     for cache in self._caches:
-                        cache.take_parts()
+                        cache.merge_parts()
                 outputs(self._parts, encoded)
                 self._distribution.barrier()
             with self._distribution.chief_first():
@@ -194,7 +194,7 @@ class TeacherCaches:
                     evaluator, teachers_logits=(logits,)
                 )
             evaluation = evaluator(self._file)
-            cache.keep_agreement(
+            cache.save_agreement(
                 {
                     "split": evaluation["split"],
                     "examples": evaluation["examples"],

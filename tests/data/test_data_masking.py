@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from encoders import MASKED_LMS
 from encoders import sentence_piece_model
-from encoders import tokenizer as tokenizer_of
+from encoders import tokenizer as preprocessor_tokenizer
 
 from kdkit import data
 from kdkit.errors import UsageError
@@ -62,7 +62,7 @@ def test_special_tokens_are_never_predicted(corpus, tokenizer):
 
 @pytest.mark.parametrize("family", MASKED_LMS)
 def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
-    tokenizer = tokenizer_of(family)
+    tokenizer = preprocessor_tokenizer(family)
     pieces = list(tokenizer.get_vocabulary())
     (unknown,) = {"[UNK]", "<unk>"} & set(pieces)
     row = np.array([[*tokenizer("a dull plot"), *5 * [pieces.index(unknown)]]])

@@ -101,11 +101,11 @@ def test_another_seed_finds_the_outputs(settings, runs, capsys):
     fill_cache(again)
     lines = capsys.readouterr().out
     # Once for both stages.
-    assert lines.count("teacher_1: running the teacher over") == 1
+    assert lines.count("teacher_1: running the teacher on") == 1
     fill_cache(again)
     lines = capsys.readouterr().out
-    assert "running the teacher over" not in lines
-    assert f"outputs for all {ROWS} rows are there" in lines
+    assert "running the teacher on" not in lines
+    assert f"outputs for all {ROWS} examples are cached" in lines
 
 
 def test_another_teacher_is_refused_before_a_run_begins(
@@ -116,9 +116,9 @@ def test_another_teacher_is_refused_before_a_run_begins(
         more_teachers=(str(finished_run / "student"),),
         cache=CacheSettings(str(runs / "cache")),
     )
-    with pytest.raises(UsageError, match="holds other outputs: .*teacher"):
+    with pytest.raises(UsageError, match="contains other outputs: .*teacher"):
         fill_cache(other)
-    with pytest.raises(UsageError, match="holds other outputs: .*teacher"):
+    with pytest.raises(UsageError, match="contains other outputs: .*teacher"):
         distill(other, tmp_path / "run", force=True)
     assert not (tmp_path / "run").exists()
 

@@ -1,6 +1,5 @@
 """A run with --parity tinybert: its losses are those of the authors' code."""
 
-import argparse
 import dataclasses
 import json
 
@@ -12,9 +11,9 @@ from helpers import to_numpy
 
 from kdkit import data
 from kdkit import taps
-from kdkit.cli import distill as verb
 from kdkit.cli import resolving
 from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
@@ -129,8 +128,7 @@ def test_config_shows_that_rows_are_padded_and_how_updates_are_made(run):
 
 
 def settings_of(*words, recipe="tinybert"):
-    parser = argparse.ArgumentParser()
-    verb.add_arguments(parser)
+    parser = make_verb_parser("distill")
     return resolving.distill_settings(
         parser.parse_args([recipe, "--run-dir", "unused", *words])
     )
