@@ -76,7 +76,7 @@ class Masking:
 
 
 class Masker:
-    """Masks batches of full rows inside `tf.data`.
+    """Masks batches of full rows.
 
     Args:
         masking: `Masking`.
@@ -92,7 +92,7 @@ class Masker:
                 "whole_words=False."
             )
         is_special = special_tokens(tokenizer)
-        self._masking = masking
+        self.masking = masking
         self._mask_token_id = tokenizer.mask_token_id
         self._is_special = tf.constant(is_special)
         self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
@@ -124,7 +124,7 @@ class Masker:
         originals = tf.gather(token_ids, positions, batch_dims=1)
         hidden = hide(
             originals,
-            self._masking,
+            self.masking,
             self._mask_token_id,
             self._ordinary,
             seeds[1],
@@ -141,10 +141,10 @@ class Masker:
 
     def _choose(self, token_ids, seed):
         """Positions to predict, rising, and whether each of them counts."""
-        budget = self._masking.num_predictions(token_ids.shape[1])
+        budget = self.masking.num_predictions(token_ids.shape[1])
         scores = tf.random.stateless_uniform(tf.shape(token_ids), seed)
         maskable = ~tf.gather(self._is_special, token_ids)
-        if self._masking.whole_words:
+        if self.masking.whole_words:
             # Every piece has the score of its word's first piece.
             begins = ~tf.gather(self._continues, token_ids) | ~maskable
             word = tf.cumsum(tf.cast(begins, "int32"), axis=1)
@@ -158,13 +158,13 @@ class Masker:
         order = tf.argsort(scores, axis=1, stable=True)[:, : budget + 1]
         ordered = tf.gather(scores, order, batch_dims=1)
         counts = ordered[:, :budget] < 1.0
-        if self._masking.whole_words:
+        if self.masking.whole_words:
             # A word that the budget would cut is left out, unless it is first.
             same_as_next = ordered[:, budget - 1] == ordered[:, budget]
             cut = ordered[:, :budget] == ordered[:, budget - 1, tf.newaxis]
             cut &= same_as_next[:, tf.newaxis]
             counts &= ~cut | tf.reduce_all(cut, axis=1, keepdims=True)
-        if self._masking.share_of == "batch":
+        if self.masking.share_of == "batch":
             counts &= tf.range(budget) < self._budgets(token_ids, seed)
         positions = order[:, :budget]
         rising = tf.argsort(positions, axis=1)
@@ -180,7 +180,7 @@ class Masker:
         """
         num_rows = tf.shape(token_ids)[0]
         size = tf.cast(tf.size(token_ids), "float64")
-        total = tf.cast(tf.math.ceil(self._masking.share * size), "int32")
+        total = tf.cast(tf.math.ceil(self.masking.share * size), "int32")
         draw = tf.random.stateless_uniform(
             (num_rows,), tf.random.fold_in(seed, 1)
         )
@@ -286,7 +286,7 @@ class SpanMasking:
 
 
 class SpanMasker:
-    """Hides a span of each row of a batch inside `tf.data`.
+    """Hides a span of each row of a batch.
 
     The decoder sees and predicts the span alone, at the places that its tokens
     have in the sentence: its first input is the row's own first token, which

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.backends import tf
-from kdkit.data.encoding import ReadableRows
 from kdkit.data.encoding import traced_tokenizer
+from kdkit.data.masking import Masker
+from kdkit.data.stream import ReadableRows
+from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
@@ -278,13 +280,16 @@ def _tokenised(texts, tokenizer):
 
 
 class PackedRows(ReadableRows):
-    """Packed text: for a decoder without what it never reads, or as it stands.
+    """Packed text as it is: for a decoder, each token predicts the next one.
 
     Args:
         corpus: `PackedCorpus`. It stays on disk.
+        counts_once: bool. Whether a token that several rows of a decoder have
+            counts only in the first of them, and is context in the others.
+            Defaults to `False`.
     """
 
-    def __init__(self, corpus: PackedCorpus):
+    def __init__(self, corpus: PackedCorpus, counts_once: bool = False):
         self._corpus = corpus
         self._is_for_decoder = corpus.stride is not None
         self.sequence_length = corpus.sequence_length - self._is_for_decoder
@@ -292,45 +297,87 @@ class PackedRows(ReadableRows):
         # Only the last row may be filled up; its last token is not read.
         filled = int((corpus.rows[-1] != PADDING).sum())
         self.lengths[-1] = filled - self._is_for_decoder
+        self._num_seen = 0  # tokens of a row that the row before had too
+        if counts_once and self._is_for_decoder:
+            self._num_seen = self.sequence_length - corpus.stride
 
     def contents(self):
         for row, length in zip(self._corpus.rows, self.lengths, strict=True):
             yield (np.ascontiguousarray(row[:length]),)
 
     def inputs(self, rows, padded_length):
-        chosen = tf.constant(self._corpus.rows[rows])
+        if self._is_for_decoder:
+            chosen = self._corpus.rows[rows, :padded_length]
+            is_token = chosen != PADDING
+            return {
+                "token_ids": np.where(is_token, chosen, 0),
+                "padding_mask": is_token.astype("int32"),
+            }
+        chosen = self._corpus.rows[rows]
+        return {
+            "token_ids": chosen,
+            "segment_ids": np.zeros_like(chosen),
+            "padding_mask": np.ones_like(chosen),
+        }
+
+    @property
+    def signature(self):
+        shape = (None, self.sequence_length)
+        ids = tf.TensorSpec(shape, "int32")
+        names = ("token_ids", "padding_mask")
         if not self._is_for_decoder:
-            return plain(chosen, None)
-        return next_tokens(chosen[:, : padded_length + 1], None)[0]
+            return dict.fromkeys((*names, "segment_ids"), ids)
+        return dict.fromkeys(names, ids), ids, tf.TensorSpec(shape, "float32")
+
+    def batch(self, rows, padded_length, seed):
+        """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
+
+        `y` are the ids that follow those of `x`, `sample_weight` is 1 where
+        there is one, and all have shape `(batch_size, sequence_length)`.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del seed
+        inputs = self.inputs(rows, padded_length)
+        if not self._is_for_decoder:
+            return inputs
+        y = self._corpus.rows[rows, 1:]
+        weights = (y != PADDING).astype("float32")
+        weights[rows > 0, : self._num_seen] = 0
+        return inputs, np.maximum(y, 0), weights
 
 
-def next_tokens(rows, seed):
-    """Returns `(x, y, weights)` of some rows for a decoder.
+class MaskedRows(SequenceDataset):
+    """Packed text with tokens masked, other ones in each batch.
 
     Args:
-        rows: int array of shape `(num_rows, sequence_length + 1)`.
-        seed: not used; that of what draws.
+        corpus: `PackedCorpus`. It stays on disk.
+        masker: `Masker`.
     """
-    del seed
-    is_token = rows != PADDING
-    ids = tf.where(is_token, rows, 0)
-    x = {
-        "token_ids": ids[:, :-1],
-        "padding_mask": tf.cast(is_token[:, :-1], "int32"),
-    }
-    return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
 
+    is_row_wise = False  # masks are drawn for whole batches
 
-def plain(rows, seed):
-    """Returns the inputs of an encoder that reads rows as they stand.
+    def __init__(self, corpus: PackedCorpus, masker: Masker):
+        self._corpus, self._masker = corpus, masker
+        self.sequence_length = corpus.sequence_length
+        self.lengths = np.full(len(corpus), self.sequence_length, "int32")
 
-    Args:
-        rows: int array of shape `(num_rows, sequence_length)`.
-        seed: not used; that of what draws.
-    """
-    del seed
-    return {
-        "token_ids": rows,
-        "segment_ids": tf.zeros_like(rows),
-        "padding_mask": tf.ones_like(rows),
-    }
+    @property
+    def signature(self):
+        length = self.sequence_length
+        ids = tf.TensorSpec((None, length), "int32")
+        shape = (None, self._masker.masking.num_predictions(length))
+        predicted = tf.TensorSpec(shape, "int32")
+        names = ("token_ids", "segment_ids", "padding_mask")
+        inputs = {**dict.fromkeys(names, ids), "mask_positions": predicted}
+        return inputs, predicted, tf.TensorSpec(shape, "float32")
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `(x, y, sample_weight)` as `Masker` does.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del padded_length
+        return self._masker(self._corpus.rows[rows], seed)

@@ -151,10 +151,10 @@ class OutputsOfTeachers:
     outputs = kdkit.teacher_cache.OutputsOfTeachers(
         [cache.outputs(rows, entries)]
     )
-    batches, steps = kdkit.data.training_batches(
-        rows, 32, seed=0, features=lambda rows: outputs
+    stream = kdkit.data.BatchStream(
+        rows, kdkit.data.Buckets(32), seed=0, features=outputs
     )
-    distiller.fit(batches, steps_per_epoch=steps)
+    distiller.fit(stream.training(), steps_per_epoch=stream.steps_per_epoch)
     ```
     """
 

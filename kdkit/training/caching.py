@@ -127,7 +127,7 @@ class TeacherCaches:
 
         Returns:
             A callable from `kdkit.data.EncodedExamples`, as
-            `kdkit.data.training_batches` takes it. It runs the teachers over
+            a `DataSource` takes it. It runs the teachers over
             the rows that are not there yet. All processes call it alike: each
             fills its part, the chief puts the parts together, all read them.
         """

@@ -8,8 +8,9 @@ import numpy as np
 from kdkit import data
 from kdkit import tasks
 from kdkit.data import AugmentedExamples
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import EncodedExamples
-from kdkit.data import evaluation_batches
 from kdkit.data import for_any_shape
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -88,25 +89,14 @@ class TrainingRows:
             "rows_of_epoch": self.num_rows,
         }
 
-    def rows_of_epoch(self, seed: int, num_rows: int | None = None):
-        """Returns a function from an epoch to its rows; `None` for all.
-
-        Args:
-            seed: int. Seed of what is drawn.
-            num_rows: int or `None`. How many rows an epoch has, some of them
-                several times; `None` for each of them once. Defaults to `None`.
-        """
-        some = None
-        if self.augmented is not None and self.copies_per_epoch is not None:
-
-            def some(epoch):
-                return self.augmented.rows_of_epoch(
-                    seed, epoch, self.copies_per_epoch
-                )
-
-        if num_rows is None:
-            return some
-        return data.repeated_rows(len(self.encoded), num_rows, seed, some)
+    @property
+    def rows_of_epoch(self):
+        """The `rows_of_epoch` of `kdkit.data.Buckets`; `None` for all."""
+        if self.augmented is None or self.copies_per_epoch is None:
+            return None
+        return functools.partial(
+            self.augmented.rows_of_epoch, per_row=self.copies_per_epoch
+        )
 
 
 def load_data(
@@ -342,7 +332,9 @@ def make_forward(model):
 
 
 def _in_few_lengths(encoded):
-    return evaluation_batches(encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS)
+    """The numbers of the rows of each batch, and the data set of batches."""
+    stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
+    return [rows for rows, _ in stream.evaluation_batches], stream.evaluation()
 
 
 def predict_logits(predict, encoded, batches=None):
@@ -351,19 +343,16 @@ def predict_logits(predict, encoded, batches=None):
     Args:
         predict: callable from a dict batch to logits.
         encoded: `kdkit.data.EncodedExamples`.
-        batches: what `kdkit.data.evaluation_batches` makes of them, `None` to
-            make it. Defaults to `None`.
+        batches: tuple of the rows of each batch, and the batches, or `None` to
+            make them. Defaults to `None`.
 
     Returns:
         NumPy array of shape `(num_rows, num_classes)`, in row order; where
         positions have labels, `(num_labels, num_classes)`.
     """
-    dataset, order = batches or _in_few_lengths(encoded)
     by_row = {}
-    for batch in dataset:
+    for rows, batch in zip(*(batches or _in_few_lengths(encoded)), strict=True):
         inputs = batch[0] if isinstance(batch, tuple) else batch
-        num_rows = len(inputs["token_ids"]) // encoded.sequences_per_row
-        rows = order[len(by_row) : len(by_row) + num_rows]
         answers = encoded.answers(np.asarray(predict(inputs)), rows)
         by_row.update(zip(rows, answers, strict=True))
     return np.concatenate([by_row[row] for row in range(len(encoded))])
