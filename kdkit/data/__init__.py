@@ -39,7 +39,7 @@ from kdkit.data.sentences import encode_sentences
 from kdkit.data.sentences import join_sentences
 from kdkit.data.stream import WHOLE
 from kdkit.data.stream import BatchStream
-from kdkit.data.stream import ReadableRows
+from kdkit.data.stream import CacheableDataset
 from kdkit.data.stream import SequenceDataset
 from kdkit.data.stream import Shares
 from kdkit.data.stream import for_any_shape
@@ -94,7 +94,7 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
-    "ReadableRows",
+    "CacheableDataset",
     "SequenceDataset",
     "Shares",
     "SpanMasker",

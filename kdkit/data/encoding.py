@@ -12,7 +12,7 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.backends import tf_text
 from kdkit.data.examples import Examples
-from kdkit.data.stream import ReadableRows
+from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 
@@ -21,7 +21,7 @@ TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples(ReadableRows):
+class EncodedExamples(CacheableDataset):
     """Token ids of all rows, one row after the other.
 
     Args:

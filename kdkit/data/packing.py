@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from kdkit.backends import tf
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.data.masking import Masker
-from kdkit.data.stream import ReadableRows
+from kdkit.data.masking import traced_masker
+from kdkit.data.stream import CacheableDataset
 from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
@@ -279,7 +280,7 @@ def _tokenised(texts, tokenizer):
         )
 
 
-class PackedRows(ReadableRows):
+class PackedRows(CacheableDataset):
     """Packed text as it is: for a decoder, each token predicts the next one.
 
     Args:
@@ -359,7 +360,8 @@ class MaskedRows(SequenceDataset):
     is_row_wise = False  # masks are drawn for whole batches
 
     def __init__(self, corpus: PackedCorpus, masker: Masker):
-        self._corpus, self._masker = corpus, masker
+        self._corpus, self._masking = corpus, masker.masking
+        self._mask = traced_masker(masker, corpus.sequence_length)
         self.sequence_length = corpus.sequence_length
         self.lengths = np.full(len(corpus), self.sequence_length, "int32")
 
@@ -367,7 +369,7 @@ class MaskedRows(SequenceDataset):
     def signature(self):
         length = self.sequence_length
         ids = tf.TensorSpec((None, length), "int32")
-        shape = (None, self._masker.masking.num_predictions(length))
+        shape = (None, self._masking.num_predictions(length))
         predicted = tf.TensorSpec(shape, "int32")
         names = ("token_ids", "segment_ids", "padding_mask")
         inputs = {**dict.fromkeys(names, ids), "mask_positions": predicted}
@@ -380,4 +382,4 @@ class MaskedRows(SequenceDataset):
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
         del padded_length
-        return self._masker(self._corpus.rows[rows], seed)
+        return self._mask(self._corpus.rows[rows], seed)

@@ -11,7 +11,8 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.data.encoding import make_tokenize
 from kdkit.data.masking import SpanMasker
-from kdkit.data.stream import ReadableRows
+from kdkit.data.masking import traced_masker
+from kdkit.data.stream import CacheableDataset
 from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
@@ -144,7 +145,7 @@ def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
     )
 
 
-class PairRows(ReadableRows):
+class PairRows(CacheableDataset):
     """Pairs of sentences: their positions are those of the decoder.
 
     Args:
@@ -242,6 +243,7 @@ class SpanRows(SequenceDataset):
 
     def __init__(self, sentences: EncodedSentences, masker: SpanMasker):
         self._sentences, self._masker = sentences, masker
+        self._mask = traced_masker(masker)
         self.lengths = sentences.lengths
         self.sequence_length = int(self.lengths.max())
         self.num_truncated = sentences.num_truncated
@@ -261,7 +263,7 @@ class SpanRows(SequenceDataset):
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
         del padded_length
-        return self._masker(self._sentences.padded(rows), seed)
+        return self._mask(self._sentences.padded(rows), seed)
 
 
 def _signature():

@@ -74,7 +74,7 @@ class SequenceDataset(abc.ABC):
         """
 
 
-class ReadableRows(SequenceDataset):
+class CacheableDataset(SequenceDataset):
     """Examples whose teacher outputs can be cached."""
 
     def sequences_of(self, rows: np.ndarray) -> np.ndarray:

@@ -365,7 +365,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
 
     Args:
         indices: list of `Index`. What is in one of them is not missing.
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
         keys: dict from whether they are of rows to all keys.
         entries: sequence of `kdkit.taps.Entry`. Rows that lack one are run.
         beside: sequence of `Entry`. What such rows are also asked for.

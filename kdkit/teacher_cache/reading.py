@@ -25,7 +25,7 @@ class CachedOutputs:
             and the row in it of every sequence, or row.
         shards: list of `Shard`.
         precision: string.
-        encoded: the `kdkit.data.ReadableRows` that they are of.
+        encoded: the `kdkit.data.CacheableDataset` that they are of.
     """
 
     def __init__(self, shapes, places, shards, precision, encoded):

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from kdkit.data import ReadableRows
+from kdkit.data import CacheableDataset
 from kdkit.data import rows_within
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -145,13 +145,13 @@ KEY_BYTES = 16
 _kept = weakref.WeakKeyDictionary()
 
 
-def sequence_keys(encoded: ReadableRows) -> np.ndarray:
+def sequence_keys(encoded: CacheableDataset) -> np.ndarray:
     """Returns a key for every sequence, of its tokens and its segments.
 
     They are made once, and kept as long as `encoded` is.
 
     Args:
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
 
     Returns:
         `uint64` array of shape `(num_sequences, 2)`.
@@ -159,7 +159,7 @@ def sequence_keys(encoded: ReadableRows) -> np.ndarray:
     return _keys(encoded)[0]
 
 
-def row_keys(encoded: ReadableRows) -> np.ndarray:
+def row_keys(encoded: CacheableDataset) -> np.ndarray:
     """Returns a key for every row: that of its sequence, or of all of them.
 
     They are kept as those of the sequences are.
