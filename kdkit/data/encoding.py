@@ -16,19 +16,19 @@ from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 
-ROWS_PER_STEP = 1024  # tokenised together
-TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
+ROWS_PER_STEP = 1024  # tokenized together
+TEXTS_PER_STEP = 16384  # tokenized together, without packing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedExamples(CacheableDataset):
-    """Token ids of all rows, one row after the other.
+    """Token ids of all examples, one after the other.
 
     Args:
         token_ids: `int32` array of shape `(sum(lengths),)`.
         segment_ids: `int32` array of the same shape: 0 for the first sentence
             with `[CLS]` and its `[SEP]`, 1 for the second with its `[SEP]`.
-            Models without segments leave them out.
+            Models without segments do not read them.
         lengths: `int32` array of shape `(num_sequences,)`: tokens of every
             sequence.
         labels: as in `Examples`.
@@ -122,15 +122,15 @@ class EncodedExamples(CacheableDataset):
         return (self.labels[rows],)
 
     def places(self, rows: np.ndarray, padded_length: int) -> tuple:
-        """Returns where positions stand among all tokens, and whether they do.
+        """Returns where in `token_ids` the positions of a batch are.
 
         Args:
             rows: int array. The numbers of the rows.
             padded_length: int. The length of the batch.
 
         Returns:
-            Tuple of an int and a bool array of shape `(num_sequences,
-            padded_length)`.
+            Tuple of an int array of shape `(num_sequences, padded_length)` and
+            a bool array of the same shape: whether a position has a token.
         """
         sequences = self.sequences_of(rows)
         places = np.arange(padded_length)
@@ -144,7 +144,7 @@ class EncodedExamples(CacheableDataset):
         return self.labels
 
     def answers(self, outputs: np.ndarray, rows: np.ndarray) -> list:
-        """Returns what a model's outputs say of each row.
+        """Returns a model's outputs for the labels of each example.
 
         Args:
             outputs: array whose first axis are the rows.

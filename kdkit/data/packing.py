@@ -1,4 +1,4 @@
-"""Running text as rows of token ids of one length, on disk."""
+"""Running text as sequences of token ids of one length, on disk."""
 
 import dataclasses
 import itertools
@@ -24,9 +24,9 @@ from kdkit.io.files import with_own_digest
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 
-TEXTS_PER_STEP = 256  # tokenised together
+TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"
-PADDING = -1  # behind the last token of a decoder's last row
+PADDING = -1  # after the last token of a decoder's last row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class PackedCorpus:
     Args:
         rows: `int32` array of shape `(num_rows, sequence_length)`, mapped from
             the file.
-        num_texts: int. Texts that went in.
+        num_texts: int. Texts that were packed.
         stride: int or `None`. Of rows for a decoder, how many tokens further
             each begins; `None` for rows with nothing in common. Defaults to
             `None`.
@@ -63,17 +63,17 @@ def pack(
 ) -> PackedCorpus:
     """Tokenises texts and packs them to full rows, without padding.
 
-    The texts stand one after the other with a `[SEP]` between them; every row
-    is `[CLS]`, the next `sequence_length - 2` tokens, `[SEP]`. What does not
-    fill the last row is left out. Memory does not grow with the texts: rows go
-    to disk as they come.
+    The texts follow each other with a `[SEP]` between them; every row is
+    `[CLS]`, the next `sequence_length - 2` tokens, `[SEP]`. Tokens that do not
+    fill the last row are left out. Rows are written to disk as they are made,
+    so that memory does not grow with the texts.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
             `start_token_id` and `end_token_id`.
         sequence_length: int. Tokens of a row.
-        directory: path. Where the rows are kept; made if needed.
+        directory: path. Where the rows are stored; made if needed.
 
     Returns:
         `PackedCorpus`.
@@ -109,24 +109,23 @@ def pack_stream(
 ) -> PackedCorpus:
     """Tokenises texts and packs them to rows for a decoder.
 
-    The texts stand one after the other, an `<|endoftext|>` before, between and
-    behind them. A row is `sequence_length + 1` tokens of that, all but the last
-    to be read and all but the first to be predicted; the next row begins
-    `stride` tokens further. So every token but the very first is predicted. The
-    last row is filled up with `PADDING`.
+    The texts follow each other, with `<|endoftext|>` before, between and after
+    them. A row is `sequence_length + 1` tokens: all but the last are read, all
+    but the first are predicted; the next row begins `stride` tokens further. So
+    every token except the very first is predicted. The last row is filled up
+    with `PADDING`.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.GPT2Tokenizer`, or another with
             `end_token_id`.
         sequence_length: int. Tokens that are read at once.
-        directory: path. Where the rows are kept; made if needed.
-        stride: int or `None`. From 1 to `sequence_length`, which `None` means:
-            then every token is predicted once. With less, rows overlap, and the
-            tokens of an overlap are context in the second one.
-        one_document: bool. Whether the texts follow each other as they stand,
-            as the lines of a file do, and only an empty one ends a document.
-            Defaults to `False`.
+        directory: path. Where the rows are stored; made if needed.
+        stride: int or `None`. From 1 to `sequence_length`, the
+            default: every token is predicted once. With less, rows overlap, and
+            the tokens of an overlap are context in the second one.
+        one_document: bool. Whether the texts are lines: an empty one ends a
+            document, not each one. Defaults to `False`.
         num_words: int or `None`. Words of the texts, for perplexities of them.
             Defaults to `None`.
 
@@ -163,9 +162,9 @@ def pack_stream(
 
 
 def _write(directory, pieces, width, frame=(), pad_last=False, **about):
-    """Cuts a stream of tokens to windows, and writes each in its frame."""
+    """Cuts a stream of tokens to windows, and writes each with its frame."""
     directory = pathlib.Path(directory)
-    # Written last, so what it says is there.
+    # The index is written last: with an index, the rows are complete.
     with writing(directory):
         (directory / INDEX).unlink(missing_ok=True)
     step = about.get("stride", width)
@@ -214,14 +213,14 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
 
 
 def open_packed(directory) -> PackedCorpus | None:
-    """Returns what `pack` left in a directory.
+    """Returns the packed text in a directory.
 
     Args:
         directory: path, as in `pack`.
 
     Returns:
-        `PackedCorpus`, or `None` if `pack` did not finish, or what is there is
-        not what it wrote.
+        `PackedCorpus`, or `None` if `pack` did not finish or a file has
+        changed.
     """
     directory = pathlib.Path(directory)
     try:
@@ -229,7 +228,7 @@ def open_packed(directory) -> PackedCorpus | None:
         size = (directory / ROWS).stat().st_size
         if size != 4 * index["num_rows"] * index["sequence_length"]:
             return None
-        # Versions before noted none.
+        # Version 0.1 wrote none.
         if index.get("sha256") not in (None, digest(directory / ROWS)):
             return None
     except (OSError, UsageError):
@@ -238,7 +237,7 @@ def open_packed(directory) -> PackedCorpus | None:
 
 
 def _mapped(directory, index):
-    """The rows of an index that was checked."""
+    """The rows that a checked index describes."""
     rows = np.memmap(
         directory / ROWS,
         dtype="int32",
@@ -251,7 +250,7 @@ def _mapped(directory, index):
 
 
 def _of_index(index):
-    """What is wrong with an index."""
+    """The error in an index, or `None`."""
     numbers = [
         index.get(name) for name in ("num_rows", "sequence_length", "num_texts")
     ]

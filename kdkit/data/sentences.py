@@ -1,4 +1,4 @@
-"""Sentences to token ids."""
+"""Sentences and pairs as token ids, and their batches."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from kdkit.data.stream import CacheableDataset
 from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
-NUM_SPECIAL = 2  # the language before a sentence, the end behind it
+NUM_SPECIAL = 2  # the language before a sentence, the end after it
 INPUTS = (
     "encoder_token_ids",
     "encoder_padding_mask",
@@ -89,15 +89,15 @@ def encode_sentences(
         tokenizer: `kdkit.models.MassTokenizer`.
         sequence_length: int. Tokens of a sentence at most, special ones
             included; longer ones are cut before their `</s>`.
-        language: string or `None`. Whose token stands before them; `<s>` for
-            `None`. Defaults to `None`.
+        language: string or `None`. The language whose token is before them.
+            Defaults to `None`, `<s>`.
 
     Returns:
         `EncodedSentences`.
 
     Raises:
-        UsageError: (a `ValueError`) if there are no texts, one is empty, there
-            is no room for them, or the language has no token.
+        UsageError: (a `ValueError`) if there are no texts, one is empty,
+            `sequence_length` is too small, or the language has no token.
     """
     if sequence_length <= NUM_SPECIAL:
         raise UsageError(
@@ -180,7 +180,7 @@ class PairRows(CacheableDataset):
     def contents(self):
         sources, targets = self._sources.sentences(), self._targets.sentences()
         for source, target in zip(sources, targets, strict=True):
-            # So that what ends one side cannot begin the other.
+            # The length says where the source ends and the target begins.
             yield np.array([len(source)], "int32"), source, target
 
     def first_pairs(self, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -232,10 +232,10 @@ class PairRows(CacheableDataset):
 
 
 class SpanRows(SequenceDataset):
-    """Sentences with a span hidden in each, another one in each epoch.
+    """Sentences with a hidden span in each, another one in each epoch.
 
     Args:
-        sentences: `EncodedSentences`, of several languages maybe.
+        sentences: `EncodedSentences`, of one or several languages.
         masker: `kdkit.data.SpanMasker`.
     """
 

@@ -1,4 +1,4 @@
-"""Texts without labels, for the teacher to label."""
+"""Unlabelled examples, for the teacher to label."""
 
 import dataclasses
 import pathlib
@@ -23,12 +23,12 @@ NAME_COLUMNS = (
 def read_unlabeled(
     files: Iterable, columns: tuple[str, ...], num_texts: int
 ) -> Examples:
-    """Reads rows of text from files.
+    """Reads unlabelled examples from files.
 
     Args:
         files: paths of UTF-8 files. Without `columns` every line is a text;
-            empty lines are passed over. With them the files are tab separated
-            and have a header.
+            empty lines are skipped. With them the files are tab separated and
+            have a header.
         columns: tuple of strings. The headings of the columns that hold the
             texts, one for sentences, two for pairs; or empty.
         num_texts: int. 1 for sentences, 2 for pairs.
@@ -60,9 +60,9 @@ def read_unlabeled(
 def without_texts_of(
     examples: Examples, others: Iterable[Examples]
 ) -> Examples:
-    """Leaves out the rows whose texts stand in other examples.
+    """Leaves out the examples whose texts are in others too.
 
-    Capitals and blanks make no difference.
+    Case and blanks make no difference.
 
     >>> kept = without_texts_of(
     ...     Examples((["a fine film", "a dull film"],)),
@@ -82,7 +82,7 @@ def without_texts_of(
 
 
 def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
-    """Returns all rows of some examples as `normalized` has them."""
+    """Returns the texts of all examples as `normalized` returns them."""
     return {
         normalized(row)
         for examples in several
@@ -91,7 +91,7 @@ def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
-    """Returns the texts in small letters and with single blanks.
+    """Returns the texts in lower case and with single blanks.
 
     >>> normalized(("A  fine film",))
     ('a fine film',)

@@ -247,9 +247,9 @@ def load_sentences(
 def other_sources(batches):
     """Yields batches of pairs in which each target has another's source.
 
-    Perplexity of these is as that of the pairs where a decoder has learned to
-    write its language and not to read. A pair that is a batch by itself has the
-    source of the pair before it, and is left out where there is none.
+    A decoder that does not read its source has the same perplexity on these and
+    on the pairs. A pair that is a batch by itself gets the source of the pair
+    before it, and is left out if it is the first.
 
     Args:
         batches: iterable of `(x, y, sample_weight)` of `kdkit.data.PairRows`.
