@@ -32,7 +32,7 @@ from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.tokenizer import check_tokenizer
 from kdkit.settings import override
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_sizes
@@ -488,9 +488,7 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
             if options.model == "mass":
                 tokenizer = models.load_tokenizer(place)
                 for settings in runs.values():
-                    seq2seq_material.check_vocabulary(
-                        settings.corpus, tokenizer
-                    )
+                    text_data.require_vocabulary(settings.corpus, tokenizer)
     return right
 
 
