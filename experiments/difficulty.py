@@ -34,9 +34,11 @@ from kdkit.cli.options import absolute
 from kdkit.cli.options import located
 from kdkit.cli.parser import File
 from kdkit.cli.parser import option
+from kdkit.data import BatchStream
+from kdkit.data import FullBatches
+from kdkit.data import MaskedRows
 from kdkit.data import Masker
-from kdkit.data import masked_evaluation_batches
-from kdkit.data import next_token_evaluation_batches
+from kdkit.data import PackedRows
 from kdkit.data import open_packed
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -50,12 +52,12 @@ from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import UPDATE
-from kdkit.training.text_material import EVALUATION_BATCH_SIZE
+from kdkit.training.sources import SentenceSource
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Row:
 
     Args:
         title: string. The model.
-        metric: string. The accuracy, as its material names it.
+        metric: string. The accuracy, as its data source names it.
         accuracy: float. The paper's.
         seen: float. The paper's share of input tokens.
     """
@@ -246,15 +248,21 @@ def _share_seen(name, settings, path):
     tokenizer = models.load_tokenizer(path)
     special = tokenizer.special_token_ids
     if name == "mass":
-        held_out = seq2seq_material.load_held_out(settings.corpus, tokenizer)
-        return span_share(held_out.batches(), special)
+        held_out = text_data.load_sentences(
+            settings.corpus, tokenizer, is_held_out=True
+        )
+        source = SentenceSource(None, held_out)
+        return span_share(source.held_out_batches, special)
     rows = open_packed(path / "corpus" / "held_out")
     if name == "gpt2":
-        batches = next_token_evaluation_batches(rows, EVALUATION_BATCH_SIZE)
+        batches = _in_order(PackedRows(rows, counts_once=True))
         return next_token_share(batches, special)
     masker = Masker(settings.corpus.masking, tokenizer)
-    batches = masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
-    return masked_share(batches, special)
+    return masked_share(_in_order(MaskedRows(rows, masker)), special)
+
+
+def _in_order(examples):
+    return BatchStream(examples, FullBatches(16)).evaluation()
 
 
 def _print_table(rows):
@@ -344,7 +352,7 @@ def next_token_share(
 
     Args:
         batches: iterable of `(x, y, sample_weight)` as
-            `kdkit.data.next_token_evaluation_batches` makes them.
+            `kdkit.data.PackedRows` makes them.
         special_token_ids: as in `masked_share`.
 
     Returns:

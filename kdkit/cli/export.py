@@ -47,7 +47,7 @@ from kdkit.io.files import digest
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
@@ -191,7 +191,7 @@ def _read_classifier(place, exporter, options):
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
         some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches, _ = data.evaluation_batches(some_rows, batch_size=16)
+        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
     else:
         print(
             "No data directory is known, so the files are compared on "
@@ -324,13 +324,15 @@ def _read_encoder_decoder(place, exporter, options):
 def _held_out_pairs(text, tokenizer, length):
     """Some pairs that a run held out, `None` if its files are gone."""
     try:
-        found = seq2seq_material.load_held_out(
-            dataclasses.replace(text, sequence_length=length), tokenizer
+        found = text_data.load_sentences(
+            dataclasses.replace(text, sequence_length=length),
+            tokenizer,
+            is_held_out=True,
         )
     except UsageError as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
-    return found.rows(DECODER_ROWS)
+    return found.first_pairs(DECODER_ROWS)
 
 
 def _reject_options_of_classifiers(options):

@@ -16,7 +16,7 @@ from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.runs.tokenizer import check_tokenizer
 from kdkit.settings import to_dict
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_sizes
 from kdkit.training.sentence_settings import PairSettings
@@ -92,9 +92,7 @@ def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
             if on_sentences:
                 tokenizer = models.load_tokenizer(place)
                 for settings in runs:
-                    seq2seq_material.check_vocabulary(
-                        settings.corpus, tokenizer
-                    )
+                    text_data.require_vocabulary(settings.corpus, tokenizer)
     for name in right[1:]:
         with attempt("vocabulary"):
             models.check_same_ids(

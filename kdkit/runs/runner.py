@@ -193,7 +193,7 @@ def _train(run, parts, name):
             name=name,
             model=leg.model,
             teacher=leg.teachers,
-            material=leg.source,
+            source=leg.source,
             seed=settings.seed,
             jit_compile=settings.jit_compile,
             teacher_weights=leg.teacher_weights,

@@ -42,15 +42,15 @@ from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import load_text_teacher
 from kdkit.training.making import make_model
-from kdkit.training.material import TaskMaterial
+from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_other_dev_splits
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import open_task
-from kdkit.training.text_material import check_readable
-from kdkit.training.text_material import load_corpus
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
 
 
 class TaskParts(Parts):
@@ -110,7 +110,7 @@ class TeacherParts(TaskParts):
             self.task, data, self.tokenizer, self.settings.seed
         )
         evaluator = Evaluator(self.task, dev, data.dev_split)
-        self._source = TaskMaterial(train, evaluator, data.num_buckets)
+        self._source = TaskSource(train, evaluator, data.num_buckets)
         others = load_other_dev_splits(self.task, data, self.tokenizer)
         self.others = [
             Evaluator(self.task, rows, split) for split, rows in others.items()
@@ -260,8 +260,8 @@ class DistillParts(TaskParts):
             }.items()
         ]
         self._sources = {
-            "student": self._rows.material(evaluator),
-            "control": self._rows.control_material(evaluator),
+            "student": self._rows.source(evaluator),
+            "control": self._rows.control_source(evaluator),
         }
         if self.caches is not None:
             with self.distribution.chief_first():
@@ -282,7 +282,7 @@ class DistillParts(TaskParts):
         legs = []
         if student.language_model is not None:
             with self.distribution.chief_first():
-                source = load_corpus(
+                source = load_text(
                     settings.corpus,
                     self.tokenizer,
                     self.place / "corpus",
@@ -315,13 +315,13 @@ class DistillParts(TaskParts):
         self.load(None)
         dev = Evaluator(self.task, self._rows.dev, settings.data.dev_split)
         self.caches.measure_file(dev)
-        source = self._rows.material(dev)
+        source = self._rows.source(dev)
         student = self._student.model
         self.caches.expect(stages, student, weights)
         for stage in stages:
             features = self.caches.features(stage, student, weights)
-            source.training_batches(stage, settings.seed, 0, features)
-            source.validation_batches(stage, features)
+            source.training_stream(stage, settings.seed, features)
+            source.validation_stream(stage, features)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -425,7 +425,7 @@ def check_corpus_stages(
         with check():
             corpus.check()
         with check():
-            check_readable(corpus, student.model)
+            require_readable(corpus, student.model)
         with check():
             check_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
         if stages:

@@ -32,11 +32,10 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.seq2seq_material import check_vocabulary
-from kdkit.training.seq2seq_material import load_seq2seq
-from kdkit.training.text_material import check_readable
-from kdkit.training.text_material import is_masked
-from kdkit.training.text_material import load_corpus
+from kdkit.training.text_data import is_masked
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
+from kdkit.training.text_data import require_vocabulary
 
 
 class PretrainParts(Parts):
@@ -81,9 +80,9 @@ class PretrainParts(Parts):
                 loaded = self._make(teacher)
         length = settings.corpus.sequence_length
         check_length(length, loaded.model, CORPUS_LENGTH)
-        check_readable(settings.corpus, loaded.model)
+        require_readable(settings.corpus, loaded.model)
         if settings.reads_sentences:
-            check_vocabulary(settings.corpus, loaded.tokenizer)
+            require_vocabulary(settings.corpus, loaded.tokenizer)
         if teacher is not None:
             self._teacher = self._fitting_teacher(teacher.model, loaded.model)
         return loaded
@@ -164,12 +163,9 @@ class PretrainParts(Parts):
         corpus, model = self.settings.corpus, self._model
         if self.settings.vocabulary_size is not None and not run.is_read_only:
             keep_tokenizer(self.tokenizer, self.place / "tokenizer")
-        if models.is_encoder_decoder(model):
-            self._source = load_seq2seq(corpus, self.tokenizer)
-        else:
-            self._source = load_corpus(
-                corpus, self.tokenizer, self.place / "corpus", model
-            )
+        self._source = load_text(
+            corpus, self.tokenizer, self.place / "corpus", model
+        )
 
     @property
     def arms(self):

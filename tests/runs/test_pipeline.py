@@ -164,7 +164,7 @@ def test_filling_a_cache_builds_each_part_once(cached, monkeypatch):
 
 
 def test_a_run_on_text_builds_each_part_once(tmp_path, monkeypatch):
-    names = ("load_corpus", "load_text_teacher", "make_tokenizer")
+    names = ("load_text", "load_text_teacher", "make_tokenizer")
     recipe = RECIPES["lightpaff"].for_families["gpt2"]
     pipeline = smoke.on_text(recipe, tmp_path).with_values(
         [
@@ -177,12 +177,12 @@ def test_a_run_on_text_builds_each_part_once(tmp_path, monkeypatch):
     first, _, general, _ = pipeline.steps
     pretrain(first.settings, first.place)
     assert counts == {
-        "load_corpus": 1, "load_text_teacher": 0, "make_tokenizer": 1
+        "load_text": 1, "load_text_teacher": 0, "make_tokenizer": 1
     }  # fmt: skip
     assert loaded == {"load_language_model": 0, "student": 1}
     pretrain(general.settings, general.place)
     assert counts == {
-        "load_corpus": 2, "load_text_teacher": 1, "make_tokenizer": 1
+        "load_text": 2, "load_text_teacher": 1, "make_tokenizer": 1
     }  # fmt: skip
     assert loaded == {"load_language_model": 1, "student": 2}
 
