@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 
 from kdkit.cli import late
+from kdkit.cli.messages import shown_messages
 from kdkit.cli.places import require_places
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -123,7 +124,7 @@ def _command(name, find, arguments, again=None, computes=True):
         import_tensorflow(name, options)
 
     try:
-        with terminable(), late.imports(load):
+        with terminable(), late.imports(load), shown_messages():
             module = find()
             options = make_command_parser(name, module).parse_args(arguments)
             require_places(options)

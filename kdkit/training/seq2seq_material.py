@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,8 @@ from kdkit.training.material import TokenMaterial
 from kdkit.training.material import sum_over_tokens
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
+
+_log = logging.getLogger(__name__)
 
 READ = ("encoder_token_ids", "encoder_padding_mask")
 # Of a batch of evaluation, whose logits are as wide as the vocabulary.
@@ -259,10 +262,9 @@ def load_seq2seq(
         batches = functools.partial(span_batches, sentences, held_out.masker)
         num_cut = sentences.num_truncated
         what = f"sentences: {len(sentences)}"
-    print(
+    _log.info(
         f"{what} to train on, {len(held_out)} held out; {num_cut} cut to "
         f"{settings.sequence_length} tokens.",
-        flush=True,
     )
     return Seq2SeqMaterial(batches, held_out)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 
 from kdkit import models
 from kdkit.data import WHOLE
@@ -20,6 +21,8 @@ from kdkit.errors import UsageError
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.material import TokenMaterial
 from kdkit.training.material import sum_over_tokens
+
+_log = logging.getLogger(__name__)
 
 EVALUATION_BATCH_SIZE = 16  # logits are as wide as the vocabulary
 
@@ -230,11 +233,10 @@ def load_corpus(settings: CorpusSettings, tokenizer, directory, model):
         parts[name] = open_packed(directory / name) or _pack(
             settings, tokenizer, directory / name, model
         )
-    print(
+    _log.info(
         f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
         f"rows of {settings.sequence_length} tokens to train on, "
         f"{len(parts['held_out'])} rows held out.",
-        flush=True,
     )
     if models.is_causal(model):
         return CausalMaterial(**parts, vocabulary_size=model.output_shape[-1])
