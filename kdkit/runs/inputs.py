@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import logging
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -26,6 +27,7 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
 from kdkit.training.task_data import kept_apart
 
+_log = logging.getLogger(__name__)
 KEPT_APART = "set of splits that rows are kept apart from"
 # What people call the inputs. Others have a name that reads as it is.
 WORDS = {
@@ -213,7 +215,7 @@ def check_inputs(
         )
     if present:
         listed = ", ".join(map(_in_words, present))
-        print(f"{run.path}: started earlier, same {listed}.", flush=True)
+        _log.info(f"{run.path}: started earlier, same {listed}.")
 
 
 def _in_words(name):

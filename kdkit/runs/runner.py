@@ -1,5 +1,6 @@
 """The one runner: from settings to a complete run directory."""
 
+import logging
 import tempfile
 
 from kdkit import models
@@ -26,6 +27,7 @@ from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import training_on
 from kdkit.training.stage_trainer import Arm
 
+_log = logging.getLogger(__name__)
 PARTS = {
     TeacherSettings: TeacherParts,
     DistillSettings: DistillParts,
@@ -166,10 +168,9 @@ def _run(
 
 def _announce(step, before):
     number = before.index(step) if step in before else len(before)
-    print(
+    _log.info(
         f"Step {number + 1} of {len(before) + 1}: {TITLES[step.name]}, in "
-        f"{step.place}.",
-        flush=True,
+        f"{step.place}."
     )
 
 

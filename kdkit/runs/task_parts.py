@@ -1,6 +1,7 @@
 """The parts of runs on a task: task, tokenizer, models, examples, cache."""
 
 import dataclasses
+import logging
 import pathlib
 
 import keras
@@ -51,6 +52,8 @@ from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import open_task
 from kdkit.training.text_data import load_text
 from kdkit.training.text_data import require_readable
+
+_log = logging.getLogger(__name__)
 
 
 class TaskParts(Parts):
@@ -185,7 +188,7 @@ class DistillParts(TaskParts):
         keras.utils.set_random_seed(self.settings.seed)
         with self.distribution.scope(), own_names():
             model, tokenizer = make_model(
-                sizes, self.task, self.teachers[0], self.pretrained, _say
+                sizes, self.task, self.teachers[0], self.pretrained, _log.info
             )
             model = models.in_policy(model, self.settings.dtype_policy)
         language_model = None
@@ -340,10 +343,6 @@ class Student:
     model: keras.Model
     tokenizer: object
     language_model: keras.Model | None
-
-
-def _say(line):
-    print(line, flush=True)
 
 
 def check_further_files(settings: DistillSettings, task: Task) -> None:

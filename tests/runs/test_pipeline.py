@@ -92,7 +92,7 @@ def test_values_are_of_the_step_that_they_name(tmp_path):
         )
 
 
-def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, capsys):
+def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, logged):
     """Its steps are made once, and found complete the second time."""
     monkeypatch.chdir(tmp_path)
     small = override(smoke.TEACHER, ["data.max_train_rows=32"])
@@ -105,11 +105,11 @@ def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, capsys):
     run = tmp_path / "runs" / "pipeline"
     assert (run / "student" / "config.json").is_file()
     assert (run / "teacher_run" / "teacher" / "config.json").is_file()
-    assert "Step 1 of 2: the teacher on the task" in capsys.readouterr().out
+    assert "Step 1 of 2: the teacher on the task" in logged()
     shutil.rmtree(run / "student")
     before = read_events(run / "teacher_run")
     exec(compile(code, "example", "exec"), {})
-    said = capsys.readouterr().out
+    said = logged()
     assert (
         f"The run in {run.relative_to(tmp_path)}/teacher_run is finished"
         in (said)
