@@ -196,7 +196,7 @@ def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
         ("nowhere", "nowhere is not a directory"),
         (
             text_files / "two",
-            "GPT-2 does not read the tokens of a TokenizerPair",
+            "GPT-2 cannot use the tokens of a TokenizerPair",
         ),
     ):
         assert distill(*words, place) == 2
