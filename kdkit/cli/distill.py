@@ -150,6 +150,7 @@ def repeated_steps(options) -> Steps:
             f"{', '.join(given)} cannot stand beside --config, which decides "
             "that already. Leave it out, or change settings with --set."
         )
+    options = for_steps(options)
     last = settings_of(PretrainSettings, options.config)
     before = last.steps_before
     names = [field.name for field in dataclasses.fields(Steps)]
