@@ -7,6 +7,7 @@ import pathlib
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import check_sides
+from kdkit.cli.options import for_steps
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.options import sentence_settings
@@ -120,6 +121,7 @@ def repeated_pipeline(options) -> Pipeline:
             f"{', '.join(given)} cannot stand beside --config, which decides "
             "that already. Leave it out, or change settings with --set."
         )
+    options = for_steps(options)
     settings = settings_of(PretrainSettings, options.config)
     moved = Pipeline(settings, options.run_dir).moved(located(options.run_dir))
     pipeline = Pipeline(moved.settings, options.run_dir)

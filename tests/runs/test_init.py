@@ -138,6 +138,9 @@ def test_a_json_file_and_layer_maps_are_read(folder):
     ("text", "message"),
     [
         ("recipe = 3", "expected recipe ="),
+        ('recipe = "my.toml"', "expected recipe ="),
+        ('recipe = "pkd"\nseed = 2026-01-01', "expected a seed"),
+        ('recipe = "pkd"\ndevices = "two"', "expected a whole number"),
         ("recipe = ", "is not TOML"),
         ('recipe = "pkd"\ntsk = "sst2"', "'tsk'. Did you mean task?"),
         ('recipe = "pkd"\nseed = "a"', "--seed: expected a seed"),
