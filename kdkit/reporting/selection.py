@@ -11,7 +11,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 
 PRECISIONS = ("fp32", "fp16", "int8")
-# Of formats in events of 0.1, which have no title.
+# Titles for formats in events of kdkit 0.1, which have none.
 TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
@@ -23,7 +23,7 @@ class Evaluation:
         metrics: dict of string to float. The first one is the task's main
             metric.
         agreement: dict of string to float, agreement with the teacher; empty
-            where it was not measured.
+            if it was not measured.
         stage: optional string.
         epoch: optional integer, from 1 within the stage.
         split: optional string, such as `"dev"`.
@@ -156,7 +156,7 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
         An `Evaluation`, or `None` where the arm was not evaluated.
     """
     evaluations = evaluations_of(records, arm)
-    best = _best_of_finished_run(records, arm)
+    best = _best_finished(records, arm)
     if best is not None:
         for evaluation in reversed(evaluations):
             same_place = (evaluation.stage, evaluation.epoch) == (
@@ -227,13 +227,13 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
 
 
 def shown_split(records: RunRecords) -> str:
-    """Returns the split that models were chosen on and that tables show."""
+    """Returns the split for choosing models, which tables show."""
     splits = [event.get("split") for event in records.events_of("evaluation")]
     return "dev" if "dev" in splits or not splits else splits[-1]
 
 
 def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
-    """Returns what was measured on splits that tables do not show.
+    """Returns the metrics on splits that tables do not show.
 
     Returns:
         A dict from split to a dict from arm to its last metrics.
@@ -250,8 +250,8 @@ def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
 def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
     """Returns the files exported from one arm with their latest latencies.
 
-    A file that was exported again counts once, and what was measured on the
-    older file of that name is left out.
+    A file that was exported again counts once; measurements on the older file
+    with that name are ignored.
 
     Args:
         records: `RunRecords`. The teacher's files are looked up in the run
@@ -280,8 +280,7 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
                 )
     shown = shown_split(records)
     splits = {
-        path: _split_of_export(records, event)
-        for path, event in exports.items()
+        path: _export_split(records, event) for path, event in exports.items()
     }
     files = [
         ExportedFile(
@@ -307,8 +306,8 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
     return sorted(files, key=_file_order)
 
 
-def _split_of_export(records, event):
-    """On what a file was measured, `None` if it was not."""
+def _export_split(records, event):
+    """Returns the split that a file was measured on, `None` without one."""
     if not event.get("metrics"):
         return None
     # Versions that did not note the split measured on dev.
@@ -389,7 +388,7 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
     """Returns the losses over epochs, one curve per arm, stage and objective.
 
     Learning rates, metrics and agreement, which the logs of an epoch have
-    too, are left out. A repeated epoch counts once, with its last numbers.
+    too, are ignored. A repeated epoch counts once, with its last numbers.
     Losses with the teacher's entropy, as kdkit 0.1 logged them, and those
     without it are two curves.
     """
@@ -479,7 +478,7 @@ def run_seconds(records: RunRecords) -> float | None:
     return finished[-1]["seconds"] if finished else None
 
 
-def _best_of_finished_run(records, arm):
+def _best_finished(records, arm):
     finished = records.events_of("run_finished")
     best = (finished[-1].get("best") or {}).get(arm) if finished else None
     if not best:

@@ -132,4 +132,4 @@ def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
     assert text.count("12.5") == 1
     for file in found.keys() - {shown.file}:
         assert found[file].metrics == {}
-        assert f"{file} was measured on dev, and the tables are of" in text
+        assert f"{file} was measured on dev, and the tables show" in text
