@@ -164,9 +164,9 @@ def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
     for kind, advice in (
         (
             "full",
-            r"No space left on device.* unchanged.* Make room \(.* [kMG]B are",
+            r"No space left on device.* unchanged.* disk space \(.* [kMG]B are",
         ),
-        ("read-only", "Read-only file system.* Name a place"),
+        ("read-only", "Read-only file system.* Use a path"),
         ("forbidden", "Permission denied.*chmod"),
         ("broken", "Input/output error.* disk may be failing"),
     ):

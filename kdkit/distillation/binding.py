@@ -230,7 +230,7 @@ class BoundObjective:
         """
         entry, loss = self._entry(layer), self.objective.loss
         is_top_only = entry.top_k and entry.name in teacher_taps
-        sums = loss.sums_on_top if is_top_only else loss.excess_sums
+        sums = loss.top_sums if is_top_only else loss.excess_sums
         return sums, entry.read(teacher_taps)
 
     def chunk_term(

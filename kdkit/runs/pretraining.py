@@ -10,7 +10,7 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.doctor import Findings
-from kdkit.doctor.text_examination import examine_words_of_text
+from kdkit.doctor.text_examination import examine_text_words
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.io.files import staged
@@ -290,7 +290,7 @@ def _examine_words_first(
     if run.is_read_only or run.events(DOCTOR):
         return None
     findings = Findings(keeps_mistakes=False)
-    examine_words_of_text("the corpus", corpus, tokenizer, findings)
+    examine_text_words("the corpus", corpus, tokenizer, findings)
     if not any(one.outcome in (WARNING, RUINS) for one in findings):
         return None
     decide(findings, force)

@@ -8,7 +8,7 @@ import keras
 from kdkit import models
 from kdkit.doctor.examination import Subject
 from kdkit.doctor.examination import examine_first
-from kdkit.doctor.examination import examine_room_first
+from kdkit.doctor.examination import examine_memory_first
 from kdkit.doctor.examination import examine_teacher_first
 from kdkit.errors import all_mistakes
 from kdkit.runs.directory import open_run
@@ -190,7 +190,7 @@ def distill(
             return
         made = run.made_arms  # before, where another is gone
         check_label_smoothing((*settings.stages, *settings.control), task)
-        examine_room_first(run, settings, force)
+        examine_memory_first(run, settings, force)
         if _has_teachers_to_make(settings):
             check_transfer(settings, task)
             run.write_config(to_dict(settings), provenance())
