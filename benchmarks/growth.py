@@ -131,9 +131,8 @@ def epoch(rows):
     """Returns a function for an epoch, including reading and padding."""
     model = distiller(**BASE)
     encoded = rows_like_sst2(rows, BASE["vocabulary"])
-    batches, steps = data.training_batches(
-        encoded, BATCH_SIZE, seed=0, num_buckets=3
-    )
+    stream = data.BatchStream(encoded, data.Buckets(BATCH_SIZE, num_buckets=3))
+    batches, steps = stream.training(), stream.steps_per_epoch
     return lambda: model.fit(
         batches, steps_per_epoch=steps, verbose=0, shuffle=False
     )

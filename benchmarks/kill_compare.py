@@ -3,7 +3,7 @@
 import json
 import zipfile
 
-from kdkit.io.files import OWN_DIGEST
+from kdkit.io.files import CHECKSUM_FIELD
 from kdkit.training.callbacks import read_points
 
 TIMES = ("time", "seconds")
@@ -65,7 +65,7 @@ def content(file, run):
     values_of_lines = [json.loads(line) for line in lines]
     for value in values_of_lines:
         if isinstance(value, dict):
-            for name in (*TIMES, "date_saved", OWN_DIGEST):
+            for name in (*TIMES, "date_saved", CHECKSUM_FIELD):
                 value.pop(name, None)
             value.get("provenance", {}).pop("command", None)
             for finding in value.get("findings", ()):

@@ -41,7 +41,7 @@ from pytorch_recipe import GOAL
 from pytorch_recipe import NUM_BUCKETS
 from pytorch_recipe import PADDED
 from pytorch_recipe import STEPS
-from pytorch_recipe import stage_of
+from pytorch_recipe import recipe_stage
 from pytorch_recipe import whole_recipe
 
 import kdkit
@@ -99,9 +99,8 @@ def steps(options):
     teacher = models.student(MINILM, num_classes=2)
     student = new_student(teacher)
     rows = rows_like_sst2(5 * BATCH_SIZE, teacher.backbone.vocabulary_size)
-    batches, count = data.training_batches(
-        rows, BATCH_SIZE, seed=0, num_buckets=NUM_BUCKETS
-    )
+    stream = data.BatchStream(rows, data.Buckets(BATCH_SIZE, NUM_BUCKETS))
+    batches, count = stream.training(), stream.steps_per_epoch
     medians, losses = {}, {}
     for stage_name in STEPS:
         work, first = epochs(teacher, student, rows, batches, count, stage_name)
@@ -157,7 +156,7 @@ def epochs(teacher, student, rows, batches, count, stage_name):
     """Returns the epochs to time, and the first losses of both."""
     import torch_tinybert as in_torch
 
-    stage = stage_of(stage_name)
+    stage = recipe_stage(stage_name)
     distillers = {
         name: distiller(teacher, student, stage) for name in ("run", "cached")
     }
@@ -222,14 +221,9 @@ def with_cache(made, rows):
     """Returns the same batches with cached teacher outputs."""
     with tempfile.TemporaryDirectory() as folder:
         outputs, _ = cached_outputs(made, rows, folder)
-    batches, _ = data.training_batches(
-        rows,
-        BATCH_SIZE,
-        seed=0,
-        num_buckets=NUM_BUCKETS,
-        features=lambda _: outputs,
-    )
-    return batches
+    return data.BatchStream(
+        rows, data.Buckets(BATCH_SIZE, NUM_BUCKETS), features=outputs
+    ).training()
 
 
 if __name__ == "__main__":

@@ -233,7 +233,7 @@ def run(content, folder):
     config, events = parts(content, 2)
     write(folder, "config.json", config)
     write(folder, "metrics.jsonl", events)
-    RunDirectory(pathlib.Path(folder)).events("epoch")
+    RunDirectory(pathlib.Path(folder)).events()
     records = read_run(folder)
     render_report(records)
     markdown_results([records])

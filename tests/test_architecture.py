@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = (
     ("__main__",),
     ("cli",),
-    ("doctor", "runs", "training"),
+    ("doctor", "reporting", "runs", "training"),
     ("recipes",),
     (
         "augmentation",
@@ -25,7 +25,7 @@ FLOORS = (
         "tasks",
         "teacher_cache",
     ),
-    ("data", "losses", "reporting"),
+    ("data", "losses"),
     ("models", "taps"),
     (
         "backends",

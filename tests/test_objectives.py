@@ -37,8 +37,9 @@ def value(objective, teacher, student, mask=None, sample_weight=None, **shapes):
         shapes.get("teacher_shape", TEACHER),
         shapes.get("student_shape", STUDENT),
     )
+    x = {} if mask is None else {"padding_mask": mask}
     numerator, denominator = term.sums(
-        {objective.tap: teacher}, {objective.tap: student}, mask, sample_weight
+        {objective.tap: teacher}, {objective.tap: student}, x, sample_weight
     )
     return float(numerator) / float(denominator)
 
@@ -115,7 +116,10 @@ def test_projection_maps_the_student_before_the_comparison(sharing):
     (term,) = bind([objective], 0.0, TEACHER, STUDENT)
     teacher, student = states(TEACHER), states(STUDENT)
     numerator, denominator = term.sums(
-        {"hidden_states": teacher}, {"hidden_states": student}, MASK, None
+        {"hidden_states": teacher},
+        {"hidden_states": student},
+        {"padding_mask": MASK},
+        None,
     )
     assert list(term.projections) == [0, 1, 2]
     expected = sum(

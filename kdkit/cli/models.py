@@ -9,7 +9,7 @@ import numpy as np
 from kdkit import export
 from kdkit import models
 from kdkit import tasks
-from kdkit.cli.places import is_path
+from kdkit.cli.parser import is_path
 from kdkit.errors import UsageError
 from kdkit.io.reading import check_links
 from kdkit.runs.directory import CONFIG

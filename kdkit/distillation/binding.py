@@ -1,5 +1,6 @@
 """Objectives bound to two models: layer pairs, projections, weighted sums."""
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -13,6 +14,8 @@ from kdkit.distillation.layer_maps import layer_map as make_layer_map
 from kdkit.distillation.objective import Objective
 from kdkit.distillation.weights import combine_weights
 from kdkit.distillation.weights import label_weights
+from kdkit.distillation.weights import objective_masks
+from kdkit.distillation.weights import objective_weights
 from kdkit.distillation.weights import pair_weights
 from kdkit.distillation.weights import position_weights
 from kdkit.errors import UsageError
@@ -183,9 +186,8 @@ class BoundObjective:
         self,
         teacher_taps,
         student_taps,
-        padding_mask,
+        x,
         sample_weight,
-        key_padding_mask=None,
     ):
         """Returns Σ weight × value, summed over the pairs, and Σ weight.
 
@@ -195,16 +197,13 @@ class BoundObjective:
         Args:
             teacher_taps: dict of the teacher's tensors by tap name.
             student_taps: dict of the student's tensors by tap name.
-            padding_mask: `None` or tensor of shape `(batch_size,
-                sequence_length)`, true or 1 where there is a token.
+            x: the inputs of the models, whose padding masks count.
             sample_weight: `None` or tensor of shape `(batch_size,)` or
                 `(batch_size, sequence_length)`.
-            key_padding_mask: `None` or the padding mask of the keys in
-                cross-attention, of the same kind. Defaults to `None`.
         """
         tap = self.objective.tap
-        if not self.objective.use_sample_weight:
-            sample_weight = None
+        padding_mask, key_padding_mask = objective_masks(tap, x)
+        sample_weight = self._objective_weights(x, sample_weight)
         numerators = []
         for student_index, teacher_index in self.pairs:
             sums, teacher = self._compared(teacher_taps, teacher_index)
@@ -222,6 +221,11 @@ class BoundObjective:
             total /= len(self.pairs)
         return total, denominator
 
+    def _objective_weights(self, x, sample_weight):
+        if not self.objective.use_sample_weight:
+            return None
+        return objective_weights(self.objective.tap, x, sample_weight)
+
     def _compared(self, teacher_taps, layer):
         """Returns the loss's sums function and its teacher tensor.
 
@@ -230,14 +234,17 @@ class BoundObjective:
         """
         entry, loss = self._entry(layer), self.objective.loss
         is_top_only = entry.top_k and entry.name in teacher_taps
-        sums = loss.top_sums if is_top_only else loss.excess_sums
+        if is_top_only:
+            sums = loss.top_sums
+        else:
+            sums = functools.partial(loss.sums, subtract_entropy=True)
         return sums, entry.read(teacher_taps)
 
     def chunk_term(
         self,
         teacher_taps,
         student_taps,
-        padding_mask,
+        x,
         sample_weight,
         teacher_weight,
     ):
@@ -247,11 +254,11 @@ class BoundObjective:
             teacher_taps, student_taps: dicts whose `"logits"` are
                 `kdkit.taps.FactoredLogits`; the teacher's may also be cached
                 logits.
-            padding_mask, sample_weight: as in `sums`.
+            x, sample_weight: as in `sums`.
             teacher_weight: float. This teacher's share in the objective.
         """
-        if not self.objective.use_sample_weight:
-            sample_weight = None
+        padding_mask, _ = objective_masks("logits", x)
+        sample_weight = self._objective_weights(x, sample_weight)
         weight = self.objective.weight * teacher_weight
         states = student_taps["logits"].states
         weights = combine_weights("logits", states, padding_mask, sample_weight)

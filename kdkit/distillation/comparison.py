@@ -118,31 +118,3 @@ class Comparison:
                 if longest is not None:
                     require_positions(model, longest, "teacher", x)
         return self.teachers(x)
-
-    def sums(
-        self, teachers_taps, student_taps, x, sample_weight, labels, scale
-    ):
-        """Returns the sums of all terms, and the sums of the label loss.
-
-        Args:
-            teachers_taps, student_taps, x, sample_weight: as in `Terms.sums`.
-            labels: `ChunkTerm` for the label loss, or `None`. Used only if
-                logits are in chunks.
-            scale: as in `chunked_sums`. Used only there.
-
-        Returns:
-            Tuple of the numerators, the denominators, and a tuple of the two
-            sums of the label loss, or `None`.
-        """
-        if self.is_in_chunks:
-            return self.terms.sums_in_chunks(
-                teachers_taps,
-                student_taps,
-                x,
-                sample_weight,
-                labels,
-                self.chunk_size,
-                scale,
-            )
-        sums = self.terms.sums(teachers_taps, student_taps, x, sample_weight)
-        return *sums, None

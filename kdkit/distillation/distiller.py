@@ -248,18 +248,19 @@ class Distiller(Checks, Step, keras.Model):
             training: bool.
         """
         student_taps = self._hidden.run_student(x, training=training)
-        labels, scale, y_pred = None, None, None
-        if self.chunk_size is None:
-            y_pred = student_taps.get("logits")
-        else:
-            if self.hard_label_weight:
-                labels = self._label_term(x, y, sample_weight)
-            if training:
-                scale = self.optimizer.scale_loss(1.0)
         terms = self._hidden.terms
-        numerators, denominators, label_sums = self._hidden.sums(
-            teachers_taps, student_taps, x, sample_weight, labels, scale
-        )
+        compared = (teachers_taps, student_taps, x, sample_weight)
+        if self.chunk_size is None:
+            y_pred, label_sums = student_taps.get("logits"), None
+            numerators, denominators = terms.sums(*compared)
+        else:
+            y_pred = None
+            numerators, denominators, label_sums = terms.sums_in_chunks(
+                *compared,
+                self._label_term(x, y, sample_weight),
+                self.chunk_size,
+                self.optimizer.scale_loss(1.0) if training else None,
+            )
         extra_loss = self._extra_loss()
         label_loss, num_labels = self._label_loss(
             x, y, y_pred, sample_weight, training, label_sums
@@ -333,7 +334,9 @@ class Distiller(Checks, Step, keras.Model):
         return own, num_labels
 
     def _label_term(self, x, y, sample_weight):
-        """Returns the compiled loss as a term for chunks of positions."""
+        """Returns the compiled loss as a term for chunks, `None` if unused."""
+        if not self.hard_label_weight:
+            return None
         require_labels(self.hard_label_weight, self.loss, y)
         weights = spread_label_weights(x, y, None, sample_weight)
         return label_term(self.loss, y, weights, self.hard_label_weight)

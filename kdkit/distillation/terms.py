@@ -7,8 +7,6 @@ from keras import ops
 
 from kdkit.distillation.binding import bind
 from kdkit.distillation.chunks import chunked_sums
-from kdkit.distillation.weights import objective_masks
-from kdkit.distillation.weights import objective_weights
 from kdkit.errors import UsageError
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import Entry
@@ -104,11 +102,14 @@ class Terms:
             x: the inputs of the models.
             sample_weight: `None` or tensor, as for `Objective`.
         """
-        sums = [
-            _sums(term, teacher_taps, student_taps, x, sample_weight)
-            for term, teacher_taps in self._terms_with_taps(teachers_taps)
-        ]
-        return [top for top, _ in sums], [bottom for _, bottom in sums]
+        numerators, denominators = [], []
+        for term, teacher_taps in self._terms_with_taps(teachers_taps):
+            top, bottom = term.sums(
+                teacher_taps, student_taps, x, sample_weight
+            )
+            numerators.append(top)
+            denominators.append(bottom)
+        return numerators, denominators
 
     def sums_in_chunks(
         self,
@@ -133,7 +134,6 @@ class Terms:
             loss, or `None`.
         """
         on_logits, sums = [], {}
-        padding_mask, _ = objective_masks("logits", x)
         for index, (term, teacher_taps) in enumerate(
             self._terms_with_taps(teachers_taps)
         ):
@@ -141,14 +141,14 @@ class Terms:
                 made = term.chunk_term(
                     teacher_taps,
                     student_taps,
-                    padding_mask,
-                    objective_weights("logits", x, sample_weight),
+                    x,
+                    sample_weight,
                     self.teacher_weights[index // len(self.objectives)],
                 )
                 on_logits.append((index, made))
             else:
-                sums[index] = _sums(
-                    term, teacher_taps, student_taps, x, sample_weight
+                sums[index] = term.sums(
+                    teacher_taps, student_taps, x, sample_weight
                 )
         terms = [made for _, made in on_logits]
         if labels is not None:
@@ -190,19 +190,6 @@ class Terms:
             )
             for index in range(per_teacher)
         ]
-
-
-def _sums(term, teacher_taps, student_taps, x, sample_weight):
-    """Returns the sums of one term, with the masks for its tap."""
-    tap = term.objective.tap
-    padding_mask, key_padding_mask = objective_masks(tap, x)
-    return term.sums(
-        teacher_taps,
-        student_taps,
-        padding_mask,
-        objective_weights(tap, x, sample_weight),
-        key_padding_mask,
-    )
 
 
 def _normalized(weights, num_teachers):

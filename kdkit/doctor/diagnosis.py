@@ -8,7 +8,6 @@ import time
 import keras
 
 from kdkit import models
-from kdkit.data import in_parts
 from kdkit.doctor.examination import Subject
 from kdkit.doctor.examination import examine
 from kdkit.doctor.examined_rows import ExaminedRows
@@ -39,7 +38,7 @@ from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
 from kdkit.training.making import make_model
-from kdkit.training.material import TaskMaterial
+from kdkit.training.sources import TaskSource
 from kdkit.training.stage_trainer import Arm
 from kdkit.training.stage_trainer import make_trainer
 from kdkit.training.task_data import Evaluator
@@ -298,27 +297,25 @@ def _seconds_per_update(subject, stage: Stage, train):
     """Returns the seconds of a typical update, and of the first one."""
     settings = subject.settings
     evaluator = Evaluator(subject.task, train, settings.data.dev_split)
-    material = TaskMaterial(
+    source = TaskSource(
         TrainingRows(train), evaluator, settings.data.num_buckets
     )
     arm = Arm(
         name="student",
         model=models.in_policy(subject.student, settings.dtype_policy),
         teacher=[teacher.model for teacher in subject.teachers],
-        material=material,
+        source=source,
         seed=settings.seed,
         jit_compile=settings.jit_compile,
         teacher_weights=settings.teacher_weights or None,
     )
     keras.utils.set_random_seed(settings.seed)
-    batches, _ = material.training_batches(stage, settings.seed, 0)
     num_parts = stage.gradient_accumulation_steps
-    if num_parts > 1:
-        batches = in_parts(batches, num_parts)
+    batches = source.training_stream(stage, settings.seed).training()
     some = list(batches.take(BATCHES * num_parts))
     some.sort(key=lambda batch: batch[0]["token_ids"].shape[1])
     batch = some[len(some) // 2]
-    trainer = make_trainer(arm, stage, material, num_updates=BATCHES)
+    trainer = make_trainer(arm, stage, source, num_updates=BATCHES)
     seconds = []
     for _ in range(1 + STEPS):
         started = time.monotonic()

@@ -7,7 +7,8 @@ import pathlib
 
 import numpy as np
 
-from kdkit.data import evaluation_batches
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.doctor.compatibility import compared_layers
 from kdkit.doctor.compatibility import few_updates
 from kdkit.doctor.compatibility import same_vocabulary
@@ -40,9 +41,9 @@ from kdkit.models import backbone_of
 from kdkit.models import num_positions
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import rows_digest
-from kdkit.runs.log import DOCTOR
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
 from kdkit.runs.preparing import known_sizes
@@ -197,7 +198,7 @@ class _LabelsAlone:
 
 def _is_examined(run):
     """Whether a run was checked before, or by another process."""
-    return run.is_read_only or run.events(DOCTOR)
+    return run.is_read_only or run.events(Doctor)
 
 
 def examine(
@@ -442,8 +443,8 @@ def _examine_dev(subject, number, dev, constant, which, findings):
     if logits.shape[-1] > 1 and np.isfinite(logits).all():
         findings.add(teacher_logits(logits, f"teacher{which} logits"))
     findings.add(_order(task, dev, logits, f"label order{which}"))
-    batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
-    batch = next(iter(batches))
+    stream = BatchStream(dev, Buckets(BATCH_SIZE, num_buckets=1))
+    batch = next(iter(stream.evaluation()))
     findings.add(
         teacher_at_rest(
             subject.teachers[number].model,

@@ -6,7 +6,6 @@ from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
 from kdkit.losses.base import register_loss
-from kdkit.losses.base import require_same_shape
 from kdkit.losses.base import safe_divide
 from kdkit.losses.base import validate_parity
 from kdkit.taps import ATTENTION_TAPS
@@ -71,14 +70,12 @@ class AttentionMSE(DistillationLoss):
             teacher, student = map(_without_masked, (teacher, student))
         return ops.square(teacher - student)
 
-    def weighted_sums(self, teacher, student, sample_weight):
+    def reduce(self, values, sample_weight):
         positions = sample_weight is not None and len(sample_weight.shape) == 2
         if self.parity is None or not positions:
-            return super().weighted_sums(teacher, student, sample_weight)
+            return super().reduce(values, sample_weight)
         real_keys = ops.cast(sample_weight[:, None, None, :] != 0, self.dtype)
         examples = ops.max(sample_weight, axis=1)[:, None, None, None]
-        require_same_shape(teacher, student, self.name)
-        values = self.call(teacher, student)
         counted = ops.broadcast_to(examples, ops.shape(values))
         return ops.sum(values * real_keys * examples), ops.sum(counted)
 

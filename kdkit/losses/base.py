@@ -156,34 +156,31 @@ class DistillationLoss:
         numerator, denominator = self.sums(teacher, student, sample_weight)
         return safe_divide(numerator, denominator)
 
-    def sums(self, teacher, student, sample_weight=None):
-        """Returns $\\sum w v$ and $\\sum w$, which add up over replicas."""
+    def sums(
+        self, teacher, student, sample_weight=None, subtract_entropy=False
+    ):
+        """Returns $\\sum w v$ and $\\sum w$, which add up over replicas.
+
+        Args:
+            teacher, student, sample_weight: as in a call of the loss.
+            subtract_entropy: bool. Whether to subtract the loss of two equal
+                teachers, so that a student equal to the teacher has the value
+                0. The gradient does not change. Without effect for losses
+                without an entropy. Defaults to `False`.
+        """
         teacher = ops.convert_to_tensor(teacher, dtype=self.dtype)
         student = ops.convert_to_tensor(student, dtype=self.dtype)
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(
                 sample_weight, dtype=self.dtype
             )
-        return self.weighted_sums(teacher, student, sample_weight)
-
-    def excess_sums(self, teacher, student, sample_weight=None):
-        """Returns the same sums as `sums`, minus the teacher's entropy.
-
-        The value for a student equal to the teacher is then 0. The gradient
-        does not change. For losses without an entropy the result is that of
-        `sums`.
-        """
-        numerator, denominator = self.sums(teacher, student, sample_weight)
-        if not self.has_entropy:
-            return numerator, denominator
-        # An infinite logit adds 0 to the entropy instead of 0 times infinity.
-        teacher = ops.clip(
-            ops.convert_to_tensor(teacher, dtype=self.dtype),
-            -LARGEST_LOGIT,
-            LARGEST_LOGIT,
-        )
-        entropy, _ = self.sums(teacher, teacher, sample_weight)
-        return numerator - ops.stop_gradient(entropy), denominator
+        top, bottom = self.weighted_sums(teacher, student, sample_weight)
+        if subtract_entropy and self.has_entropy:
+            # An infinite logit adds 0 to the entropy, not 0 times infinity.
+            teacher = ops.clip(teacher, -LARGEST_LOGIT, LARGEST_LOGIT)
+            entropy, _ = self.weighted_sums(teacher, teacher, sample_weight)
+            top -= ops.stop_gradient(entropy)
+        return top, bottom
 
     def weighted_sums(self, teacher, student, sample_weight):
         """Returns the two sums for tensors already in the loss's dtype."""

@@ -125,7 +125,7 @@ def _records_to_keep(runs):
         record = {
             "name": name,
             "config": _portable(_with_names(config)),
-            "events": [_portable(event) for event in run.events],
+            "events": [_portable(event.line) for event in run.events],
         }
         # As in JSON: lists instead of tuples, strings as keys.
         record = json.loads(json.dumps(record))

@@ -16,7 +16,8 @@ from kdkit.io.files import digest
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.log import END
+from kdkit.runs.events import Inputs
+from kdkit.runs.events import RunFinished
 from kdkit.runs.log import says_finished
 from kdkit.training.checkpoints import STATE
 from kdkit.training.distribution import Distribution
@@ -108,11 +109,11 @@ def check_inputs(
             what it was begun with is not noted any more.
     """
     distribution.check_same("data and models, by content", inputs)
-    noted = run.events("inputs")
+    noted = run.events(Inputs)
     if not noted:
         _check_not_trained(run)
         return
-    before = noted[0]["digests"]
+    before = noted[0].digests
     present = {
         name: value
         for name, value in inputs.items()
@@ -177,7 +178,7 @@ def is_finished_with(
     Raises:
         UsageError: (a `ValueError`) if it was made from something else.
     """
-    if not run.is_finished and (needs_models or not run.events(END)):
+    if not run.is_finished and (needs_models or not run.events(RunFinished)):
         return says_finished(run)
     try:
         inputs = find_inputs()
@@ -189,5 +190,5 @@ def is_finished_with(
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
     """Notes what a run is made from, once."""
-    if not run.events("inputs"):
-        run.log("inputs", digests=inputs)
+    if not run.events(Inputs):
+        run.log(Inputs(digests=inputs))

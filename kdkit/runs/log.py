@@ -19,13 +19,15 @@ from kdkit.models import Head
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Doctor
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Model
+from kdkit.runs.events import RunFinished
 from kdkit.settings import from_dict
 from kdkit.taps import own_names
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import predict_logits
-
-DOCTOR = "doctor"  # the event of the checks before a run
-END = "run_finished"
 
 
 def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
@@ -36,7 +38,7 @@ def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
         needs_models: bool. Whether it is not if a model that it made is gone.
             Defaults to `True`.
     """
-    if run.is_finished or (not needs_models and run.events(END)):
+    if run.is_finished or (not needs_models and run.events(RunFinished)):
         print(f"The run in {run.path} is finished: nothing to do.", flush=True)
         return True
     if run.lost_arms:
@@ -57,36 +59,36 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
         model: the classifier or encoder.
         settings: `ModelSettings` or `None`. What it was made from.
     """
-    if [event for event in run.events("model") if event["arm"] == arm]:
+    if [event for event in run.events(Model) if event.arm == arm]:
         return
     description = models.architecture(model)
     if settings is not None and settings.checkpoint is not None:
         description["name"] = pathlib.Path(settings.checkpoint).name
-    run.log("model", arm=arm, **description)
+    run.log(Model(arm=arm, **description))
 
 
-def finish(run: RunDirectory, best) -> None:
+def finish(run: RunDirectory, best: dict[str, Best]) -> None:
     """Logs the end of a run, once, and prints its models and its outcome.
 
     Args:
         run: `RunDirectory`.
         best: dict from arm to what `Arm.run` returned.
     """
-    end = {"seconds": run.seconds, "best": best}
-    noted = run.events(END)
-    if not (noted and json.dumps(end) == json.dumps(_end_of(noted[-1]))):
-        run.keep_events(lambda event: event["event"] != END)
-        run.log(END, **end)
+    end = RunFinished(seconds=run.seconds, best=best)
+    # As JSON, where a metric that is no number equals itself.
+    known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
+    if not known or known[-1] != json.dumps(end.to_dict()):
+        run.keep_events(lambda event: not isinstance(event, RunFinished))
+        run.log(end)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
-        place = f"epoch {result['epoch']}"
-        if result["averaged_epochs"]:
-            first, *_, last = result["averaged_epochs"]
+        place = f"epoch {result.epoch}"
+        if result.averaged_epochs:
+            first, *_, last = result.averaged_epochs
             place = f"mean of epochs {first} to {last}"
         print(
-            f"{arm}: {format_metrics(result['metrics'])} on "
-            f"{result['split'].replace('_', '-')} ({place} of "
-            f"{result['stage']}), in "
+            f"{arm}: {format_metrics(result.metrics)} on "
+            f"{result.split.replace('_', '-')} ({place} of {result.stage}), in "
             f"{file if file.exists() else run.path / arm}",
             flush=True,
         )
@@ -94,11 +96,6 @@ def finish(run: RunDirectory, best) -> None:
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
             print(verdict(read_run(run.path)), flush=True)
-
-
-def _end_of(event):
-    """What a logged end says, as `finish` says it."""
-    return {name: event[name] for name in ("seconds", "best")}
 
 
 def format_metrics(metrics) -> str:
@@ -138,24 +135,21 @@ def logged_findings(run: RunDirectory) -> Findings | None:
     Args:
         run: `RunDirectory`.
     """
-    for event in run.events(DOCTOR):
-        return Findings(from_dict(Finding, one) for one in event["findings"])
+    for event in run.events(Doctor):
+        return Findings(from_dict(Finding, one) for one in event.findings)
     return None
 
 
 def log_findings(run, findings: Findings | None) -> None:
-    """Logs an event `"doctor"` with all findings, if there are some.
+    """Logs a `Doctor` event with all findings, if there are some.
 
     Args:
         run: `RunDirectory`.
         findings: what `examine_first` returned.
     """
-    if findings is not None and not run.events(DOCTOR):
-        run.log(
-            DOCTOR,
-            findings=[dataclasses.asdict(one) for one in findings],
-            forced=bool(findings.ruinous),
-        )
+    if findings is not None and not run.events(Doctor):
+        rows = tuple(dataclasses.asdict(one) for one in findings)
+        run.log(Doctor(findings=rows, forced=bool(findings.ruinous)))
 
 
 def evaluate_teachers(run, task, teachers, forwards, dev, split):
@@ -173,15 +167,16 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
         metrics = task.compute_metrics(dev.targets, logits)
         if not _evaluated(run, arm, split):
             run.log(
-                "evaluation",
-                arm=arm,
-                stage=None,
-                epoch=None,
-                split=split,
-                examples=len(dev),
-                metrics=metrics,
-                agreement=None,
-                collapsed=task.kind.collapse(dev.targets, logits),
+                Evaluation(
+                    arm=arm,
+                    stage=None,
+                    epoch=None,
+                    split=split,
+                    examples=len(dev),
+                    metrics=metrics,
+                    agreement=None,
+                    collapsed=task.kind.collapse(dev.targets, logits),
+                )
             )
         log_model(run, arm, teacher.model)
         print(
@@ -198,11 +193,9 @@ def evaluate_other(run, arm, best, evaluator):
         return
     evaluation = evaluator(arm.forward)
     run.log(
-        "evaluation",
-        arm=arm.name,
-        stage=best["stage"],
-        epoch=best["epoch"],
-        **evaluation,
+        Evaluation(
+            arm=arm.name, stage=best.stage, epoch=best.epoch, **evaluation
+        )
     )
     print(
         f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
@@ -213,8 +206,8 @@ def evaluate_other(run, arm, best, evaluator):
 
 def _evaluated(run, arm, split):
     return any(
-        (event["arm"], event.get("split")) == (arm, split)
-        for event in run.events("evaluation")
+        (event.arm, event.split) == (arm, split)
+        for event in run.events(Evaluation)
     )
 
 

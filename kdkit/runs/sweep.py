@@ -16,6 +16,7 @@ from kdkit.io.files import write_text
 from kdkit.runs import pretraining
 from kdkit.runs import runner
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import RunFinished
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import canonical_path
@@ -110,10 +111,10 @@ def run_trial(
         runner.distill(chosen, path, force, needs_models=False)
     else:
         pretraining.pretrain(chosen, path, needs_models=False, force=force)
-    (finished,) = RunDirectory(path).events("run_finished")
-    best = finished["best"]
+    (finished,) = RunDirectory(path).events(RunFinished)
+    best = finished.best
     trained = best["student"] if on_task else next(iter(best.values()))
-    metric = trained["metrics"][yardstick(settings).metric]
+    metric = trained.metrics[yardstick(settings).metric]
     return Trial(values, path, metric)
 
 

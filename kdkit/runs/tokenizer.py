@@ -6,7 +6,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.settings import PretrainSettings
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.model_settings import ModelSettings
 
 
@@ -84,7 +84,7 @@ def check_tokenizer(settings: PretrainSettings) -> None:
     tokenizer = models.load_tokenizer(settings.tokenizer)
     readable_tokenizer(settings.model, tokenizer)
     if settings.reads_sentences:
-        seq2seq_material.check_vocabulary(settings.corpus, tokenizer)
+        text_data.require_vocabulary(settings.corpus, tokenizer)
 
 
 def vocabulary_sizes(tokenizer) -> dict[str, int]:

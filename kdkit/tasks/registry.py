@@ -9,6 +9,7 @@ from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
 from kdkit.errors import UsageError
+from kdkit.errors import suggestion
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import MultipleChoice
 from kdkit.tasks.kinds import Polyphones
@@ -286,7 +287,8 @@ def get_task(name: str) -> Task:
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "
-            f"Received: {name!r}. Register your own with `register_task`."
+            f"Received: {name!r}.{suggestion(name, TASKS)} Register your own "
+            "with `register_task`."
         )
     return TASKS[name]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
-from kdkit.data import ReadableRows
+from kdkit.data import CacheableDataset
 from kdkit.data import for_any_shape
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -114,7 +114,7 @@ class TeacherCache:
 
     def outputs(
         self,
-        encoded: ReadableRows,
+        encoded: CacheableDataset,
         entries: Iterable[Entry],
         beside: Iterable[Entry] = (),
     ) -> CachedOutputs:
@@ -162,7 +162,7 @@ class TeacherCache:
 
     def needed(
         self,
-        encoded: ReadableRows,
+        encoded: CacheableDataset,
         entries: Iterable[Entry],
         beside: Iterable[Entry] = (),
     ) -> int:
@@ -330,12 +330,12 @@ SHARD_ROWS = 65_536
 LOGITS = "logits"
 
 
-def output_shapes(run, encoded: ReadableRows, entries) -> dict:
+def output_shapes(run, encoded: CacheableDataset, entries) -> dict:
     """Returns the shape of each entry for one example, by running a short one.
 
     Args:
         run: callable, the result of `make_run`.
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
         entries: sequence of `kdkit.taps.Entry`.
     """
     row = int(encoded.row_lengths.argmin())
@@ -351,7 +351,7 @@ class Filling:
 
     Args:
         run: callable, the result of `make_run`.
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
         batches: list of int arrays. The numbers of the examples to run
             together.
         shapes: dict from `Entry` to shape.

@@ -369,7 +369,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
 
     Args:
         indices: list of `Index`. Outputs in any of them are not missing.
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
         keys: dict of all keys, from whether they are per example.
         entries: sequence of `kdkit.taps.Entry`. Examples without one of them
             are returned.

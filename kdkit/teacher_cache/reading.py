@@ -26,7 +26,7 @@ class CachedOutputs:
             and the row of every sequence or example.
         shards: list of `Shard`.
         precision: string.
-        encoded: the `kdkit.data.ReadableRows` of the outputs.
+        encoded: the `kdkit.data.CacheableDataset` of the outputs.
     """
 
     def __init__(self, shapes, places, shards, precision, encoded):
@@ -154,10 +154,10 @@ class OutputsOfTeachers:
     outputs = kdkit.teacher_cache.OutputsOfTeachers(
         [cache.outputs(rows, entries)]
     )
-    batches, steps = kdkit.data.training_batches(
-        rows, 32, seed=0, features=lambda rows: outputs
+    stream = kdkit.data.BatchStream(
+        rows, kdkit.data.Buckets(32), seed=0, features=outputs
     )
-    distiller.fit(batches, steps_per_epoch=steps)
+    distiller.fit(stream.training(), steps_per_epoch=stream.steps_per_epoch)
     ```
     """
 

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from kdkit.data import ReadableRows
+from kdkit.data import CacheableDataset
 from kdkit.data import rows_within
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -146,13 +146,13 @@ KEY_BYTES = 16
 _kept = weakref.WeakKeyDictionary()
 
 
-def sequence_keys(encoded: ReadableRows) -> np.ndarray:
+def sequence_keys(encoded: CacheableDataset) -> np.ndarray:
     """Returns a key for every sequence, from its tokens and segments.
 
     The keys are computed once and stored as long as `encoded` exists.
 
     Args:
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
 
     Returns:
         `uint64` array of shape `(num_sequences, 2)`.
@@ -160,7 +160,7 @@ def sequence_keys(encoded: ReadableRows) -> np.ndarray:
     return _keys(encoded)[0]
 
 
-def row_keys(encoded: ReadableRows) -> np.ndarray:
+def row_keys(encoded: CacheableDataset) -> np.ndarray:
     """Returns a key for every example, from its sequence or all its sequences.
 
     The keys are stored like those of the sequences.

@@ -10,6 +10,9 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import ABLATIONS
 from kdkit.recipes.ablations import get_ablation
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import RunFinished
 from kdkit.tasks import get_task
 
 
@@ -111,8 +114,8 @@ def ran(monkeypatch):
         run = RunDirectory(path)
         path.mkdir(parents=True)
         value = 0.6 + 0.1 * len(found)
-        best = {"student": {"metrics": {"accuracy": value}}}
-        run.log("run_finished", seconds=1.0, best=best)
+        best = {"student": Best(metrics={"accuracy": value})}
+        run.log(RunFinished(seconds=1.0, best=best))
         found[path] = settings
 
     monkeypatch.setattr("kdkit.training.distill", note)
@@ -162,12 +165,10 @@ def test_arms_near_the_first_are_called_that(
         metrics = {"accuracy": values[path.parent.name]}
         run = RunDirectory(path)
         if examples is not None:
-            run.log(
-                "evaluation", arm="student", stage="s", epoch=1,
-                split="dev", examples=examples, metrics=metrics,
-            )  # fmt: skip
-        best = {"student": {"metrics": metrics}}
-        run.log("run_finished", seconds=1.0, best=best)
+            where = {"arm": "student", "stage": "s", "epoch": 1, "split": "dev"}
+            run.log(Evaluation(**where, examples=examples, metrics=metrics))
+        best = {"student": Best(metrics=metrics)}
+        run.log(RunFinished(seconds=1.0, best=best))
 
     monkeypatch.setattr("kdkit.training.distill", note)
     teacher = str(finished_run / "teacher_run")

@@ -21,7 +21,7 @@ from kdkit.training import CacheSettings
 from kdkit.training import caching
 from kdkit.training import distill
 from kdkit.training import fill_cache
-from kdkit.training import material
+from kdkit.training import sources
 
 ROWS = 48
 
@@ -76,7 +76,7 @@ def test_teachers_of_logits_are_not_run_over_dev_again(
     distill(of_logits, tmp_path / "kept")
     # The batch of dev before the first step, two steps, and the one of dev.
     assert has_outputs == [True, False, False, True]
-    monkeypatch.setattr(material, "kept_logits", lambda *arguments: None)
+    monkeypatch.setattr(sources, "cached_dev_logits", lambda *arguments: None)
     has_outputs.clear()
     distill(of_logits, tmp_path / "run_again")
     assert not any(has_outputs)

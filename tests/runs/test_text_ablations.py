@@ -9,6 +9,8 @@ from kdkit import training
 from kdkit.cli import ablate as ablating_text
 from kdkit.cli.main import main
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import RunFinished
 
 TEXT_OF = {
     "gpt2": [
@@ -43,8 +45,8 @@ def runs(text_files, monkeypatch):
         if place not in found:
             metrics = {"perplexity": 40.0 - len(found), "word_perplexity": 9.5}
             place.mkdir(parents=True)
-            best = {"decoder": {"metrics": metrics}}
-            RunDirectory(place).log("run_finished", seconds=1.0, best=best)
+            best = {"decoder": Best(metrics=metrics)}
+            RunDirectory(place).log(RunFinished(seconds=1.0, best=best))
         found[place] = settings
 
     monkeypatch.setattr(training, "pretrain", note)
