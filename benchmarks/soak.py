@@ -138,7 +138,7 @@ def measure():
 
 
 def compare(entries):
-    """Compares the first fifth of the epochs after epoch 1 with the last one."""
+    """Compares the first fifth of the epochs after epoch 1 with the last."""
     fifth = max(1, len(entries) // 5)
     parts = entries[1 : 1 + fifth], entries[-fifth:]
 
