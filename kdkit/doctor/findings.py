@@ -5,6 +5,7 @@ import dataclasses
 
 from rich import box
 from rich.console import Console
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -170,16 +171,22 @@ def print_findings(
             They are counted but not printed again. Defaults to none.
     """
     console = console or Console(highlight=False)
+    console.print(findings_and_verdict(findings, all_rows, printed))
+
+
+def findings_and_verdict(
+    findings: Findings, all_rows: bool = True, printed: list[Finding] = ()
+) -> Group:
+    """Returns what `print_findings` prints; its arguments are those."""
     shown = [
         one for one in findings if all_rows or one.outcome in (WARNING, RUINS)
     ]
     new = [one for one in shown if one not in printed]
-    if new:
-        console.print(findings_table(new))
     line = f"doctor: {verdict(findings)}"
     if len(new) < len(shown):
         line += f" {len(shown) - len(new)} of them printed earlier."
-    console.print(Text(printable(line)))
+    tables = [findings_table(new)] if new else []
+    return Group(*tables, Text(printable(line)))
 
 
 def _in_number(outcome, count):

@@ -5,6 +5,7 @@ import contextlib
 import difflib
 import functools
 import importlib.util
+import logging
 import os
 import pathlib
 
@@ -13,6 +14,8 @@ from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
 from kdkit.io.reading import read_json
 from kdkit.models.recovery import HEAD_FILE
+
+_log = logging.getLogger(__name__)
 
 # The tokenizer's directory in runs whose models are files.
 TOKENIZER_DIRECTORY = "tokenizer"
@@ -140,9 +143,7 @@ def announce_download(source) -> None:
         _announced.add(name)
         params = preset.get("metadata", {}).get("params")
         size = f", about {byte_size(4 * params)}" if params else ""
-        print(
-            f"Downloading {name} from {handle} to {folder}{size}.", flush=True
-        )
+        _log.info(f"Downloading {name} from {handle} to {folder}{size}.")
     server = SERVERS[handle[: handle.index("://") + 3]]
     if not any(variable in os.environ for variable in OTHER_SERVERS):
         require_connection(

@@ -1,5 +1,6 @@
 """Files of augmented rows, made from settings or found made from them."""
 
+import logging
 import pathlib
 import time
 
@@ -26,6 +27,8 @@ from kdkit.io.machine import duration
 from kdkit.io.reading import numbered_lines
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
+
+_log = logging.getLogger(__name__)
 
 MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
 SECONDS_BETWEEN_LINES = 15
@@ -152,10 +155,9 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
         known = require_fingerprint(
             file, examples, _fingerprint(made_by) if made_by else {}
         )
-        print(
+        _log.info(
             f"{file}: made earlier"
             f"{', from the same inputs' if known and made_by else ''}.",
-            flush=True,
         )
     else:
         augment(settings.made_by, file)
@@ -183,9 +185,8 @@ def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
 
 
 def _say_finished(output, progress):
-    print(
+    _log.info(
         f"{output}: {progress.copies} copies, up to row {progress.rows}.",
-        flush=True,
     )
 
 
@@ -211,10 +212,9 @@ class _Lines:
             rest = self._num_rows - progress.rows
             seconds = (now - self._start) * rest / done
             left = f", {duration(seconds)} left"
-        print(
+        _log.info(
             f"{progress.rows} of {self._num_rows} rows, {progress.copies} "
             f"copies{left}",
-            flush=True,
         )
 
 

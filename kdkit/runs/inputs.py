@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import logging
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ from kdkit.runs.events import RunFinished
 from kdkit.runs.log import says_finished
 from kdkit.training.checkpoints import STATE
 from kdkit.training.distribution import Distribution
+
+_log = logging.getLogger(__name__)
 
 # What people call the inputs. Others have a name that reads as it is.
 WORDS = {
@@ -132,7 +135,7 @@ def check_inputs(
         )
     if present:
         listed = ", ".join(map(_in_words, present))
-        print(f"{run.path}: started earlier, same {listed}.", flush=True)
+        _log.info(f"{run.path}: started earlier, same {listed}.")
 
 
 def _in_words(name):

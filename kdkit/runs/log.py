@@ -2,16 +2,19 @@
 
 import contextlib
 import dataclasses
+import io
 import json
+import logging
 import pathlib
 
 import keras
+from rich.console import Console
 
 from kdkit import models
 from kdkit.doctor import RUINS
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
-from kdkit.doctor import print_findings
+from kdkit.doctor.findings import findings_and_verdict
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
@@ -29,6 +32,8 @@ from kdkit.taps import own_names
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import predict_logits
 
+_log = logging.getLogger(__name__)
+
 
 def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
     """Whether the run is finished; says so if it is, or what of it is gone.
@@ -39,13 +44,12 @@ def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
             Defaults to `True`.
     """
     if run.is_finished or (not needs_models and run.events(RunFinished)):
-        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
+        _log.info(f"The run in {run.path} is finished: nothing to do.")
         return True
     if run.lost_arms:
-        print(
+        _log.warning(
             f"The run in {run.path} was finished, but its model "
             f"{' and '.join(run.lost_arms)} is gone: making it again.",
-            flush=True,
         )
     return False
 
@@ -86,16 +90,15 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
         if result.averaged_epochs:
             first, *_, last = result.averaged_epochs
             place = f"mean of epochs {first} to {last}"
-        print(
+        _log.info(
             f"{arm}: {format_metrics(result.metrics)} on "
             f"{result.split.replace('_', '-')} ({place} of {result.stage}), in "
             f"{file if file.exists() else run.path / arm}",
-            flush=True,
         )
     # The records of its teacher's run may be damaged: then reports say so.
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
-            print(verdict(read_run(run.path)), flush=True)
+            _log.info(verdict(read_run(run.path)))
 
 
 def format_metrics(metrics) -> str:
@@ -104,7 +107,9 @@ def format_metrics(metrics) -> str:
 
 
 def decide(findings: Findings, force: bool, printed=()) -> None:
-    """Prints findings before a run, and stops it if it would be ruined.
+    """Logs findings before a run, and stops it if it would be ruined.
+
+    The record's attribute `renderable` is the table, for handlers with rich.
 
     Args:
         findings: `Findings`.
@@ -117,7 +122,11 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
     """
     # What stops the run is printed in any case.
     printed = [one for one in printed if force or one.outcome != RUINS]
-    print_findings(findings, all_rows=False, printed=printed)
+    table = findings_and_verdict(findings, False, printed)
+    lines = io.StringIO()
+    Console(file=lines, highlight=False).print(table)
+    message = lines.getvalue().removesuffix("\n")
+    _log.info(message, extra={"renderable": table})
     if not findings.ruinous:
         return
     named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
@@ -126,7 +135,7 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
             f"The run would be ruined: {named}, see above. Nothing was "
             "trained. Fix it, or continue with --force."
         )
-    print(f"doctor: going on in spite of {named}, by --force.", flush=True)
+    _log.warning(f"doctor: going on in spite of {named}, by --force.")
 
 
 def logged_findings(run: RunDirectory) -> Findings | None:
@@ -179,9 +188,8 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
                 )
             )
         log_model(run, arm, teacher.model)
-        print(
+        _log.info(
             f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
-            flush=True,
         )
         all_logits.append(logits)
     return Evaluator(task, dev, split, tuple(all_logits))
@@ -197,10 +205,9 @@ def evaluate_other(run, arm, best, evaluator):
             arm=arm.name, stage=best.stage, epoch=best.epoch, **evaluation
         )
     )
-    print(
+    _log.info(
         f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
         f"{evaluator.split}.",
-        flush=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 
 import keras
 
@@ -55,6 +56,8 @@ from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_other_dev_splits
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import open_task
+
+_log = logging.getLogger(__name__)
 
 
 def train_teacher(
@@ -270,7 +273,7 @@ def distill(
             keras.utils.set_random_seed(settings.seed)
             with distribution.scope(), own_names():
                 model, _ = make_model(
-                    settings.student, task, teachers[0], pretrained, _say
+                    settings.student, task, teachers[0], pretrained, _log.info
                 )
                 model = models.in_policy(model, settings.dtype_policy)
             log_model(run, name, model, settings.student)
@@ -294,10 +297,6 @@ def distill(
         if caches is not None:
             caches.log(run)
         finish(run, best)
-
-
-def _say(line):
-    print(line, flush=True)
 
 
 def _has_teachers_to_make(settings):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import pathlib
 
 from kdkit import export
@@ -26,6 +27,8 @@ from kdkit.training.distribution import Distribution
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import predict_logits
+
+_log = logging.getLogger(__name__)
 
 READING = 2  # how checkpoints are read; increased when their outputs change
 
@@ -87,7 +90,7 @@ class TeacherCaches:
                     self._file or teacher.model,
                     fingerprint,
                     settings.precision,
-                    _say,
+                    _log.info,
                     part,
                 )
                 for number, (teacher, fingerprint) in enumerate(
@@ -200,7 +203,7 @@ class TeacherCaches:
                     **evaluation["agreement"],
                 }
             )
-        _say(
+        _log.info(
             f"{self._file.path}: agreement with the teacher: "
             f"{json.dumps(cache.agreement)}."
         )
@@ -251,7 +254,3 @@ def _vocabulary_digest(tokenizer):
         if rules is not None:
             parts.append(rules.to_json())
     return digest_of_text("".join(map(json.dumps, parts)))
-
-
-def _say(line):
-    print(line, flush=True)

@@ -23,7 +23,7 @@ from kdkit.runs.events import Epoch
 from kdkit.runs.events import Evaluation
 from kdkit.training.callbacks import Checkpointing
 from kdkit.training.callbacks import Curves
-from kdkit.training.callbacks import ProgressLines
+from kdkit.training.callbacks import Progress
 from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import RunningState
@@ -114,7 +114,7 @@ class StageFit:
             ]
             if is_chief:
                 callbacks.append(
-                    ProgressLines(
+                    Progress(
                         f"{self.arm.name}, {self.stage.name}",
                         self.stage.epochs,
                         self.steps_per_epoch,

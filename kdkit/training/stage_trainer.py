@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import zlib
 
 import keras
@@ -37,6 +38,8 @@ from kdkit.training.optimizers import make_optimizer
 from kdkit.training.sources import DataSource
 from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
+
+_log = logging.getLogger(__name__)
 
 # What an evaluation of an arm has.
 
@@ -161,7 +164,7 @@ class StageRun:
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
         if self.checkpoints.state.is_finished:
-            print(f"{title}: finished earlier, weights loaded.", flush=True)
+            _log.info(f"{title}: finished earlier, weights loaded.")
             self.checkpoints.restore_final(self.arm.model)
             if self.arm.distribution.is_chief:
                 self.checkpoints.clean()  # the end may have been cut short
@@ -187,7 +190,7 @@ class StageRun:
             )
         running = self.checkpoints.restore(trainer)
         if position.epoch or position.step:
-            print(f"{title}: going on {position}.", flush=True)
+            _log.info(f"{title}: going on {position}.")
         training = StageFit(
             run=self.run_directory,
             arm=self.arm,
@@ -244,10 +247,9 @@ class StageRun:
                 **evaluation,
             )
         )
-        print(
+        _log.info(
             f"{title}: mean of the last {self.stage.average_last} epochs: "
             f"{format_metrics(evaluation['metrics'])}",
-            flush=True,
         )
 
     def _check_log(self, last_epoch):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from kdkit.tasks import Task
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import UnlabeledSettings
+
+_log = logging.getLogger(__name__)
 
 
 def open_task(settings: DataSettings) -> Task:
@@ -157,12 +160,11 @@ def load_data(
             f"{stored.num_left_out} more left out that also stand in dev or "
             f"test; {training_rows.num_rows} rows in an epoch)"
         )
-    print(
+    _log.info(
         f"{task.name}: {len(encoded)} rows to train on{copies}, {len(dev)} in "
         f"{settings.dev_split}; "
         f"{encoded.num_truncated} and {dev.num_truncated} cut to "
         f"{settings.sequence_length} tokens.",
-        flush=True,
     )
     return training_rows, dev
 
@@ -242,10 +244,9 @@ def load_unlabeled(
     rows, kept = read_kept_unlabeled(task, settings, unlabeled)
     dropped = len(rows) - len(kept)
     splits = kept_apart(task, settings)
-    print(
+    _log.info(
         f"{len(kept)} rows without labels; {dropped} left out that also stand "
         f"in {', '.join(splits)}.",
-        flush=True,
     )
     counts = {
         "rows": len(rows),

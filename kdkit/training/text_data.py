@@ -1,5 +1,7 @@
 """The text of a run: read, encoded, and made a data source."""
 
+import logging
+
 import numpy as np
 
 from kdkit import models
@@ -28,6 +30,8 @@ from kdkit.training.sources import NextTokenSource
 from kdkit.training.sources import PlainTextSource
 from kdkit.training.sources import SentenceSource
 from kdkit.training.sources import TextSource
+
+_log = logging.getLogger(__name__)
 
 READ = ("encoder_token_ids", "encoder_padding_mask")
 
@@ -130,10 +134,9 @@ def load_text(settings, tokenizer, directory, model) -> TextSource:
         held_out = load_sentences(settings, tokenizer, is_held_out=True)
         train = load_sentences(settings, tokenizer, is_held_out=False)
         what = "pairs" if isinstance(train, PairRows) else "sentences"
-        print(
+        _log.info(
             f"{what}: {len(train)} to train on, {len(held_out)} held out; "
             f"{train.num_truncated} cut to {settings.sequence_length} tokens.",
-            flush=True,
         )
         return SentenceSource(train, held_out)
     parts = {}
@@ -141,11 +144,10 @@ def load_text(settings, tokenizer, directory, model) -> TextSource:
         parts[name] = open_packed(directory / name) or _pack(
             settings, tokenizer, directory / name, model
         )
-    print(
+    _log.info(
         f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
         f"rows of {settings.sequence_length} tokens to train on, "
         f"{len(parts['held_out'])} rows held out.",
-        flush=True,
     )
     return packed_source(model, tokenizer, settings.masking, **parts)
 

@@ -79,7 +79,7 @@ def leaky(made, settings, tmp_path):
 
 
 def test_a_run_is_examined_once_and_all_is_logged(
-    settings, tmp_path, examined, stopped, capsys
+    settings, tmp_path, examined, stopped, logged
 ):
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
@@ -91,7 +91,7 @@ def test_a_run_is_examined_once_and_all_is_logged(
     assert {"teacher accuracy", "label order", "vocabulary"} <= set(checks)
     assert "time" not in checks
     assert all(one["outcome"] in OUTCOMES for one in event["findings"])
-    printed = capsys.readouterr().out
+    printed = logged()
     assert f"doctor: {len(checks)} ok." in printed
 
 
@@ -116,13 +116,13 @@ def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
 
 
 def test_a_run_whose_student_no_machine_holds_builds_no_model(
-    settings, tmp_path, monkeypatch, capsys
+    settings, tmp_path, monkeypatch, logged
 ):
     monkeypatch.setattr(runner, "load_teachers", None)
     large = override(settings, ["student.hidden_dim=100000000"])
     with pytest.raises(RunError, match="memory.*--force"):
         distill(large, tmp_path / "run")
-    assert "this machine has" in " ".join(capsys.readouterr().out.split())
+    assert "this machine has" in " ".join(logged().split())
     assert not (tmp_path / "run").exists()
 
 
@@ -143,7 +143,7 @@ def test_force_goes_on_and_leaves_a_note(
 
 
 def test_the_data_of_a_teacher_are_examined_too(
-    leaky, tmp_path, monkeypatch, capsys
+    leaky, tmp_path, monkeypatch, logged
 ):
     settings = TeacherSettings(
         data=leaky.data,
@@ -161,7 +161,7 @@ def test_the_data_of_a_teacher_are_examined_too(
     monkeypatch.setattr(runner, "log_model", stop)
     with pytest.raises(KeyboardInterrupt):
         train_teacher(settings, tmp_path / "run", force=True)
-    assert "going on in spite of rows kept apart" in capsys.readouterr().out
+    assert "going on in spite of rows kept apart" in logged()
     (event,) = read_events(tmp_path / "run", "doctor")
     assert event["forced"]
     checks = {finding["check"] for finding in event["findings"]}
@@ -172,7 +172,7 @@ def test_the_data_of_a_teacher_are_examined_too(
 
 @pytest.mark.parametrize("is_ruined", [False, True])
 def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
-    is_ruined, tmp_path, monkeypatch, capsys
+    is_ruined, tmp_path, monkeypatch, logged
 ):
     of_data = Finding("lengths", RUINS if is_ruined else WARNING, "all cut")
     of_student = Finding("updates", WARNING, "only 16")
@@ -188,14 +188,14 @@ def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
     subject = types.SimpleNamespace(run_dir=tmp_path)
     found = examination.examine_first(run, subject, force=True)
     assert found == [of_data, of_student]  # all of it is logged
-    printed = capsys.readouterr().out
+    printed = logged()
     assert "only 16" in printed
     assert "all cut" not in printed
     assert "1 of them printed before" in printed
     if is_ruined:
         with pytest.raises(RunError, match="lengths"):
             examination.examine_first(run, subject, force=False)
-        assert "all cut" in capsys.readouterr().out
+        assert "all cut" in logged()
 
 
 TEXT = [f"line {number} of a text that goes on" for number in range(60)]

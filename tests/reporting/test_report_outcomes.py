@@ -124,7 +124,7 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     assert overview.endswith("no better than the commonest answer to all.")
 
 
-def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
+def test_a_run_ends_with_the_headline_of_its_report(make_distillation, logged):
     run = make_distillation("run", student=0.509, exported=False)
     collapse(run, "student", 0.509)
     best = Best(
@@ -136,7 +136,7 @@ def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
         collapsed=CHANCE,
     )
     finish(RunDirectory(run.run_dir), {"student": best})
-    student, headline = capsys.readouterr().out.splitlines()
+    student, headline = logged().splitlines()
     assert student.startswith("student: accuracy 0.5090 on dev")
     assert headline == verdict(read_run(run.run_dir))
     assert headline.startswith("The student has collapsed")

@@ -92,18 +92,17 @@ def test_errors_of_what_was_kept_are_logged(runs):
     assert set(first.values()) == {0.0}
 
 
-def test_another_seed_finds_the_outputs(settings, runs, capsys):
-    capsys.readouterr()
+def test_another_seed_finds_the_outputs(settings, runs, logged):
     again = dataclasses.replace(
         settings, seed=1, cache=CacheSettings(str(runs / "cache"))
     )
     # Another seed draws other rows; of those that are there none is run.
     fill_cache(again)
-    lines = capsys.readouterr().out
+    lines = logged()
     # Once for both stages.
     assert lines.count("teacher_1: running the teacher on") == 1
     fill_cache(again)
-    lines = capsys.readouterr().out
+    lines = logged()
     assert "running the teacher on" not in lines
     assert f"outputs for all {ROWS} examples are cached" in lines
 

@@ -292,7 +292,7 @@ def test_a_part_is_made_where_it_is_missing(tmp_path, monkeypatch, there, made):
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_caches_of_machines_are_filled_whether_shared_or_not(
-    settings_in, finished_run, tmp_path, capsys, is_shared
+    settings_in, finished_run, tmp_path, logged, is_shared
 ):
     settings = settings_in(tmp_path)
     place = finished_run / "teacher_run"
@@ -317,13 +317,13 @@ def test_caches_of_machines_are_filled_whether_shared_or_not(
             CacheSettings(str(folder)), [teacher], [place], part=(0, 3)
         )
         before.features(stage, teacher.model)(encoded)
-    (there, *_) = map(int, re.findall(r"over (\d+)", capsys.readouterr().out))
+    (there, *_) = map(int, re.findall(r"over (\d+)", logged()))
     in_two_threads(
         lambda distribution: read(
             folders[distribution.rank], encoded, distribution=distribution
         )
     )
-    out = capsys.readouterr().out
+    out = logged()
     assert all(f"{folder}/part_1_of_3: taken in" in out for folder in folders)
     parts = re.findall(r"_of_2: running the teacher on (\d+)", out)
     assert sum(map(int, parts)) == ROWS - there
