@@ -1,4 +1,4 @@
-"""Runs of strangers, whose names, events and settings may be anything."""
+"""Hostile runs: any names, events and settings."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The check of augmented copies, with exactly that thing wrong."""
+"""The check of augmented copies, on data with exactly that problem."""
 
 import pytest
 

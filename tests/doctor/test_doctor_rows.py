@@ -1,4 +1,4 @@
-"""Each check of rows, sizes and room, with exactly that thing wrong."""
+"""Each check of rows, sizes and space, on data with exactly that problem."""
 
 import dataclasses
 import io

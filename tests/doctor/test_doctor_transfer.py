@@ -1,4 +1,4 @@
-"""kdkit doctor: rows, copies, caches and disks that are not right."""
+"""kdkit doctor: rows, copies, caches and disks with problems."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""Runs with more to learn from: unlabelled text, several teachers."""
+"""Runs with additional knowledge: unlabelled text, several teachers."""
 
 import dataclasses
 import json
