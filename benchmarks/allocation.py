@@ -1,15 +1,15 @@
-"""What keeping freed memory saves of a training step, and what it holds.
+"""Time and memory of a training step with and without freed memory reused.
 
     python benchmarks/allocation.py
     python benchmarks/allocation.py --jit-compile false
 
 Trains TinyBERT's 4×312 student on labels, on rows of SST-2's lengths, in
-processes of their own, in turn: as glibc gives memory back, and as
-`kdkit.keep_freed_memory` keeps it. Told beside the time of a step: how many
-pages the system had to hand out for it, and the most memory that the process
-had.
+separate processes, in turn: with glibc's default, and with
+`kdkit.keep_freed_memory`. Reports the time of a step, how many pages the system
+had to provide for it, and the process's peak memory.
 
-The last line is a JSON object. The exit status is 1 where keeping is slower.
+The last line is a JSON object. The exit status is 1 if `keep_freed_memory` is
+slower.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main():
 
 
 def measured(way):
-    """What a process of its own says of its steps."""
+    """Returns the measurements of a separate process."""
     output = subprocess.run(
         [sys.executable, __file__, "--one", way, *sys.argv[1:]],
         check=True,
@@ -100,7 +100,7 @@ def work(options):
     from kdkit.tasks import get_task
 
     if options.one == "kept" and not kdkit.keep_freed_memory():
-        sys.exit("No glibc here, or the environment says how memory is kept.")
+        sys.exit("No glibc here, or the environment sets its memory.")
     keras.utils.set_random_seed(0)
     student = kdkit.models.student(
         STUDENT, num_classes=2, vocabulary_size=VOCABULARY
@@ -143,7 +143,7 @@ class Watch:
         self.notes.append((time.perf_counter(), pages))
 
     def summary(self):
-        """Medians of the steps that are measured."""
+        """Returns the medians of the measured steps."""
         notes = self.notes[UNMEASURED - 1 :]
         steps = list(zip(notes, notes[1:], strict=False))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

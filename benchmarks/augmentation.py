@@ -3,18 +3,18 @@
     python benchmarks/augmentation.py
     python benchmarks/augmentation.py --data-dir glue --model runs/masked_lm
 
-The same questions to the same masked-language model (which words fit here?) are
-answered by `kdkit.augmentation.MaskedWords`, which predicts many sentences and
-positions together; by the model called as it is, one position at a time; and by
-one compiled call for each position, padded to the same few lengths. All have to
-give the same words. Without arguments the model is a BERT-base with random
-weights and the sentences are random words, as long as SST-2's; with them, both
-are real.
+The same queries to the same masked language model are answered by
+`kdkit.augmentation.MaskedWords`, which predicts many sentences and positions
+together; by the model called as it is, one position at a time; and by one
+compiled call for each position, padded to the same few lengths. All must return
+the same words. Without arguments the model is a BERT-base with random weights
+and the sentences are random words, as long as SST-2's; with them, both are
+real.
 
 Then 200,000 sentences are augmented and written with a stand-in for the model,
 and the memory of the process after the first tenth is compared with the end's.
 
-The last line is a JSON object. The exit status is 1 where a goal is missed.
+The last line is a JSON object. The exit status is 1 if a goal is missed.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from kdkit.data import encode
 from kdkit.tasks import get_task
 
 EAGER_GOAL, COMPILED_GOAL = 20.0, 4.0
-MEMORY_GOAL = 1.05  # at the end over after a tenth
+MEMORY_GOAL = 1.05  # memory at the end over memory after a tenth
 MODEL = "bert_base_en_uncased"
 NUM_WORDS = 15
 # Word pieces of SST-2's training rows, without special ones: their quantiles
@@ -122,7 +122,7 @@ def random():
 
 
 def measure_speed(model, tokenizer, texts, options):
-    """Times the three ways on the same questions."""
+    """Times the three ways on the same queries."""
     generator = np.random.default_rng(1)
     queries = [
         Query(text, int(generator.integers(len(text))))
@@ -130,7 +130,7 @@ def measure_speed(model, tokenizer, texts, options):
     ]
     few = queries[: options.positions_one_by_one]
     together = MaskedWords(model, tokenizer, NUM_WORDS)
-    # Rows of one step: no more than one of the longest.
+    # Rows of one step, at most as many as of the longest length.
     compiled = MaskedWords(model, tokenizer, NUM_WORDS, tokens_per_step=1)
     whole = np.array([piece.isalpha() for piece in tokenizer.get_vocabulary()])
 
@@ -145,7 +145,7 @@ def measure_speed(model, tokenizer, texts, options):
     expected = together(queries)[: len(few)]
     for found in (eager(), one_by_one()):
         same = (np.sort(found) == np.sort(expected)).mean()
-        # Words of nearly the same likelihood may change places.
+        # Words with nearly equal probabilities may change places.
         if same < 0.99:
             sys.exit(f"Only {same:.1%} of the words are the same.")
     medians = median_seconds(
@@ -170,7 +170,7 @@ def measure_speed(model, tokenizer, texts, options):
 
 
 def best_words(model, tokenizer, whole, query):
-    """One question, by a plain call of the model."""
+    """Answers one query with a plain call of the model."""
     row = [tokenizer.start_token_id, *query.token_ids, tokenizer.end_token_id]
     row[1 + query.position] = tokenizer.mask_token_id
     row = np.array([row], "int32")
@@ -188,7 +188,7 @@ def best_words(model, tokenizer, whole, query):
 
 
 class StandIn:
-    """In place of a model: the first words of the vocabulary."""
+    """Replaces a model: returns the first words of the vocabulary."""
 
     most_pieces = 510
 
@@ -198,7 +198,7 @@ class StandIn:
 
 
 def measure_memory(num_sentences):
-    """Augments many sentences, and compares the memory on the way."""
+    """Augments many sentences, and compares the memory over time."""
     words = [a + b + c for a in LETTERS for b in LETTERS for c in LETTERS]
     tokenizer = keras_hub.tokenizers.BertTokenizer(
         [*SPECIAL, *words], lowercase=True
@@ -244,7 +244,7 @@ def measure_memory(num_sentences):
 
 
 def resident_megabytes():
-    """The memory that the process holds now."""
+    """Returns the process's current memory."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -1,15 +1,15 @@
-"""Memory of filling a teacher cache and of training from it, as rows grow.
+"""Memory for filling a teacher cache and training from it, by data set size.
 
     python benchmarks/cached_memory.py
 
 TinyBERT's intermediate step on a teacher of two blocks of 768, over data sets
-of two sizes, of SST-2's lengths. Filling and training are each a process of its
-own. What is counted is the most memory that a process had for itself (RssAnon
-of Linux); pages of the cache's files, which it maps and the system takes back
-when it needs them, are told beside it.
+of two sizes, of SST-2's lengths. Filling and training are separate processes.
+The main number is a process's peak private memory (RssAnon in Linux). Mapped
+pages of the cache's files, which the system can reclaim, are reported
+separately.
 
-The last line is a JSON object. The exit status is 1 where more than the goal's
-share of what the larger cache has more is held in memory.
+The last line is a JSON object. The exit status is 1 if the growth in memory is
+more than the goal's share of the growth of the cache.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def main():
 
 
 def measured(rows, part, folder):
-    """What a process of its own says of its memory."""
+    """Returns the memory of a separate process."""
     output = subprocess.run(
         [
             sys.executable,
@@ -95,7 +95,7 @@ def measured(rows, part, folder):
     ).stdout
     values = json.loads(output.splitlines()[-1])
     print(
-        f"{part:<9} {rows:6d} rows: {values['own']:6.0f} MB of its own, "
+        f"{part:<9} {rows:6d} rows: {values['own']:6.0f} MB private, "
         f"{values['mapped']:6.0f} MB of files, cache of "
         f"{values['cache']:6.0f} MB",
         flush=True,
@@ -106,7 +106,7 @@ def measured(rows, part, folder):
 def work(options):
     """Fills the cache, or trains an epoch from it, and watches the memory."""
     import keras
-    from measuring import kept_outputs
+    from measuring import cached_outputs
     from measuring import rows_like_sst2
 
     import kdkit
@@ -123,7 +123,7 @@ def work(options):
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
     with Watch() as watch:
-        outputs, size = kept_outputs(distiller, rows, options.folder)
+        outputs, size = cached_outputs(distiller, rows, options.folder)
         if options.one == "training":
             distiller.compile(make_optimizer(stage, 1000), jit_compile=False)
             stream = data.BatchStream(
@@ -139,7 +139,7 @@ def work(options):
 
 
 class Watch:
-    """The most memory of the process while the block runs, in MiB."""
+    """The process's peak memory inside the block, in MiB."""
 
     def __init__(self):
         self.most = {"own": 0.0, "mapped": 0.0}

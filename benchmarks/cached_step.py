@@ -1,4 +1,4 @@
-"""What a distillation step costs when the teacher's outputs are kept on disk.
+"""The cost of a distillation step with cached teacher outputs.
 
     python benchmarks/cached_step.py
     python benchmarks/cached_step.py --precision bf16
@@ -10,8 +10,8 @@ same input pipeline: reading, padding and everything else is counted. In turn,
 round by round, in one process. Rows are random tokens of SST-2's lengths,
 padded to few lengths.
 
-The last line is a JSON object. The exit status is 1 where the ratio is above
-the goal.
+The last line is a JSON object. The exit status is 1 if the ratio is above the
+goal.
 """
 
 import argparse
@@ -24,7 +24,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from measuring import kept_outputs
+from measuring import cached_outputs
 from measuring import median_seconds
 from measuring import rows_like_sst2
 
@@ -96,7 +96,7 @@ def cached_distillation(teacher, rows, folder, options):
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student = make_student(teacher.backbone.vocabulary_size)
     distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
-    outputs, size = kept_outputs(distiller, rows, folder, options.precision)
+    outputs, size = cached_outputs(distiller, rows, folder, options.precision)
     distiller.compile(make_optimizer(stage, 1000), jit_compile=True)
     return epochs(distiller, rows, options, lambda unused: outputs), size
 
@@ -116,7 +116,7 @@ def plain_training(rows, options):
 
 
 def epochs(model, rows, options, features):
-    """A function that trains a model for one epoch more."""
+    """Returns a function that trains a model for another epoch."""
     stream = data.BatchStream(
         rows,
         data.Buckets(options.batch_size, num_buckets=3),

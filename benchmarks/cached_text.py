@@ -1,16 +1,16 @@
-"""What a decoder's distillation step costs without and with a teacher cache.
+"""The cost of a decoder's distillation step with and without a teacher cache.
 
     python benchmarks/cached_text.py
     python benchmarks/cached_text.py --top-k 256 --precision bf16
 
 Trains a GPT-2 of 3×192 for an epoch over a few rows of 128 random tokens by
-LightPAFF's fine-tuning: alone on the tokens, with a teacher of 6×384 that is
-run, and with what was kept of it: of each position the first classes and all
-others as one. In turn, round by round, in one process, input included. The
+LightPAFF's fine-tuning: on the tokens only, with a teacher of 6×384 that runs,
+and with its cached outputs: for each position the top classes and all others as
+one. In turn, round by round, in one process, input included. The
 sizes are those of experiments/ptb_lightpaff.sh.
 
-The last line is a JSON object. The exit status is 1 where the ratio of the
-step on what was kept to that of the student alone is above the goal.
+The last line is a JSON object. The exit status is 1 if the ratio of the
+cached step to the step of the student alone is above the goal.
 """
 
 import argparse
@@ -111,8 +111,8 @@ def make(name):
     return models.language_model(backbone)
 
 
-def stage_of(options):
-    """LightPAFF's fine-tuning of GPT-2, with the first classes."""
+def recipe_stage(options):
+    """LightPAFF's fine-tuning of GPT-2, with the top classes."""
     _, stage = RECIPES["lightpaff"].for_families["gpt2"].stages
     (objective,) = stage.objectives
     objective = dataclasses.replace(
@@ -122,7 +122,7 @@ def stage_of(options):
 
 
 def make_distiller(teacher, options):
-    stage = stage_of(options)
+    stage = recipe_stage(options)
     return kdkit.Distiller(
         teacher,
         make("student"),
@@ -133,7 +133,7 @@ def make_distiller(teacher, options):
 
 
 def outputs(teacher, corpus, folder, options):
-    """What is kept of the teacher, and its size."""
+    """Returns the teacher's cached outputs, and their size."""
     (entries,) = make_distiller(teacher, options).teacher_entries
     cache = TeacherCache(folder, teacher, {}, options.precision)
     kept = cache.outputs(data.PackedRows(corpus), entries)
@@ -150,8 +150,8 @@ def distillation(teacher, corpus, options, kept=None):
 
 
 def epochs(model, corpus, options, metrics, features=None):
-    """A function that trains a model for one epoch more."""
-    stage = stage_of(options)
+    """Returns a function that trains a model for another epoch."""
+    stage = recipe_stage(options)
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )

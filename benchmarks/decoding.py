@@ -1,19 +1,19 @@
-"""What a token costs a decoder's file, and what a text of 512 tokens.
+"""The time of a decoder's file for a token and for a text of 512 tokens.
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --teacher gpt2_base_en --sequence-length 256
 
 A teacher and LightPAFF's GPT-2 student, with random weights, on which times do
-not depend; batch 1, one thread, room for `--sequence-length` tokens. First the
-files of kdkit.export.to_litert, a step of each in turns. Then, for the
-student, two other ways to the next token: the step that keras-hub's
-`call_with_cache` makes, whose file takes and returns the whole cache, and the
-Keras model on a whole text, as it is done without a cache. The last is also
-what table 4 of LightPAFF times, so it is done with the teacher too.
+not depend; batch 1, one thread, a capacity of `--sequence-length` tokens. First
+one step of each file from kdkit.export.to_litert, in turns. Then, for the
+student, two other ways to compute the next token: a step with keras-hub's
+`call_with_cache`, whose file reads and returns the whole cache, and the Keras
+model on a whole text, without a cache. LightPAFF's table 4 times the latter, so
+it is also measured with the teacher.
 
-The last line is a JSON object. The exit status is 1 where the student's file
-in 8 bits is larger than its weights in bytes by more than a twentieth, that is
-where its table of tokens is there twice.
+The last line is a JSON object. The exit status is 1 if the student's int8 file
+has 5 % more bytes than the student has weights, which happens if its token
+embeddings are stored twice.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from kdkit import models
 TEACHER, STUDENT = "gpt2_medium_en", "lightpaff_gpt2_4_layer_en"
 VOCABULARY = 50257
 PAPER = {"teacher, ms": 1683, "student, ms": 245, "speed_up": 6.87}
-LARGEST_SHARE = 1.05  # of a byte for each weight
+LARGEST_SHARE = 1.05  # bytes per weight
 
 
 def main():
@@ -129,7 +129,7 @@ def main():
 
 
 def text(length):
-    """A text of random tokens, as the Keras models take it."""
+    """Returns a text of random tokens as inputs of the Keras models."""
     tokens = np.random.default_rng(0).integers(0, VOCABULARY, (1, length))
     return {
         "token_ids": tf.constant(tokens, "int32"),
@@ -138,7 +138,7 @@ def text(length):
 
 
 def a_step(file):
-    """One token with a file, as a function without arguments."""
+    """Returns a function that runs a file on one token."""
     decoder = export.LiteRTDecoder(file)
 
     def run():
@@ -150,7 +150,7 @@ def a_step(file):
 
 
 def a_step_with_cache(model, length):
-    """One token where the cache goes in and comes out whole."""
+    """Returns a function for one token that copies the whole cache."""
     backbone = model.backbone
     heads = backbone.num_heads
     shape = (1, backbone.num_layers, 2, length, heads)
@@ -192,7 +192,7 @@ def a_step_with_cache(model, length):
 
 
 def print_files(reports, length):
-    table = Table(title=f"One thread, room for {length} tokens")
+    table = Table(title=f"One thread, capacity of {length} tokens")
     table.add_column("file", no_wrap=True)
     columns = ("ms a token", "faster", f"{length} tokens, s", "MB", "M params")
     for column in columns:

@@ -7,7 +7,7 @@ students, batch 8 of 128 tokens in float32, in turn in one process. The paper
 has 105,000 rows of QNLI in batches of 128 on a GPU in half precision. Weights
 are random, on which the time does not depend.
 
-The last line is a JSON object. The exit status is 1 where the speed-up is less
+The last line is a JSON object. The exit status is 1 if the speed-up is less
 than nine tenths of the paper's.
 """
 

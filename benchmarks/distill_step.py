@@ -1,4 +1,4 @@
-"""What a distillation step costs over the work that it cannot avoid.
+"""The cost of a distillation step compared with its unavoidable work.
 
     python benchmarks/distill_step.py
     python benchmarks/distill_step.py --only tinybert pkd
@@ -9,11 +9,11 @@ floor: the teacher's forward pass plus an update of the student alone on labels.
 TinyBERT's intermediate step and Patient KD on a task; DistilBERT's and
 LightPAFF's pretraining on masked tokens, LightPAFF's for GPT-2 on the next
 token and for MASS on hidden spans. The three are timed in turn, round by round,
-in one process, so that the ratio of the medians is that of one machine in one
+in one process, so that the ratio of the medians is for one machine in one
 state. Models have random weights and rows random tokens of full length; with
 --data-dir and --teacher, TinyBERT's and Patient KD's are those of SST-2.
 
-The last line is a JSON object. The exit status is 1 where a ratio is above the
+The last line is a JSON object. The exit status is 1 if a ratio is above the
 goal.
 """
 
@@ -29,9 +29,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from measuring import compiled_forward
+from measuring import fit_step
 from measuring import median_seconds
 from measuring import random_batch
-from measuring import step_of_fit
 
 import kdkit
 from kdkit import data
@@ -95,7 +95,7 @@ def main():
 
 
 def measure(name, options):
-    """The medians of a recipe's step and of its floor, and their ratio."""
+    """Returns medians of a recipe's step and its floor, and their ratio."""
     keras.utils.set_random_seed(0)
     teacher, make_student, stage, batch = CASES[name](name, options)
     jit_compile = name not in UPDATE_ALONE
@@ -274,7 +274,7 @@ def real_teacher_and_batch(options):
 
 
 def update(model, batch, stage, jit_compile):
-    """One step of `fit`, as `fit` compiles it."""
+    """Returns a function for one step, compiled as in `fit`."""
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
@@ -285,7 +285,7 @@ def update(model, batch, stage, jit_compile):
         metrics=None if isinstance(model, kdkit.Distiller) else [],
         jit_compile=jit_compile,
     )
-    return step_of_fit(model, batch)
+    return fit_step(model, batch)
 
 
 if __name__ == "__main__":

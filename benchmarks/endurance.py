@@ -3,11 +3,11 @@
     python benchmarks/endurance.py
     python benchmarks/endurance.py "fuzz/run.py --readers table conll"
 
-The commands, with arguments of theirs or without: benchmarks/kill.py,
-benchmarks/soak.py and fuzz/run.py. docs/measured/reliability.json has their
-JSON objects, one for each fuzzed reader, so that not all have to be run on one
-day; the page's tables are made of that file. The exit status is 1 where one of
-them failed.
+The commands, with or without their arguments, are benchmarks/kill.py,
+benchmarks/soak.py and fuzz/run.py. docs/measured/reliability.json contains
+their JSON objects, one for each fuzzed reader, so that they can run on
+different days. The page's tables are made from that file. The exit status is 1
+if one of them failed.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main():
             found = json.loads(last)
         except ValueError:  # it crashed
             continue
-        kept = json.loads(KEPT.read_text("utf-8"))  # others write it, too
+        kept = json.loads(KEPT.read_text("utf-8"))  # others write it too
         note(kept, command, found)
         write(KEPT, json.dumps(kept, indent=2, sort_keys=True) + "\n")
         write(PAGE, with_tables(PAGE.read_text("utf-8"), tables(kept)))
@@ -58,7 +58,7 @@ def main():
 
 
 def run(command):
-    """Runs a script, printing what it prints; its status and last line."""
+    """Runs a script and prints its output; returns status and last line."""
     last = ""
     with subprocess.Popen(
         [sys.executable, "-u", *shlex.split(command)],
@@ -73,7 +73,7 @@ def run(command):
 
 
 def note(kept, command, found):
-    """Adds what a command found to what is kept."""
+    """Adds a command's result to the saved results."""
     script, noted = command.split(" ")[0], {"commit": commit()}
     if script == SOAK:
         kept[SOAK] = {**found, **noted}
@@ -81,7 +81,7 @@ def note(kept, command, found):
     if script == FUZZ:
         noted["seconds"] = found["seconds"]
     of_each = found["readers" if script == FUZZ else "runs"]
-    if script == FUZZ:  # what did not run says nothing
+    if script == FUZZ:  # without fields of what did not run
         of_each = {
             name: figures
             for name, figures in of_each.items()
@@ -93,7 +93,7 @@ def note(kept, command, found):
 
 
 def tables(kept):
-    """Markdown of all that is kept."""
+    """Returns the saved results as Markdown."""
     killed = [
         f"| {name} | {found['kills']} | {found['identical']} |"
         for name, found in sorted(kept.get(KILL, {}).items())
@@ -127,12 +127,12 @@ def tables(kept):
 
 
 def readers():
-    """The names of all that fuzz/run.py can fuzz."""
+    """Returns the names of the readers in fuzz/run.py."""
     return runpy.run_path(str(ROOT / FUZZ))["names_of_readers"]()
 
 
 def fuzzed_row(name, found):
-    """What came of a reader; dashes for what was not run or not told."""
+    """Returns a reader's row; dashes for missing numbers."""
     open_finds, tests = found.get("finds"), len(list((FINDS / name).glob("*")))
     numbers = [found.get("seconds"), found.get("executions"), open_finds]
     words = [
@@ -151,12 +151,12 @@ def table(header, rows):
 
 
 def between(numbers):
-    """What the first and the last fifth of a stage had, in words."""
+    """Returns the numbers of a stage's first and last fifth, in words."""
     return " to ".join(f"{number:,g}" for number in numbers)
 
 
 def with_tables(page, text):
-    """The page with other tables between its marks."""
+    """Replaces the tables between the page's markers."""
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not (start and end):

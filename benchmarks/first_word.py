@@ -1,13 +1,13 @@
-"""How much CPU time the command line takes until its first word.
+"""The CPU time of the command line until its first output.
 
     python benchmarks/first_word.py
 
 The median CPU time, user and system, of `import kdkit`, of `kdkit --help` and
 of a mistake in the options of each verb, until the process ends; and of two
 runs on generated sentences until their first line. TensorFlow alone takes
-seconds to import, so that none of these may import it.
+seconds to import, so none of these may import it.
 
-The last line is a JSON object. The exit status is 1 where a goal is missed.
+The last line is a JSON object. The exit status is 1 if a goal is missed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tempfile
 
 GOALS = {"import": 0.1, "help": 0.5, "verb": 2.0}  # seconds
 IMPORT = [sys.executable, "-c", "import kdkit"]
-NOTHING = [sys.executable, "-c", ""]  # is subtracted from it
+NOTHING = [sys.executable, "-c", ""]  # its time is subtracted
 KDKIT = [sys.executable, "-m", "kdkit"]
 MISTAKES = {
     "list": ["--nothing"],
@@ -117,7 +117,7 @@ def cpu_seconds(command, folder, stops=False):
         process.kill()
     process.stdout.read()
     _, _, used = os.wait4(process.pid, 0)
-    process.returncode = 0  # it is gone
+    process.returncode = 0  # it has ended
     process.stdout.close()
     return used.ru_utime + used.ru_stime
 

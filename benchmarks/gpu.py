@@ -6,21 +6,22 @@
     KERAS_BACKEND=jax python benchmarks/gpu.py --bundle sst2.npz
 
 Needs keras, keras-hub, NumPy, sentencepiece, tokenizers and a backend, on a GPU
-or without one; where `KERAS_BACKEND` is not set, the first of TensorFlow, JAX
+or without one; if `KERAS_BACKEND` is not set, on the first of TensorFlow, JAX
 and PyTorch that is installed. It measures, in turn and round by round, one
 update of TinyBERT's intermediate step against its floor (an update of the
 student on labels, with the teacher's forward pass in the same step), and the
 same update with the teacher's outputs read from memory against that of the
-student alone. All run as Keras' `fit` runs them, over one batch that comes
-again and again. Then it trains a student by TinyBERT's two stages on arrays.
+student alone. All run as in Keras' `fit`, over one repeated batch. Then it
+trains a student by TinyBERT's two stages on arrays.
 
 Without arguments rows are generated and the models tiny, so that the ratios
-show what the machinery costs and not what a GPU can do. A bundle holds the rows
-of SST-2, the teacher in half precision and the student's sizes, in one file of
-at most 60 MB for a teacher as large as MiniLM; making one needs all of kdkit.
+show the framework's overhead and not the speed of a GPU. A bundle contains the
+examples of SST-2, the teacher in half precision and the student's sizes, in one
+file of at most 60 MB for a teacher as large as MiniLM; making one needs all of
+kdkit.
 
-The last line is a JSON object. With a bundle the exit status is 1 where a ratio
-is above its goal.
+The last line is a JSON object. With a bundle the exit status is 1 if a ratio is
+above its goal.
 """
 
 import argparse
@@ -131,7 +132,7 @@ def main():
 
 
 def steps(teacher, student_sizes, batch, options):
-    """The times of a step, of its floor, and of one with cached outputs."""
+    """Returns the times of a step, its floor, and a cached step."""
     objectives = RECIPES["tinybert"].stages[0].weighted_objectives
     student = build(student_sizes)
     distiller = kdkit.Distiller(teacher, student, objectives())
@@ -141,7 +142,7 @@ def steps(teacher, student_sizes, batch, options):
     labelled = (select_inputs(alone, x), y)
     work = {
         "floor": fitting(
-            beside(teacher, build(student_sizes)), labelled, options
+            with_teacher_pass(teacher, build(student_sizes)), labelled, options
         ),
         "student step": fitting(alone, labelled, options),
         "distillation step": fitting(distiller, batch, options),
@@ -169,7 +170,7 @@ def steps(teacher, student_sizes, batch, options):
 
 
 class Again(keras.utils.PyDataset):
-    """One batch, so many times an epoch."""
+    """One batch, repeated in each epoch."""
 
     def __init__(self, batch, times):
         super().__init__()
@@ -195,8 +196,8 @@ def fitting(model, batch, options):
     return lambda: model.fit(data, verbose=0, shuffle=False)
 
 
-def beside(teacher, student):
-    """The student, whose step has the teacher's forward pass in it."""
+def with_teacher_pass(teacher, student):
+    """Returns the student with the teacher's forward pass in its step."""
     heard = teacher(select_inputs(teacher, student.input), training=False)
     heard = keras.ops.stop_gradient(heard)
     # So little that the student's loss is its own, but not nothing.
@@ -206,12 +207,12 @@ def beside(teacher, student):
 
 
 def compiles():
-    """By XLA where Keras has it."""
+    """Whether XLA compiles, if Keras supports it."""
     return keras.config.backend() != "torch"
 
 
 def with_outputs(distiller, x):
-    """The inputs with what the teacher says of them, as a cache gives it."""
+    """Returns the inputs with the teacher's outputs, as from a cache."""
     (entries,) = distiller.teacher_entries
     taps = sorted({entry.tap for entry in entries})
     found = tapped(distiller.teacher, taps)(x, training=False)
@@ -267,12 +268,12 @@ def build(sizes):
 
 
 def plain(model):
-    """The model without keras-hub's pipeline of preprocessing."""
+    """Returns the model without keras-hub's preprocessing."""
     return keras.Model(model.input, model.output)
 
 
 def generated(options):
-    """Rows whose label is whether tokens below 32 or above are more."""
+    """Returns rows labelled by whether most tokens are below 32."""
     generator = np.random.default_rng(0)
     rows = {}
     for split, count in zip(SPLITS, (256, 128), strict=True):
@@ -301,7 +302,7 @@ def generated(options):
 
 
 def device():
-    """The name of the device that computes, as its backend has it."""
+    """Returns the backend's name for the device."""
     backend = keras.config.backend()
     native = importlib.import_module(backend)
     if backend == "jax":

@@ -1,4 +1,4 @@
-"""How the cost of distilling grows with everything that can grow.
+"""How the cost of distillation grows with the sizes of data and models.
 
     python benchmarks/growth.py
 
@@ -6,11 +6,11 @@ A step of TinyBERT's intermediate and soft-label objectives together, 4×256 to
 2×128, as one thing at a time grows: rows of the data set (an epoch), tokens of
 a row, blocks of both models, classes, words of the vocabulary. Time is taken as
 size to a power: the exponent is the slope of a line through the logarithms.
-Sizes of one kind are timed in turn, round by round. What stays the same beside
-what grows makes an exponent smaller, never larger.
+Sizes of one kind are timed in turn, round by round. Costs that do not grow make
+an exponent smaller, never larger.
 
-The last line is a JSON object. The exit status is 1 where an exponent is above
-its goal: attention is quadratic in the tokens, all else is linear.
+The last line is a JSON object. The exit status is 1 if an exponent is above its
+goal: attention is quadratic in the tokens, everything else is linear.
 """
 
 import argparse
@@ -23,10 +23,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+from measuring import fit_step
 from measuring import median_seconds
 from measuring import random_batch
 from measuring import rows_like_sst2
-from measuring import step_of_fit
 
 import kdkit
 from kdkit import data
@@ -124,11 +124,11 @@ def step(**changes):
     sizes = {**BASE, **changes}
     model = distiller(**sizes)
     batch = random_batch(BATCH_SIZE, sizes["length"], sizes["vocabulary"])
-    return step_of_fit(model, batch)
+    return fit_step(model, batch)
 
 
 def epoch(rows):
-    """An epoch over so many rows, with all that is done for each."""
+    """Returns a function for an epoch, including reading and padding."""
     model = distiller(**BASE)
     encoded = rows_like_sst2(rows, BASE["vocabulary"])
     stream = data.BatchStream(encoded, data.Buckets(BATCH_SIZE, num_buckets=3))

@@ -1,17 +1,17 @@
-"""A distillation step beside Keras' own Distiller, on what that can do.
+"""A distillation step compared with Keras' own Distiller.
 
     python benchmarks/keras_distillation.py
 
 `keras.distillation.Distiller` compares logits, and outputs of layers that it
-finds by name: those of a model whose encoder is not nested in it, and of equal
-width. So a BERT of 12 blocks of 512 teaches one of 6, by soft labels and labels
-("logits"), and by three blocks' states besides ("features"). Both libraries
-have the same weights, batch and optimiser, and XLA compiles both steps; they
-are timed in turn, round by round. Masks, projections and attention, which Keras
-has not, are not in it.
+finds by name, in models of equal width without a nested encoder. So a BERT of
+12 blocks of 512 teaches one of 6, by soft labels and labels ("logits"), and
+additionally by the states of three blocks ("features"). Both libraries use the
+same weights, batch and optimizer, and XLA compiles both steps; they are timed
+in turn, round by round. Masks, projections and attention, which Keras does not
+have, are not included.
 
-The last line is a JSON object. The exit status is 1 where kdkit's step takes
-longer than Keras' by more than the goal.
+The last line is a JSON object. The exit status is 1 if kdkit's step is slower
+than Keras' by more than the goal.
 """
 
 import argparse
@@ -23,9 +23,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
+from measuring import fit_step
 from measuring import median_seconds
 from measuring import random_batch
-from measuring import step_of_fit
 
 import kdkit
 from kdkit import models
@@ -86,7 +86,7 @@ def main():
 
 
 def pair():
-    """Teacher and student, the same at every call."""
+    """Returns teacher and student, the same for every call."""
     keras.utils.set_random_seed(0)
     return [
         models.student({**sizes, **WIDTH}, num_classes=2, dropout=0.0)
@@ -136,7 +136,7 @@ def with_keras(kind):
 
 
 def without_nesting(classifier):
-    """The same layers in one model."""
+    """Returns the same layers in one model, without a nested one."""
     backbone = classifier.backbone
     outputs = backbone.output["pooled_output"]
     logits = classifier.get_layer("logits")(outputs)
@@ -144,12 +144,12 @@ def without_nesting(classifier):
 
 
 def block_name(number):
-    """The layer of a block, counted from 1."""
+    """Returns the name of a block's layer; blocks count from 1."""
     return f"transformer_layer_{number - 1}"
 
 
 def update(model, options):
-    """One step of `fit`, as `fit` compiles it."""
+    """Returns a function for one step, compiled as in `fit`."""
     batch = random_batch(
         options.batch_size,
         options.sequence_length,
@@ -160,7 +160,7 @@ def update(model, options):
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=True,
     )
-    return step_of_fit(model, batch)
+    return fit_step(model, batch)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Runs killed at random moments end as runs that were never killed.
+"""Checks that killed and resumed runs end like runs that were never killed.
 
     python benchmarks/kill.py
     python benchmarks/kill.py --kills 4 --only tinybert pkd
 
 Every recipe of `kdkit list`, one of them also with a cache, augmented copies
 and unlabelled rows, `train-teacher` and every kind of pretraining are run on
-tiny data, saving after every step: once whole, and once more as real processes
-that SIGKILL ends at random moments, each time begun again by the same command.
-Then all files are compared: weights, logs, settings, TensorBoard's points, byte
-for byte but for times of day, durations, the command line, and what the doctor
-found of memory and disk. One process imports TensorFlow and forks the runs,
-before anything is computed.
+tiny data, saving after every step: once without interruption, and once as
+processes that SIGKILL ends at random moments, each time resumed by the same
+command. Then all files are compared byte for byte: weights, logs, settings,
+TensorBoard's points, except for times of day, durations, the command line, and
+the doctor's findings about memory and disk. One process imports TensorFlow and
+forks the runs, before anything is computed.
 """
 
 import argparse
@@ -44,8 +44,8 @@ LONGEST = 900  # seconds of a run
 def start(work, output):
     """Forks a process that calls a function; returns its number.
 
-    All that computes is forked: once TensorFlow has computed something, what is
-    forked of its process waits for ever.
+    Everything that computes is forked: after TensorFlow has computed something,
+    processes forked from its process hang.
     """
     number = os.fork()
     if number:
@@ -65,7 +65,7 @@ def start(work, output):
 
 
 def teacher_run(folder):
-    """Yields the run of the recipes' teacher, which is never killed."""
+    """Yields the run that trains the recipes' teacher, never killed."""
     config, output = folder / f"{TEACHER}.json", folder / f"{TEACHER}.txt"
     config.write_text(json.dumps(to_dict(tiny_teacher())))
     place = str(folder / TEACHER)
@@ -77,16 +77,16 @@ def teacher_run(folder):
     return []
 
 
-def beside(place):
-    """The folder in which a run is begun."""
+def working_folder(place):
+    """Returns the working directory of a run."""
     return place.with_name(f"{place.name}, beside")
 
 
 def killed_runs(name, verb, folder, num_kills, rng):
-    """Yields what is to be started and when it is to be killed.
+    """Yields the processes to start, and when to kill them.
 
-    A generator of (function, output, seconds or `None`), which is sent the
-    status and the seconds that it took. Returns the kills, each a dict.
+    Yields (function, output, seconds or `None`) and receives the status and the
+    duration in seconds. Returns the kills, each a dict.
     """
     config = folder / f"{name}.json"
 
@@ -94,9 +94,9 @@ def killed_runs(name, verb, folder, num_kills, rng):
         arguments = [verb, "--config", str(config), "--run-dir", str(place)]
 
         def work():
-            # What settings name from here, such as a cache, is of this run.
-            beside(place).mkdir(exist_ok=True)
-            os.chdir(beside(place))
+            # Relative paths in settings, such as a cache, belong to this run.
+            working_folder(place).mkdir(exist_ok=True)
+            os.chdir(working_folder(place))
             return command_line.main(arguments)
 
         return work
@@ -132,8 +132,7 @@ def killed_runs(name, verb, folder, num_kills, rng):
                 found = json.loads(compared.read_text())
         if found and not of_run:
             raise SystemExit(
-                f"{name} ends differently where nothing kills it: "
-                f"{'; '.join(found)}."
+                f"{name} ends differently without any kill: {'; '.join(found)}."
             )
         for kill in of_run:
             kill["differences"] = found
@@ -144,17 +143,17 @@ def killed_runs(name, verb, folder, num_kills, rng):
         of_run = []
         if not found:
             shutil.rmtree(place)
-            shutil.rmtree(beside(place))
+            shutil.rmtree(working_folder(place))
         turn += 1
         if len(kills) >= num_kills:
             if not any(kill["differences"] for kill in kills):
                 shutil.rmtree(whole)
-                shutil.rmtree(beside(whole))
+                shutil.rmtree(working_folder(whole))
             return kills
 
 
 def run_all(works, jobs):
-    """Runs what generators ask for, some at a time; returns all kills."""
+    """Runs the generators' processes, some at a time; returns all kills."""
     waiting, running, kills = list(works), {}, []
 
     def begin(work, answer):

@@ -1,18 +1,18 @@
-"""What differs between two run directories, times of day apart."""
+"""Compares two run directories, except for times of day."""
 
 import json
 import zipfile
 
-from kdkit.io.files import OWN_DIGEST
+from kdkit.io.files import CHECKSUM_FIELD
 from kdkit.training.callbacks import read_points
 
 TIMES = ("time", "seconds")
-# Checks of the doctor that say how much is free.
+# The doctor's checks that report free memory and disk space.
 OF_THE_MOMENT = ("memory", "disk", "disk of the cache")
 
 
 def differences(first, second):
-    """What differs between two run directories, as texts."""
+    """Returns the differences between two run directories, as strings."""
     files = [
         {
             str(path.relative_to(run)): path
@@ -44,19 +44,19 @@ def differences(first, second):
 
 
 def write_differences(first, second, file):
-    """Writes what `differences` finds; returns the exit status."""
+    """Writes the differences to a file; returns the exit status."""
     file.write_text(json.dumps(differences(first, second)))
     return 0
 
 
 def content(file, run):
-    """What is in a file but for times, durations, and where the run is."""
+    """Returns a file's content without times, durations and the run's path."""
     if file.suffix == ".keras":
         with zipfile.ZipFile(file) as archive:
             return {
                 name: archive.read(name)
                 for name in archive.namelist()
-                if name != "metadata.json"  # the date alone
+                if name != "metadata.json"  # contains only the date
             }
     if file.suffix not in (".json", ".jsonl"):
         return file.read_bytes()
@@ -65,7 +65,7 @@ def content(file, run):
     values_of_lines = [json.loads(line) for line in lines]
     for value in values_of_lines:
         if isinstance(value, dict):
-            for name in (*TIMES, "date_saved", OWN_DIGEST):
+            for name in (*TIMES, "date_saved", CHECKSUM_FIELD):
                 value.pop(name, None)
             value.get("provenance", {}).pop("command", None)
             for finding in value.get("findings", ()):

@@ -22,16 +22,16 @@ from kdkit.training import SentenceSettings
 from kdkit.training import UnlabeledSettings
 
 SAVING = ["checkpoint_minutes=0"]
-TEACHER = "teacher"  # of the recipes that do not train one
+TEACHER = "teacher"  # for the recipes that do not train one
 VOCABULARY_SIZE = 300
 LENGTH = 16
 
 
 def recipe_settings(name, teacher):
-    """A recipe on generated sentences, with dropout.
+    """Returns settings of a recipe on generated sentences, with dropout.
 
-    One of them has a control arm and trains its teacher itself; the others
-    learn from the one that is there.
+    One recipe has a control arm and trains its own teacher. The others use the
+    existing teacher.
     """
     settings = smoke.distillation(RECIPES[name])
     if name != "tinybert":
@@ -62,7 +62,7 @@ def recipe_settings(name, teacher):
 
 
 def with_all_rows(name, folder):
-    """A recipe with a cache, augmented copies and rows without labels."""
+    """Returns a recipe with a cache, augmented and unlabelled examples."""
     rows = data.load_sentiment("train").texts[0]
     copies = [
         f"{row}\t{' '.join(text.split()[1:])}" for row, text in enumerate(rows)
@@ -94,7 +94,7 @@ def tiny_teacher():
 
 
 def text_settings(folder):
-    """Sentences, pairs and running text, and small models of each kind."""
+    """Returns settings for sentences, pairs and running text."""
     texts = [text for (text,) in _sentences(120)]
     files = {}
     for name, lines in (("en", texts[:60]), ("de", texts[60:])):

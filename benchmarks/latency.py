@@ -8,8 +8,8 @@ Without arguments both models have random weights, on which latency does not
 depend, and two classes, and their files take 128 tokens. All files are timed
 in turns, on one thread, batch 1.
 
-The last line is a JSON object. The exit status is 1 where a student's file
-misses a goal of its precision.
+The last line is a JSON object. The exit status is 1 if a student's file misses
+a goal for its precision.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def random_models(folder):
 
 
 def ratios_to(teacher, student):
-    """How a student's measurement compares with the teacher's."""
+    """Compares a student's measurement with the teacher's."""
     metadata = export.LiteRTModel(student.file).metadata
     return {
         "file": pathlib.Path(student.file).name,

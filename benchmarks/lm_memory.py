@@ -4,16 +4,16 @@
 
 One update of LightPAFF's GPT-2 student (4 blocks of 768) from a teacher of 12
 blocks, soft labels and labels, on 8 rows of 512 random tokens, with GPT-2's
-vocabulary of 50,257: once with all logits there, once with `chunk_size`, and
-with a vocabulary of 1,000 in chunks, which shows what the blocks take without
-it: less than that is not to be had from logits. Each way is a process of its
-own. What is counted is the most memory of the process during the second step
-less what it had before the first one, when weights and the optimiser's slots
-were there: what a compiled step keeps for the next one counts, what tracing and
-compiling takes does not. The loss is the first step's. For Linux.
+vocabulary of 50,257: once with all logits, once with `chunk_size`, and once
+with a vocabulary of 1,000 in chunks, which shows the memory of the blocks
+alone, a lower bound. Each way is a separate process. The number is the peak
+memory during the second step, minus the memory before the first one, when
+weights and optimizer slots existed: memory that a compiled step holds for the
+next one counts, memory for tracing and compiling does not. The loss is the
+first step's. Needs Linux.
 
-The last line is a JSON object. The exit status is 1 where the share of memory
-is above the goal or the losses differ.
+The last line is a JSON object. The exit status is 1 if the share of memory is
+above the goal or the losses differ.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def main():
 
 
 def measure_step(options):
-    """The memory that one step takes, and its loss."""
+    """Returns the memory for one step, and its loss."""
     import keras
     import numpy as np
 
@@ -149,7 +149,7 @@ def measure_step(options):
 
 
 def forget_peak():
-    """Gives back what is free, and lets the peak begin at what is left."""
+    """Frees unused memory, and resets the peak to the rest."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
@@ -157,7 +157,7 @@ def forget_peak():
 
 
 def megabytes(name):
-    """What the system says of the process' memory: now or its peak."""
+    """Returns the process's current or peak memory."""
     with open("/proc/self/status") as file:
         fields = dict(line.split(":", 1) for line in file)
     return int(fields[name].split()[0]) / 1024

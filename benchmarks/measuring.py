@@ -1,4 +1,4 @@
-"""What the benchmarks share: rows to work on, and fair turns."""
+"""Data and timing that several benchmarks use."""
 
 import functools
 import statistics
@@ -57,12 +57,12 @@ def rows_like_sst2(count, vocabulary_size):
 
 
 def teacher_and_rows(options, sequence_length):
-    """A teacher of SST-2 and rows of its data, or sizes and lengths of them.
+    """Returns a teacher and rows of SST-2, or random ones of the same sizes.
 
     Args:
         options: parsed options, with `data_dir` and `teacher` (both or none)
             and `rows`, the number of rows.
-        sequence_length: int. What real rows are cut to.
+        sequence_length: int. The length to which real rows are truncated.
     """
     if not options.teacher:
         teacher = models.student(MINILM, num_classes=2)
@@ -78,15 +78,15 @@ def teacher_and_rows(options, sequence_length):
     return loaded.model, rows
 
 
-def kept_outputs(distiller, rows, folder, precision="fp32"):
-    """What a distiller needs of its teacher, from a cache that is filled here.
+def cached_outputs(distiller, rows, folder, precision="fp32"):
+    """Returns the teacher's outputs from a cache that is filled here.
 
     Args:
         distiller: `kdkit.Distiller` of one teacher.
         rows: `EncodedExamples`.
-        folder: string. Where the cache is. Its files are mapped: removed, they
-            are there as long as the outputs are.
-        precision: string. What the cache keeps numbers in.
+        folder: string. The cache's directory. Its files are mapped, so they can
+            be removed while the outputs are in use.
+        precision: string. The cache's precision.
 
     Returns:
         A tuple of `OutputsOfTeachers` and the cache's size in bytes.
@@ -98,7 +98,7 @@ def kept_outputs(distiller, rows, folder, precision="fp32"):
 
 
 def count_calls(kind, name, counts):
-    """Counts the calls of a step, which TensorFlow makes to trace it.
+    """Counts how often TensorFlow traces a step.
 
     Args:
         kind: class of the model.
@@ -116,10 +116,10 @@ def count_calls(kind, name, counts):
 
 
 def compiled_forward(model, inputs, jit_compile=True):
-    """A forward pass as XLA compiles it, as a function without arguments.
+    """Returns a function for a forward pass compiled by XLA.
 
-    What comes back is one number of all outputs: logits of a large vocabulary
-    take long to copy, and no step copies them.
+    It returns one number from all outputs, because copying the logits of a
+    large vocabulary takes long, and a training step does not copy them.
     """
     forward = tf.function(
         lambda batch: tf.reduce_sum(model(batch, training=False)),
@@ -128,8 +128,8 @@ def compiled_forward(model, inputs, jit_compile=True):
     return lambda: forward(inputs).numpy()
 
 
-def step_of_fit(model, batch):
-    """One step of `fit` on a batch, as `fit` compiles it; gives its loss.
+def fit_step(model, batch):
+    """Runs one step of `fit` on a batch, compiled as in `fit`.
 
     Args:
         model: compiled `keras.Model`.
@@ -144,7 +144,7 @@ def step_of_fit(model, batch):
 def median_seconds(work, rounds):
     """Runs functions in turn, round by round, after two rounds unmeasured.
 
-    Freed memory is kept, as the command line keeps it.
+    Freed memory is reused, as in the command line.
 
     Args:
         work: dict from name to function.

@@ -1,16 +1,17 @@
-"""What padding to one length costs, against a few lengths.
+"""The cost of padding to one length compared with a few lengths.
 
     python benchmarks/padding.py
     python benchmarks/padding.py --data-dir glue --teacher runs/teacher
 
 An epoch of TinyBERT's intermediate step, 6×384 to 4×312, over rows as long as
 SST-2's: with every batch padded to 128 tokens, as the authors' code does, and
-with batches of rows of similar length, padded to the lengths that waste least.
-Reading and padding are in it. In turn, round by round, in one process. Rows are
-random tokens; with --data-dir and --teacher, rows and teacher are real.
+with batches of rows with similar lengths, padded to the lengths that waste
+least. Includes reading and padding. In turn, round by round, in one process.
+Rows are random tokens; with --data-dir and --teacher, rows and teacher are
+real.
 
-The last line is a JSON object. The exit status is 1 where the epoch is not as
-many times faster as the goal says.
+The last line is a JSON object. The exit status is 1 if the speed-up is below
+the goal.
 """
 
 import argparse
@@ -90,7 +91,7 @@ def main():
 
 
 def padded(x, y):
-    """A batch with as many columns as the authors' code has."""
+    """Pads a batch to the length in the authors' code."""
     missing = PADDED - tf.shape(x["token_ids"])[1]
     return {
         name: tf.pad(tensor, [[0, 0], [0, missing]])
@@ -99,7 +100,7 @@ def padded(x, y):
 
 
 def epoch(teacher, batches, steps):
-    """A function that trains a new student for one epoch more."""
+    """Returns a function that trains a new student for another epoch."""
     (stage, _) = RECIPES["tinybert"].stages_for(get_task("sst2"))
     student = models.student(
         STUDENT,

@@ -1,4 +1,4 @@
-"""What the pages of measurements share: the commit, the machine, writing."""
+"""Commit, machine and file writing for the pages of measurements."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def write(path, text):
-    """Writes a file beside its name and renames it."""
+    """Writes a file under a temporary name and renames it."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
@@ -43,7 +43,7 @@ def machine():
 
 
 def processor():
-    """The processor's name, where Linux tells it."""
+    """Returns the processor's name, from Linux."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

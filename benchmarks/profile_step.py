@@ -1,20 +1,19 @@
-"""Where the time of a distillation step goes, by kind of operation.
+"""The time of a distillation step by kind of operation.
 
     python benchmarks/profile_step.py
     python benchmarks/profile_step.py --data-dir glue --teacher runs/teacher \\
         --profile-dir runs/profile
 
 TinyBERT's intermediate step, 6×384 to 4×312, on rows as long as SST-2's, by
-`Distiller.fit` with Keras' own `TensorBoard(profile_batch=...)`: what an
-operation took itself, on all threads, as xprof reads it from the profile. XLA
-compiles the update alone (`jit_compile=update`), since of what it compiles the
-profile has no operations; with --jit-compile false those of the update are
-there, too. With --data-dir and --teacher, rows and teacher are real. With
+`Distiller.fit` with Keras' own `TensorBoard(profile_batch=...)`: the time of
+each operation itself, on all threads, as xprof reads it from the profile. XLA
+compiles only the update (`jit_compile=update`), because the profile contains no
+operations of compiled code; with --jit-compile false it also contains those of
+the update. With --data-dir and --teacher, rows and teacher are real. With
 --profile-dir the profile stays, for `tensorboard --logdir` with xprof's plugin.
 
-The last line is a JSON object. The exit status is 1 where reading and padding
-rows takes more than the goal, or a step was traced again; 2 where xprof is
-missing.
+The last line is a JSON object. The exit status is 1 if reading and padding rows
+takes more than the goal, or if a step was traced again; 2 if xprof is missing.
 """
 
 import argparse
@@ -43,7 +42,7 @@ from kdkit.training.optimizers import make_optimizer
 GOAL = 0.02
 STUDENT = "tinybert_4_layer_en_uncased"
 LONGEST = 128
-FIRST = 20  # steps before, in which every length was there
+FIRST = 20  # unprofiled steps, in which every length occurs
 SHOWN = 12
 STEP = "train_step"
 KINDS = {
@@ -143,7 +142,7 @@ def profile(folder, options):
 
 
 def seconds_by_operation(folder):
-    """What each type of operation took itself, on all threads."""
+    """Returns the time of each operation type itself, on all threads."""
     from xprof.convert import raw_to_tool_data
 
     (file,) = folder.rglob("*.xplane.pb")

@@ -1,4 +1,4 @@
-"""TinyBERT beside a PyTorch loop with transformers' BertModel.
+"""TinyBERT compared with a PyTorch loop with transformers' BertModel.
 
     python benchmarks/pytorch.py
     python benchmarks/pytorch.py --extrapolate
@@ -7,17 +7,17 @@
 
 Both steps of TinyBERT, 6×384 to 4×312, batches of 32 rows: PyTorch with every
 batch padded to 128 tokens, as the authors' code does, PyTorch on the batches
-that kdkit makes, kdkit, and kdkit with a teacher cache. Weights and batches are
+from kdkit, kdkit, and kdkit with a teacher cache. Weights and batches are
 the same, and so is the loss of the first batch. In turn, round by round, in one
 process. Rows are random tokens as long as SST-2's.
 
 With --data-dir and --teacher it does the real thing: the recipe on 10,000 rows
 of SST-2, three epochs of each step, in wall time to the last accuracy on dev.
-kdkit's has in it what it reads, tokenises, compiles, caches and saves.
+kdkit's time includes reading, tokenizing, compiling, caching and saving.
 
-The last line is a JSON object. The exit status is 1 where kdkit is not as many
-times faster than the loop padded to 128 as the goal says or, on real rows, less
-accurate; 2 where torch or transformers are missing.
+The last line is a JSON object. The exit status is 1 if the speed-up over the
+loop padded to 128 is below the goal or, on real rows, kdkit is less accurate; 2
+if torch or transformers are missing.
 """
 
 import argparse
@@ -32,7 +32,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from measuring import MINILM
-from measuring import kept_outputs
+from measuring import cached_outputs
 from measuring import median_seconds
 from measuring import rows_like_sst2
 from pytorch_recipe import BATCH_SIZE
@@ -41,7 +41,7 @@ from pytorch_recipe import GOAL
 from pytorch_recipe import NUM_BUCKETS
 from pytorch_recipe import PADDED
 from pytorch_recipe import STEPS
-from pytorch_recipe import stage_of
+from pytorch_recipe import recipe_stage
 from pytorch_recipe import whole_recipe
 
 import kdkit
@@ -153,10 +153,10 @@ def steps(options):
 
 
 def epochs(teacher, student, rows, batches, count, stage_name):
-    """What to time, each an epoch of a step, and first losses of both."""
+    """Returns the epochs to time, and the first losses of both."""
     import torch_tinybert as in_torch
 
-    stage = stage_of(stage_name)
+    stage = recipe_stage(stage_name)
     distillers = {
         name: distiller(teacher, student, stage) for name in ("run", "cached")
     }
@@ -218,9 +218,9 @@ def distiller(teacher, student, stage):
 
 
 def with_cache(made, rows):
-    """The same batches with what the teacher says of them, from disk."""
+    """Returns the same batches with cached teacher outputs."""
     with tempfile.TemporaryDirectory() as folder:
-        outputs, _ = kept_outputs(made, rows, folder)
+        outputs, _ = cached_outputs(made, rows, folder)
     return data.BatchStream(
         rows, data.Buckets(BATCH_SIZE, NUM_BUCKETS), features=outputs
     ).training()

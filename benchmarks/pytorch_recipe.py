@@ -28,10 +28,10 @@ GOAL = 10.0
 PADDED = 128
 BATCH_SIZE = 32
 NUM_BUCKETS = 4
-# Of a whole run: nothing is compiled for each length of its batches.
+# For a whole run: nothing is compiled for each length of batches.
 NUM_BUCKETS_OF_RUN = 16
 STEPS = ("intermediate_layer", "prediction_layer")
-EPOCHS = 3  # of each
+EPOCHS = 3  # of each step
 SIZES_OF_STUDENT = {
     "num_layers": 4,
     "hidden_dim": 312,
@@ -40,7 +40,7 @@ SIZES_OF_STUDENT = {
 }
 
 
-def stage_of(name):
+def recipe_stage(name):
     """A stage of TinyBERT."""
     stages = RECIPES["tinybert"].stages_for(get_task("sst2"))
     return next(stage for stage in stages if stage.name == name)
@@ -48,8 +48,8 @@ def stage_of(name):
 
 def whole_recipe(options):
     """The recipe on real rows, in wall time, with accuracies on dev."""
-    keep_freed_memory()  # for PyTorch, too, as kdkit's command line does
-    found = {  # the quickest first: what is wrong shows early
+    keep_freed_memory()  # for PyTorch too, as in kdkit's command line
+    found = {  # the fastest first, to see errors early
         "kdkit, cached": in_kdkit(options),
         "PyTorch, same batches": in_pytorch(options, None),
         "PyTorch, padded to 128": in_pytorch(options, PADDED),
@@ -83,8 +83,8 @@ def whole_recipe(options):
 
 
 def recipe_settings(options):
-    """The recipe as kdkit runs it; the loop has the same rows."""
-    stages = map(stage_of, STEPS)
+    """Returns kdkit's settings for the recipe on the loop's rows."""
+    stages = map(recipe_stage, STEPS)
     if options.learning_rates:
         stages = (
             dataclasses.replace(stage, learning_rate=rate)
@@ -113,7 +113,7 @@ def recipe_settings(options):
 
 
 def in_kdkit(options):
-    """`kdkit distill` from nothing but its inputs, as a process of its own."""
+    """Runs `kdkit distill` in a separate process."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         config, run = pathlib.Path(folder, "config.json"), f"{folder}/run"

@@ -12,7 +12,7 @@ weights. kdkit and keras-hub read them. The last line is a JSON object:
   keras-hub loads without kdkit.
 - `outputs`: for each family and option, the largest difference of hidden
   states, attention probabilities and logits, through `kdkit` and `keras_hub`;
-  `"refused"` where it does not load.
+  `"refused"` if it does not load.
 - `precision`: for a masked-language model of four layers in two groups, the
   largest difference of kdkit's logits and of transformers' own in float32 from
   those that transformers computes in float64.
@@ -22,7 +22,7 @@ weights. kdkit and keras-hub read them. The last line is a JSON object:
 
 With `--data-dir` the texts are 2,000 of SST-2, MRPC, IMDB and Multi30k (de, fr)
 each, and BERT and RoBERTa have their own vocabularies; without it, texts that
-are hard to normalise. With `--teacher`, that checkpoint is compared, too. The
+are hard to normalise. With `--teacher`, that checkpoint is compared too. The
 exit status is 1 if kdkit has other ids, or an output off by 1e-5 or more. Needs
 the extra `references`.
 """
@@ -129,7 +129,7 @@ def main():
 
 
 def tokenizers_of(texts, data_dir):
-    """Yields names of tokenizers, and what writes the older files of each."""
+    """Yields tokenizers' names, and functions that write their older files."""
     trained_on = [text for some in texts.values() for text in some]
     trained_on = [text for text in trained_on if text.strip()][:8000]
     trained_on += ["a film that is both funny and sad"] * 100

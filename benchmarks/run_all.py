@@ -4,12 +4,12 @@
     python benchmarks/run_all.py decoding.py latency.py
     python benchmarks/run_all.py "padding.py --data-dir glue --teacher TEACHER"
 
-Each benchmark is a script beside this one that prints one JSON object on its
-last line. Given names, with arguments of theirs or without, only these are run;
-of the others the page keeps what it says. What is written by hand below the
-numbers of a section stays there when it is measured again. The exit status is 1
-where a goal is missed. A script that lacks packages of the `benchmarks` extra
-says so with exit status 2; its section stays as it is.
+Each benchmark is a script in this folder that prints one JSON object on its
+last line. If names are given, with or without arguments, only these scripts
+run, and the page's other sections stay. Text written by hand below the numbers
+of a section stays when it is measured again. The exit status is 1 if a goal is
+missed. A script that lacks packages of the `benchmarks` extra ends with exit
+status 2; its section stays.
 """
 
 import argparse
@@ -52,7 +52,7 @@ and hour to hour; the ratios within one run are what counts.
 """
 
 
-# The command that a section was made with, and what stands below its numbers.
+# The command of a section, and the text below its numbers.
 COMMAND = re.compile(r"`python benchmarks/([^`]+)`")
 NUMBERS_END = "\n```\n"
 
@@ -103,7 +103,7 @@ def script_of(command):
 
 
 def kept_sections():
-    """What the page says of each command."""
+    """Returns the page's section for each command."""
     if not PAGE.is_file():
         return {}
     parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
@@ -113,7 +113,7 @@ def kept_sections():
 
 
 def notes(text):
-    """What was written by hand below the numbers of a section."""
+    """Returns the text written by hand below a section's numbers."""
     return text.rpartition(NUMBERS_END)[2]
 
 
@@ -128,7 +128,7 @@ def write_page(sections):
 
 
 def section(command, output):
-    """What a script measures, what it printed, and its JSON object."""
+    """Returns a section: title, output and JSON object of a script."""
     docstring = (HERE / script_of(command)).read_text().split('"""')[1]
     *table, last = output.rstrip().splitlines()
     numbers = json.dumps(json.loads(last), indent=2)

@@ -6,14 +6,14 @@
 
 BERT-base and TinyBERT's 4×312, or the two given models: each as LiteRT and ONNX
 files in fp32 and int8, and as a SavedModel. One row of 128 tokens, one thread,
-in turns. If logits of an fp32 file differ from the Keras model's by more than
-1e-4, the benchmark fails. ONNX needs the extra `onnx`; without it, ONNX is left
-out, and the output says so. The same holds for a model whose ONNX files cannot
-be written in a process of their own: the converter takes many times the memory
-of the model.
+in turns. If the logits of an fp32 file differ from the Keras model's by more
+than 1e-4, the benchmark fails. ONNX needs the extra `onnx`; without it, ONNX is
+not measured, and the output states that. The same holds for a model whose ONNX
+files cannot be written in a separate process: the converter needs many times
+the model's memory.
 
-The last line is a JSON object. The exit status is 1 where the student's LiteRT
-file in 32 bits is slower than its SavedModel, or logits differ.
+The last line is a JSON object. The exit status is 1 if the student's fp32
+LiteRT file is slower than its SavedModel, or if logits differ.
 """
 
 import argparse
@@ -180,7 +180,7 @@ def write_onnx_apart(model, folder):
 
 
 def measure(model, runs, rounds):
-    """Medians, and how far each one's logits are from the Keras model's."""
+    """Returns medians, and the differences from the Keras model's logits."""
     batch, _ = random_batch(1, LENGTH, model.backbone.vocabulary_size)
     expected = np.asarray(model(batch, training=False))
     batch = {name: values.numpy() for name, values in batch.items()}

@@ -1,18 +1,17 @@
-"""A long small run: do memory, open files and traces stay where they are?
+"""Checks memory, open files and traces in a long run of a small model.
 
     python benchmarks/soak.py
     python benchmarks/soak.py --steps 2000
 
 `kdkit distill tinybert` on generated sentences: two stages of a tiny student,
 with the teacher's outputs from a cache, an evaluation and a checkpoint after
-each epoch of 100 steps. After each epoch the process counts the memory that it
-has for itself (RssAnon of Linux), its open files, and how often a step was
-traced. Of each stage, what the first fifth of its epochs had is compared with
-what the last fifth has, by medians.
+each epoch of 100 steps. After each epoch the process records its private memory
+(RssAnon in Linux), its open files, and how often a step was traced. For each
+stage, the medians of the first and the last fifth of its epochs are compared.
 
-The last line is a JSON object. The exit status is 1 where memory grew by more
-than the goal for 10,000 steps, files were left open, a step was traced again,
-or fewer steps were seen than were asked for.
+The last line is a JSON object. The exit status is 1 if memory grew by more than
+the goal per 10,000 steps, files stayed open, a step was traced again, or fewer
+steps ran than requested.
 """
 
 import argparse
@@ -99,10 +98,10 @@ def settings(steps, folder):
 
 
 def watch(seen, traces):
-    """Notes what the process has after each epoch of a stage.
+    """Records memory, open files and traces after each epoch of a stage.
 
     Args:
-        seen: list, which gets a dict for each epoch.
+        seen: list to which a dict per epoch is appended.
         traces: dict from the name of a step to how often it was traced.
     """
     for name in traces:
@@ -129,7 +128,7 @@ def watch(seen, traces):
 
 
 def measure():
-    """Memory of the process in MB, and how many files it has open."""
+    """Returns the process's memory in MB, and its number of open files."""
     with open("/proc/self/status") as file:
         status = dict(line.split(":", 1) for line in file)
     return {
@@ -139,7 +138,7 @@ def measure():
 
 
 def compare(entries):
-    """The first fifth of the epochs, after the very first, and the last."""
+    """Compares the first fifth of the epochs after epoch 1 with the last."""
     fifth = max(1, len(entries) // 5)
     parts = entries[1 : 1 + fifth], entries[-fifth:]
 

@@ -1,7 +1,7 @@
 """TinyBERT's steps as a PyTorch loop over transformers' `BertModel`.
 
 Written from the paper's equations 7 to 10. Models get the weights of Keras
-models, so that a batch has the same losses here and there.
+models, so that a batch has the same losses in both.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 from transformers.modeling_utils import AttentionInterface
 
-SCORES = "scores"  # attention that also returns what softmax is taken of
+SCORES = "scores"  # attention that also returns the softmax's input
 UNDECAYED = ("bias", "LayerNorm.weight")
 
 
@@ -120,12 +120,12 @@ class Distillation:
 
     Args:
         teacher, student: `Classifier`.
-        learning_rate: float. The highest.
+        learning_rate: float. The highest learning rate.
         num_steps: int or `None`. Updates over which it falls to 0 after a
             warm-up of a tenth of them; `None` for a constant one.
-        kernel: array of shape `(student's width, teacher's width)` that the
-            projection of the intermediate step starts as, or `None` for the
-            prediction step.
+        kernel: array of shape `(student's width, teacher's width)`, the initial
+            projection of the intermediate step, or `None` for the prediction
+            step.
     """
 
     def __init__(self, teacher, student, learning_rate, num_steps, kernel):
@@ -207,7 +207,7 @@ class Distillation:
 
 
 def mean_square(difference, weights):
-    """The mean of squares over what counts."""
+    """Returns the weighted mean of squares."""
     weights = weights.expand_as(difference)
     return (difference.square() * weights).sum() / weights.sum()
 

@@ -1,14 +1,13 @@
-"""Pretrains a BERT, a MASS and a GPT-2 of like size, and compares their tasks.
+"""Pretrains BERT, MASS and GPT-2 of similar size, and compares their tasks.
 
-All three read the same text by the same vocabulary, which is trained on it. The
-table has how often each predicts a token of the held-out text, and the share of
-the text's tokens that it sees then, next to LightPAFF's table 8
-(https://arxiv.org/abs/2004.12817). Start, end, languages and padding are no
-tokens of the text: they are neither seen nor counted nor predicted. What BERT
-and MASS hide counts as hidden, also where a random token or the token itself is
-in its place. The runs are in DIR/mass, DIR/bert and DIR/gpt2, as kdkit pretrain
-makes them; the same command goes on where it was stopped. The last line is a
-JSON object.
+All three read the same text with the same vocabulary, which is trained on it.
+The table contains the share of the held-out text's tokens that each model
+predicts correctly, and the share of tokens that it sees, next to LightPAFF's
+table 8 (https://arxiv.org/abs/2004.12817). Start, end, languages and padding do
+not count as tokens of the text. Positions that BERT and MASS mask count as
+hidden, even if they contain a random token or the original one. The runs are in
+DIR/mass, DIR/bert and DIR/gpt2, as from kdkit pretrain; the same command
+resumes them. The last line is a JSON object.
 
 example:
   python experiments/difficulty.py --corpus wiki.txt --vocabulary-size 8000 \\
@@ -62,11 +61,11 @@ from kdkit.training.sources import SentenceSource
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of LightPAFF's table 8, and how a run gives it.
+    """A row of LightPAFF's table 8, and the run's metric for it.
 
     Args:
         title: string. The model.
-        metric: string. The accuracy, as its data source names it.
+        metric: string. The name of the accuracy in the run.
         accuracy: float. The paper's.
         seen: float. The paper's share of input tokens.
     """
@@ -90,10 +89,10 @@ class Options(SettingOptions):
     """runs"""
 
     corpus: list[File] | None = option(
-        "files of one text a line. Several need --held-out.", required=True
+        "files with one text per line. Several need --held-out.", required=True
     )
     held_out: list[File] | None = option(
-        "text to measure on, a file for each of --corpus. Defaults to every "
+        "held-out text, a file for each of --corpus. Defaults to every "
         "100th text of --corpus, which is then not trained on."
     )
     vocabulary_size: int | None = option(
@@ -110,7 +109,9 @@ class Options(SettingOptions):
         default=768,
     )
     run_dir: str | None = option(
-        "where the runs are saved, or continue", required=True, metavar="DIR"
+        "directory of the runs, or of runs to resume",
+        required=True,
+        metavar="DIR",
     )
     seed: Seed = option("Defaults to 0.", default=0)
 
@@ -149,7 +150,7 @@ def run(options) -> None:
 
 
 def difficulty_settings(options) -> dict[str, PretrainSettings]:
-    """The settings of the runs, that which trains the vocabulary first.
+    """Returns the settings of the runs; the first one trains the vocabulary.
 
     Args:
         options: the parsed options.
@@ -165,9 +166,9 @@ def difficulty_settings(options) -> dict[str, PretrainSettings]:
         )
     if len(options.corpus) > 1 and options.held_out is None:
         raise UsageError(
-            "Of several files other texts would be held out for MASS, which "
-            "counts them file by file, than for BERT and GPT-2. Received: "
-            f"{len(options.corpus)} files. Name --held-out, or pass one file."
+            "With several files, MASS would hold out other texts than BERT and "
+            "GPT-2, because it counts them per file. Received: "
+            f"{len(options.corpus)} files. Pass --held-out, or only one file."
         )
     text = {
         "files": tuple(map(absolute, options.corpus)),
@@ -204,7 +205,7 @@ def difficulty_settings(options) -> dict[str, PretrainSettings]:
 
 
 def _check(settings):
-    """Tells what would stop a later run before the first one begins."""
+    """Raises errors of later runs before the first run begins."""
     with all_mistakes() as check:
         for of_run in settings.values():
             with check():
@@ -220,7 +221,7 @@ def _check(settings):
 
 
 def _measured(name, settings, path):
-    """What the table has of a finished run."""
+    """Returns a finished run's row of the table."""
     run, row = RunDirectory(path), ROWS[name]
     (finished,) = run.events(events.RunFinished)
     (model,) = run.events(events.Model)
@@ -290,14 +291,14 @@ def _print_table(rows):
 
 
 def masked_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
-    """Returns the share that a masked-language model sees.
+    """Returns the share of tokens that a masked language model sees.
 
-    The tokens of a row that are not hidden, over the tokens of the row.
+    That is the visible tokens of a row over all tokens of the row.
 
     Args:
-        batches: iterable of `(x, y, sample_weight)` as `kdkit.data.Masker`
-            makes them.
-        special_token_ids: sequence of ints. The tokens that no text spells.
+        batches: iterable of `(x, y, sample_weight)` as from
+            `kdkit.data.Masker`.
+        special_token_ids: sequence of ints. Tokens that no text contains.
 
     Returns:
         Float, a mean over the predicted tokens.
@@ -312,10 +313,10 @@ def masked_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
 
 
 def span_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
-    """Returns the share that MASS sees.
+    """Returns the share of tokens that MASS sees.
 
-    The tokens of a sentence that are not hidden from the encoder and those that
-    the decoder has read, over the tokens of the sentence.
+    That is the tokens that the encoder sees and those that the decoder has
+    read, over the tokens of the sentence.
 
     Args:
         batches: iterable of `(x, y, sample_weight)` as `kdkit.data.SpanMasker`
@@ -328,7 +329,7 @@ def span_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
     shares = _Mean()
     for x, _, weights in _in_numpy(batches):
         token_ids = x["encoder_token_ids"]
-        # A token is predicted at the place before its own.
+        # A token is predicted at the position before it.
         hidden = _places(x["decoder_positions"] + 1, weights, token_ids.shape)
         seen = _is_text(token_ids, special_token_ids) & ~hidden
         seen &= x["encoder_padding_mask"] > 0
@@ -345,10 +346,10 @@ def span_share(batches: Iterable, special_token_ids: Sequence[int]) -> float:
 def next_token_share(
     batches: Iterable, special_token_ids: Sequence[int]
 ) -> float:
-    """Returns the share that a causal language model sees.
+    """Returns the share of tokens that a causal language model sees.
 
-    The tokens of a row before the predicted one, over the tokens of the row,
-    the last one of which is predicted and never read.
+    That is the tokens of a row before the predicted one, over all tokens of the
+    row, of which the last one is predicted but never read.
 
     Args:
         batches: iterable of `(x, y, sample_weight)` as

@@ -1,11 +1,11 @@
-"""Measures models while noise is on their weights, and draws the curves.
+"""Measures models with noise on their weights, and draws the curves.
 
-MODEL is as for kdkit evaluate, but no LiteRT file. Every weight matrix gets
-Gaussian noise of standard deviation σ times its mean, as LightPAFF's section
-6.2 writes it, or with --scale mean_magnitude times the mean size of its
-entries; each σ with several seeds. Points of a run are noted in it and not
-measured again on the same data, as its content tells. The last line is a JSON
-object with all of them.
+MODEL is as for kdkit evaluate, but not a LiteRT file. Every weight matrix gets
+Gaussian noise of standard deviation σ times its mean, as in LightPAFF's section
+6.2, or with --scale mean_magnitude times the mean magnitude of its entries;
+each σ with several seeds. Points are saved in the model's run, and not measured
+again on data with the same content. The last line is a JSON object with all
+points.
 
 example:
   python experiments/perturb.py runs/lightpaff runs/fine_tuning \\
@@ -88,12 +88,12 @@ class Options(MeasuredOptions):
         default=[*SEEDS],
     )
     scale: str = option(
-        "what σ is a multiple of. Defaults to mean, as the paper writes it.",
+        "the factor of σ. Defaults to mean, as in the paper.",
         default="mean",
         choices=(*SIGMAS,),
     )
     metric: str | None = option(
-        "what is shown and drawn. Defaults to the task's first metric, or "
+        "the metric to show and draw. Defaults to the task's first one, or "
         "perplexity."
     )
     curves: str | None = option(
@@ -127,7 +127,7 @@ def run(options) -> None:
     names = _names(options.models)
     metric, points = options.metric, []
     with contextlib.ExitStack() as stack:
-        # All of them first, so that a mistake in one is told at once.
+        # All models first, so that errors are reported at once.
         opened = [
             stack.enter_context(
                 open_measurable(
@@ -136,11 +136,11 @@ def run(options) -> None:
             )
             for model in options.models
         ]
-        _check_same_data(options.models, opened)
+        _require_same_data(options.models, opened)
         for name, model in zip(names, opened, strict=True):
             for point in _points(model, options, sigmas):
                 metric = metric or next(iter(point["metrics"]), None)
-                _check_metric(metric, point["metrics"])
+                _require_metric(metric, point["metrics"])
                 points.append({"model": name, **point})
     curves = _curves(points, names, sigmas, metric)
     if not any(curves.values()):
@@ -160,8 +160,8 @@ def run(options) -> None:
     print(json.dumps({**about, "scale": options.scale, "points": points}))
 
 
-def _check_same_data(models, opened):
-    """Refuses models whose numbers would not be of one thing."""
+def _require_same_data(models, opened):
+    """Raises an error for models that are measured on other data."""
     data = [
         {
             name: value
@@ -173,16 +173,16 @@ def _check_same_data(models, opened):
     for model, about in zip(models, data, strict=True):
         if about != data[0]:
             raise UsageError(
-                "Models are compared on the same data. Received: "
-                f"{models[0]} on {data[0]}, {model} on {about}. Name the "
-                "text, --data-dir, --sequence-length or the split that is "
-                "meant. Encoders of runs with other masks are compared as "
-                "RUN/encoder with --corpus, by BERT's."
+                "Models must be compared on the same data. Received: "
+                f"{models[0]} on {data[0]}, {model} on {about}. Pass the "
+                "text, --data-dir, --sequence-length or the split. For "
+                "encoders of runs with other masks, pass RUN/encoder and "
+                "--corpus, to use BERT's masks."
             )
 
 
-def _check_metric(metric, metrics):
-    """Refuses a metric that is not measured, unless nothing was finite."""
+def _require_metric(metric, metrics):
+    """Raises an error for a metric that is not measured."""
     if metrics and metric not in metrics:
         raise UsageError(
             f"--metric must be one of {', '.join(sorted(metrics))}. "
@@ -191,7 +191,7 @@ def _check_metric(metric, metrics):
 
 
 def _points(opened, options, sigmas):
-    """The measurements of one model, those of its run among them."""
+    """Returns the measurements of a model, including those of its run."""
     known = [] if opened.run is None else opened.run.events(Perturbation)
     for sigma in sigmas:
         # Without noise every seed is the same.
@@ -213,7 +213,7 @@ def _points(opened, options, sigmas):
 
 
 def _known(events, fields):
-    """The metrics of a point that its run has noted, of the same data."""
+    """Returns a point's metrics from its run, for the same data."""
     for event in events:
         if fields.items() <= event.line.items():
             return event.metrics
@@ -229,9 +229,10 @@ def _measure(opened, sigma, seed, scale):
 
 
 def _curves(points, names, sigmas, metric):
-    """By model a list of (σ, values of the seeds).
+    """Returns for each model a list of (σ, values of the seeds).
 
-    NaN stands for a seed that was not finite; where none was, there is no σ.
+    NaN represents a seed that was not finite. If no seed was finite, σ is
+    omitted.
     """
     curves = {name: [] for name in names}
     for name in names:
@@ -276,7 +277,7 @@ def _cell(values):
 
 
 def _names(models):
-    """Names that tell the models apart, the shortest that do."""
+    """Returns the shortest names that distinguish the models."""
     for parts in range(1, 9):
         names = [
             "/".join(pathlib.Path(model).resolve().parts[-parts:])

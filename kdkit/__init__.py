@@ -1,7 +1,7 @@
 """kdkit: distil transformers with Keras, measure the cost, ship the result.
 
-The names below are imported when they are first used, so that the command
-line answers without loading TensorFlow.
+The names below are imported when they are first used, so that the command line
+answers without loading TensorFlow.
 """
 
 import importlib

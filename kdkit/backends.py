@@ -1,8 +1,8 @@
-"""The backend that Keras runs on, and packages that few parts need.
+"""The Keras backend, and packages that only few modules need.
 
-What computes is written for every backend. Batches in `tf.data`, exported files
-and the runs of the command line are TensorFlow's. Their modules take `tf` from
-here, which imports it when a name of it is first used.
+Computations are written for every backend. Batches in `tf.data`, exported files
+and the runs of the command line need TensorFlow. Their modules take `tf` from
+here, which imports it when one of its names is first used.
 """
 
 import importlib
@@ -13,11 +13,11 @@ from kdkit.errors import UsageError
 
 
 class LateModule:
-    """A module that is imported when a name of it is first used.
+    """A module that is imported when one of its names is first used.
 
     Args:
-        name: string. Its full name.
-        packages: string. What `pip install` needs to bring it.
+        name: string. The module's full name.
+        packages: string. The packages for `pip install`.
     """
 
     def __init__(self, name: str, packages: str):
@@ -25,14 +25,14 @@ class LateModule:
         self._packages = packages
 
     def __getattr__(self, attribute):
-        if attribute.startswith("__"):  # asked for by inspection, not by us
+        if attribute.startswith("__"):  # inspection, not kdkit, reads it
             raise AttributeError(attribute)
         try:
             module = importlib.import_module(self._name)
         except ImportError as error:
             raise UsageError(
-                f"{self._name}.{attribute} is needed here, and {self._name} "
-                f"cannot be imported: {error}. Expected it beside Keras on "
+                f"{self._name}.{attribute} is needed, but {self._name} cannot "
+                f"be imported: {error}. Expected it next to Keras on "
                 f"{keras.config.backend()!r}. Run pip install "
                 f"{self._packages}."
             ) from error
@@ -49,10 +49,10 @@ def on_tensorflow() -> bool:
 
 
 def need_tensorflow(what: str) -> None:
-    """Refuses what works on Keras' TensorFlow backend alone.
+    """Raises an error on other backends than TensorFlow.
 
     Args:
-        what: string. What was asked for.
+        what: string. The feature that needs TensorFlow.
 
     Raises:
         UsageError: (a `ValueError`) on another backend.
@@ -70,15 +70,16 @@ def need_tensorflow(what: str) -> None:
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
-def check_policy(name: str) -> None:
-    """Checks that models are trained in a precision of this name.
+def validate_policy(name: str) -> None:
+    """Raises an error for a dtype policy that kdkit does not support.
 
     Raises:
-        UsageError: (a `ValueError`) if not.
+        UsageError: (a `ValueError`) for another policy.
     """
     if name not in POLICIES:
         raise UsageError(
-            f"`dtype_policy` must be one of {POLICIES}. Received: {name!r}."
+            f"Invalid `dtype_policy`. Expected one of {POLICIES}. Received: "
+            f"{name!r}."
         )
 
 
@@ -87,7 +88,7 @@ def with_policy(model, name: str):
 
     Args:
         model: a Keras model with `get_config` and `from_config`.
-        name: string. One of `POLICIES`. What computes in another one gets it.
+        name: string, one of `POLICIES`. Every layer gets this policy.
     """
     config = model.get_config()
     changed = _changed(config, name)
@@ -95,8 +96,8 @@ def with_policy(model, name: str):
         return model
     copy = type(model).from_config(changed)
     copy.set_weights(model.get_weights())
-    # Functional models have none in their configuration, and Keras scales the
-    # losses of a model by its own, not by those of its layers.
+    # Functional models have no policy in their config, and Keras scales a
+    # model's losses by the model's policy, not by its layers' policies.
     copy.dtype_policy = name
     return copy
 
@@ -114,7 +115,7 @@ def as_float32(model):
 
 
 def _changed(node, name):
-    """A configuration with another policy wherever numbers are floats."""
+    """Returns a config with another policy for every floating-point layer."""
     if isinstance(node, (list, tuple)):
         return type(node)(_changed(child, name) for child in node)
     if not isinstance(node, dict):
@@ -130,14 +131,14 @@ def _is_float(policy_config):
 
 
 def whole(gradient):
-    """Returns a gradient as one tensor, of which each row stands once.
+    """Returns a gradient as one tensor with one row per embedding.
 
-    TensorFlow gives the gradient of word embeddings as slices, one for each
-    token of the batch. Keras' Adam squares them one by one, so that the second
-    moment of a word which occurs n times is the sum of n squares and not the
-    square of the sum: up to n times too small, and the word's step too long. A
-    row of segment embeddings occurs thousands of times. Other backends give one
-    tensor as it is.
+    TensorFlow returns the gradient of word embeddings as slices, one per token
+    of the batch. Keras' Adam squares each slice. The second moment of a word
+    that occurs n times is then the sum of n squares and not the square of the
+    sum: up to n times too small, so the word's update is too large. A row of
+    segment embeddings occurs thousands of times. Other backends return one
+    tensor.
 
     Args:
         gradient: tensor, `tf.IndexedSlices` or `None`.
@@ -150,16 +151,17 @@ def whole(gradient):
     return tf.convert_to_tensor(gradient)
 
 
-def check_chunk_size(chunk_size) -> None:
-    """Refuses what is no number of positions.
+def validate_chunk_size(chunk_size) -> None:
+    """Raises an error for an invalid number of positions.
 
     Raises:
-        UsageError: unless it is an integer above 0 or `None`.
+        UsageError: (a `ValueError`) if it is not an integer above 0 or `None`.
     """
     if chunk_size is not None and not (
         isinstance(chunk_size, int) and chunk_size > 0
     ):
         raise UsageError(
             "Invalid value for argument `chunk_size`. Expected an integer "
-            f"above 0 or None. Received: chunk_size={chunk_size!r}."
+            f"above 0 or None. Received: chunk_size={chunk_size!r}. Use for "
+            "example 256."
         )

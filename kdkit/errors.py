@@ -1,4 +1,4 @@
-"""The two ways in which kdkit says no."""
+"""kdkit's two exceptions, and helpers for messages."""
 
 import contextlib
 import difflib
@@ -8,26 +8,26 @@ CLOSE = 0.75  # how alike two names are of which one may be mistyped
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done: a mistake of the caller.
+    """The caller's mistake: the request cannot be fulfilled.
 
-    The message says what is wrong, what was expected, what was received and
-    how to fix it. The command line prints it alone and exits with status 2.
+    The message contains the problem, what was expected and received, and the
+    fix. The command line prints only the message and exits with status 2.
     """
 
 
 class RunError(RuntimeError):
-    """Work that was rightly asked for failed: a NaN, a failed verification.
+    """A valid request failed: a NaN, a failed verification.
 
-    The command line prints it alone and exits with status 1.
+    The command line prints only the message and exits with status 1.
     """
 
 
 @contextlib.contextmanager
 def all_mistakes():
-    """Lets several checks tell their mistakes at once.
+    """Collects the errors of several checks and raises them as one.
 
-    Yields a context manager that notes a `UsageError` and goes on. At the end
-    all that were noted are raised as one, each of them once.
+    Yields a context manager that records a `UsageError` and continues. At the
+    end of the block all recorded errors are raised as one, without repetitions.
 
     >>> try:
     ...     with all_mistakes() as check:
@@ -55,10 +55,10 @@ def all_mistakes():
 
 
 def printable(text: str) -> str:
-    r"""Returns a text that a terminal shows and does not obey.
+    r"""Returns a text with the characters escaped that a terminal interprets.
 
-    Names and texts of files may hold the signs that move its cursor or rename
-    its window. They are spelled out, but for line feeds, tabs and spaces.
+    Names and texts from files may contain characters that move the cursor or
+    rename the window. Line feeds, tabs and spaces are not escaped.
 
     >>> print(printable("a name\x1b]0;another title\x07"))
     a name\x1b]0;another title\x07
@@ -67,7 +67,7 @@ def printable(text: str) -> str:
         sign
         if sign.isprintable()
         or sign in "\n\t"
-        or unicodedata.category(sign) == "Zs"  # such as those without a break
+        or unicodedata.category(sign) == "Zs"  # for example no-break spaces
         else sign.encode("unicode_escape").decode()
         for sign in text
     )

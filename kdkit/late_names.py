@@ -10,14 +10,14 @@ def late_names(
 ) -> tuple[Callable, Callable]:
     """Returns `__getattr__` and `__dir__` of a package (PEP 562).
 
-    Settings and paths are checked before Keras is imported. A package whose
-    modules define layers would import it for the sake of a constant.
+    Settings and paths are checked before Keras is imported. Without this, a
+    package whose modules define layers would import Keras for a constant.
 
     Args:
-        package: string. Its `__name__`.
-        defined_in: dict from each of its names to the module in it that
-            defines the name, or to the full name of another module. No module
-            has the name of what it defines: an imported module would hide it.
+        package: string. The package's `__name__`.
+        defined_in: dict from each name to the module in the package that
+            defines it, or to the full name of another module. A module must not
+            have the name of what it defines: an imported module would hide it.
 
     Returns:
         Tuple of two functions.

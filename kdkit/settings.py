@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses: to JSON and back, overrides, differences."""
+"""Settings as frozen dataclasses: JSON, overrides, differences."""
 
 import dataclasses
 import json
@@ -17,9 +17,9 @@ LARGEST_INT = (1 << 63) - 1
 
 
 def to_dict(settings) -> dict:
-    """Returns nested settings as plain dicts and lists, as JSON has them.
+    """Returns nested settings as plain dicts and lists for JSON.
 
-    An object with a method `to_setting` is what that returns.
+    An object with a method `to_setting` is replaced by its result.
     """
     return json.loads(json.dumps(_plain(settings)))
 
@@ -40,15 +40,15 @@ def _plain(value):
 
 
 def from_dict(kind, values: dict):
-    """Builds settings of a dataclass from what `to_dict` returned.
+    """Builds settings of a dataclass from a result of `to_dict`.
 
     Args:
         kind: a frozen dataclass whose fields are `bool`, `int`, `float`,
             `str`, unions of these with `None`, dataclasses, dicts of `str`, or
             tuples of any of these, or a class with a classmethod
             `from_setting`, which gets the JSON value. A dataclass may have a
-            classmethod `from_earlier`, which gets a dict as an earlier version
-            wrote it and returns it with today's keys.
+            classmethod `from_earlier`, which converts a dict from an earlier
+            version to today's keys.
         values: dict of its fields.
 
     Raises:
@@ -65,9 +65,9 @@ def override(settings, assignments: Sequence[str]):
     """Returns settings with `dotted.field=value` texts applied.
 
     Tuples are indexed by number, or by the `name` of their entries, as in
-    `stages.prediction_layer.epochs=3`. A dict takes keys that it has not yet,
-    as in `objectives.soft_cross_entropy.loss.temperature=2`. Values
-    are JSON; what is not JSON is taken as a string.
+    `stages.prediction_layer.epochs=3`. A dict accepts new keys, as in
+    `objectives.soft_cross_entropy.loss.temperature=2`. Values are JSON; other
+    values are strings.
 
     Raises:
         UsageError: with every assignment that names an unknown field or has a
@@ -90,16 +90,16 @@ def override(settings, assignments: Sequence[str]):
 
 
 def canonical_path(settings, path: str) -> str | None:
-    """Returns a dotted path as `override` takes it, with names in it.
+    """Returns a dotted path for `override`, with names instead of indices.
 
     Args:
         settings: nested settings.
-        path: string. Entries of tuples are named or indexed in it.
+        path: string. Its entries of tuples are names or indices.
 
     Returns:
-        The path with the `name` of an entry in the place of its index, where
-        it has one. `None` if `override` knows no such place; whether the last
-        key is a setting is checked with its value.
+        The path with an entry's `name` instead of its index, if the entry has
+        one. `None` if there is no such place. The last key is only checked
+        when its value is set.
     """
     values, found = to_dict(settings), []
     *parents, last = path.split(".")
@@ -116,7 +116,7 @@ def canonical_path(settings, path: str) -> str | None:
 
 
 def _name_at(values, place):
-    """What the entry in a place is called."""
+    """Returns the name of the entry at an index or key."""
     entry = values[place] if isinstance(values, list) else None
     if isinstance(entry, dict) and "name" in entry:
         return entry["name"]
@@ -124,7 +124,7 @@ def _name_at(values, place):
 
 
 def parse_value(text: str):
-    """Returns a value as `override` reads it: JSON, or else the text.
+    """Parses a value as `override` does: as JSON, or else as a string.
 
     >>> parse_value("0.5"), parse_value("None"), parse_value("uniform")
     (0.5, None, 'uniform')
@@ -136,14 +136,14 @@ def parse_value(text: str):
 
 
 def differences(first: dict, second: dict) -> list[str]:
-    """Lists the fields in which two dicts of settings differ, one text each."""
+    """Lists the fields in which two dicts of settings differ, as strings."""
     return list(_differences(first, second, ""))
 
 
 def _assign(values, path, value, problems):
-    """Sets a value in nested dicts and lists, or says why it cannot.
+    """Sets a value in nested dicts and lists, or records an error.
 
-    The last key may be new in a dict: whether it is a setting, its type tells.
+    The last key may be new in a dict: the type decides whether it is valid.
     """
     *parents, last = path.split(".")
     for key in parents:
@@ -160,7 +160,7 @@ def _assign(values, path, value, problems):
 
 
 def _place(values, key):
-    """What stands for a key in a dict or list; `None` for nothing."""
+    """Returns the index or key for a key; `None` if there is none."""
     if isinstance(values, list):
         return _index(values, key)
     return key if isinstance(values, dict) else None
@@ -184,7 +184,7 @@ def _index(entries, key):
 
 
 def _convert(kind, value, path, problems):
-    """Converts a JSON value to a type, noting what does not fit."""
+    """Converts a JSON value to a type, and records errors."""
     origin = typing.get_origin(kind)
     if hasattr(kind, "from_setting"):
         try:
@@ -265,7 +265,7 @@ def _convert_dataclass(kind, value, path, problems):
 
 
 def _convert_union(kind, value, path, problems):
-    """The first member of the union that the value fits."""
+    """Returns the value as the first member of the union that it fits."""
     members = typing.get_args(kind)
     if value is None and type(None) in members:
         return None
@@ -285,7 +285,7 @@ def _convert_union(kind, value, path, problems):
         or (dataclasses.is_dataclass(member) and isinstance(value, dict))
     ]
     problems.extend(
-        # The one that was meant has the fewest.
+        # The intended member has the fewest errors.
         min(nested, key=len)
         if nested
         else [

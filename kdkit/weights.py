@@ -1,4 +1,4 @@
-"""Which weights a model trains, and how many."""
+"""Trained and untrained weights of a model, and their number."""
 
 import weakref
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ _PASSED_OVER = weakref.WeakValueDictionary()
 
 
 def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
-    """Records which variables a step trains. Refuses a step without gradient.
+    """Records which variables a step trains; raises an error for none.
 
-    The record lives as long as the variables; `untrained_weights` reads it.
+    The record exists as long as the variables; `untrained_weights` reads it.
 
     Args:
         variables: sequence of `keras.Variable`. The trainable weights.
@@ -39,22 +39,23 @@ def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
 
 
 def untrained_weights(model) -> dict[str, list]:
-    """Returns the weights of a trained model that nothing ever trained.
+    """Returns the weights of a trained model that were never trained.
 
-    A layer counts where no step of a `kdkit.Distiller` in this process had a
-    gradient for any of its weights, although one trained other weights of the
-    model, and its weights are as their initializers left them: a bias (or
-    another weight) is zero throughout. A layer without such a weight counts
-    where a step passed it over and Keras' `fit` did not train the model. So a
-    head that was loaded, copied or trained by other means is not meant.
+    A layer is returned if no step of a `kdkit.Distiller` in this process had a
+    gradient for any of its weights, although a step trained other weights of
+    the model, and its weights still have their initial values: a bias (or
+    another weight) contains only zeros. A layer without such a weight is
+    returned if a step had no gradient for it and Keras' `fit` did not train the
+    model. So heads that were loaded, copied or trained by other means are not
+    returned.
 
     Args:
         model: `keras.Model`.
 
     Returns:
         Dict from the path of a layer to its weights; empty for a model that no
-        `Distiller` trained. It may have layers that the model's output does
-        not depend on.
+        `Distiller` trained. It may contain layers on which the model's output
+        does not depend.
     """
     if not any(_is_in(_TRAINED, weight) for weight in model.weights):
         return {}
@@ -76,9 +77,9 @@ def untrained_weights(model) -> dict[str, list]:
 
 
 def layers_at_their_start(weights: Iterable) -> list[str]:
-    """Returns the paths of layers with a weight that is zero throughout.
+    """Returns the paths of layers with a weight that contains only zeros.
 
-    Biases start at zero, and no update leaves all numbers of one there.
+    Biases start at zero, and any update changes them.
 
     Args:
         weights: iterable of `keras.Variable`.
@@ -93,7 +94,7 @@ def _is_in(known, variable):
 
 
 def _by_layer(weights):
-    """Weights that are numbers to train, by the path of their layer."""
+    """Returns floating-point weights by the path of their layer."""
     layers = {}
     for weight in weights:
         if "float" in str(weight.dtype):
@@ -108,13 +109,13 @@ def _has_zeros(weights):
     )
 
 
-TABLE = "candidates"  # a layer that says which classes a token can have
+TABLE = "candidates"  # a layer with the classes that a token can have
 
 
 def count_parameters(model) -> int:
-    """Returns how many numbers of a model are learned, or were.
+    """Returns a model's number of parameters.
 
-    A table of the classes that each token can have is data, and none of them.
+    A table of the classes that each token can have is data and not counted.
 
     Args:
         model: `keras.Model`. A classifier, a language model or a backbone.

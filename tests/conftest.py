@@ -1,4 +1,4 @@
-"""What all tests share: the backend, seeds, four devices, real data."""
+"""Shared by all tests: the backend, seeds, four devices, real data."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Hypothesis draws few examples, always alike; many with --run-large."""
+    """Hypothesis draws few and fixed examples; many with --run-large."""
     shared = {
         "deadline": None,  # the first example of a shape is traced
         "suppress_health_check": [

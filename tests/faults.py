@@ -1,4 +1,4 @@
-"""Disks that fail: the n-th call of the system that writes, and full ones."""
+"""Disks that fail at the n-th write, and full ones."""
 
 import builtins
 import contextlib

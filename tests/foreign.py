@@ -1,4 +1,4 @@
-"""Tiny models of transformers with random weights, and what they compute."""
+"""Tiny models of transformers with random weights, and their outputs."""
 
 import numpy as np
 from encoders import tokenizer

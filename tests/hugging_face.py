@@ -1,4 +1,4 @@
-"""Tiny checkpoints as Hugging Face lays them out."""
+"""Tiny checkpoints in Hugging Face's layout."""
 
 import json
 

@@ -35,7 +35,7 @@ def write_multi_label(root, num_rows=24):
 
 
 def write_race(root, num_passages=6):
-    """Two questions a passage; the answer is the word that stands in it."""
+    """Two questions a passage; the answer is the word that occurs in it."""
     folder = root / "race_middle"
     folder.mkdir()
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Texts that tokenizers are compared on: of the data sets, and hostile ones."""
+"""Texts for comparing tokenizers: from the data sets, and hostile ones."""
 
 import csv
 import random

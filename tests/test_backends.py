@@ -1,4 +1,4 @@
-"""Every backend of Keras: the same numbers, and plain words for the rest."""
+"""Every backend of Keras: equal numbers, and clear errors elsewhere."""
 
 import dataclasses
 import importlib.util

@@ -1,4 +1,4 @@
-"""Logits a few positions at a time: the same numbers, in less memory."""
+"""Logits a few positions at a time: equal numbers, less memory."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The Distiller: its numbers, its forward passes, and the teacher's rest."""
+"""The Distiller: its numbers, its forward passes, and a frozen teacher."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""A distiller trains nothing that contradicts itself."""
+"""The Distiller refuses contradictory settings."""
 
 import functools
 import warnings

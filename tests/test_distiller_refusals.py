@@ -1,4 +1,4 @@
-"""What the Distiller's constructor refuses, and how it says so."""
+"""Arguments that the Distiller's constructor refuses, and its messages."""
 
 import keras
 import pytest

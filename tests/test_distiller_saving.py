@@ -1,4 +1,4 @@
-"""Saving a distiller: without the teacher, and good for going on."""
+"""Saving a distiller: without the teacher, and for resuming."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of kdkit run and give what they say."""
+"""The examples in kdkit's docstrings run and give the shown results."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Documents tell commands that exist, and point at files that are there."""
+"""Documents name commands that exist and link to files that exist."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""The tables of docs/measured/reliability.md are of its JSON file."""
+"""The tables of docs/measured/reliability.md come from its JSON file."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What is logged of an epoch is the mean over all that counted in it."""
+"""The logs of an epoch are means over everything that counted in it."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""What once broke a reader of outside input, found by fuzz/run.py."""
+"""Inputs that once broke a reader, found by fuzz/run.py."""
 
 import ast
 import pathlib

@@ -1,4 +1,4 @@
-"""Files of weights are opened where they do no harm first."""
+"""HDF5 files of weights are first opened in a separate process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files of strangers: bounded memory, a clear line, nothing outside touched."""
+"""Hostile files: bounded memory, clear errors, no writes elsewhere."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Presets, archives and files of models from strangers."""
+"""Hostile presets, archives and model files."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def preset(tmp_path_factory):
     path = tmp_path_factory.mktemp("presets") / "preset"
     tokenizer = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
     save_preset(bert(num_layers=1), tokenizer, path, 6)
-    (path / "digests.json").unlink()  # strangers' have none, or right ones
+    (path / "digests.json").unlink()  # a hostile one has none, or valid ones
     return path
 
 

@@ -1,4 +1,4 @@
-"""Runs of strangers, whose names, events and settings may be anything."""
+"""Hostile runs: any names, events and settings."""
 
 import errno
 import json
@@ -117,7 +117,7 @@ def test_numbers_that_cannot_be_shown_are_no_metrics(tmp_path):
     records = read_run(tmp_path)
     render_report(records)
     assert "accuracy" in markdown_results([records])
-    with pytest.raises(UsageError, match="A trade-off is between runs"):
+    with pytest.raises(UsageError, match="A trade-off plot needs runs"):
         plot_trade_off([[records]])
 
 
@@ -138,7 +138,7 @@ def test_models_of_no_size_have_no_trade_off(tmp_path):
 def test_settings_of_other_types_are_refused(settings, tmp_path):
     config = json.dumps({"verb": "distill", **settings})
     (tmp_path / "config.json").write_text(config)
-    with pytest.raises(UsageError, match="damaged or something else"):
+    with pytest.raises(UsageError, match="damaged or not the settings"):
         read_run(tmp_path)
 
 

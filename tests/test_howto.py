@@ -1,4 +1,4 @@
-"""What docs/howto.md shows does what it says."""
+"""The examples of docs/howto.md give the shown results."""
 
 import re
 import shlex

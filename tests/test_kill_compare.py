@@ -1,4 +1,4 @@
-"""What benchmarks/kill.py takes for a difference between two runs."""
+"""Which differences benchmarks/kill.py finds between two runs."""
 
 import json
 import pathlib

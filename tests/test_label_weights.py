@@ -1,4 +1,4 @@
-"""Rows without labels among others: the teacher's distribution alone."""
+"""Rows without labels train on the teacher's distribution only."""
 
 import keras
 import numpy as np

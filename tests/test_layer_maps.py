@@ -1,4 +1,4 @@
-"""Layer maps: the papers' tables, and what holds at all depths."""
+"""Layer maps: the papers' tables, and properties at all depths."""
 
 import numpy as np
 import pytest

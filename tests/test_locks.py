@@ -1,4 +1,4 @@
-"""Locks: one process at a time, and none of a process that died."""
+"""Locks: one process at a time, and free after a process died."""
 
 import errno
 import fcntl

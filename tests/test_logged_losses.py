@@ -1,4 +1,4 @@
-"""Logged soft labels' losses are less the teacher's entropy."""
+"""Logged losses on soft labels exclude the teacher's entropy."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Freed memory is kept for what is allocated next."""
+"""Freed memory is reused for later allocations."""
 
 import os
 import platform

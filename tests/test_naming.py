@@ -1,4 +1,4 @@
-"""The numbers in names: files do not tell what else a process made."""
+"""Numbers in names do not depend on what else a process created."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""Logits per position: padding does not count, whoever says what it is."""
+"""Logits per position: padding never counts, however it is marked."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Projections: which layers there are, and what they compute."""
+"""Projections: which layers exist, and what they compute."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The public names: importable, documented, and cheap to ask for."""
+"""The public names: importable, documented, and quick to import."""
 
 import importlib
 import inspect

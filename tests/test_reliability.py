@@ -1,4 +1,4 @@
-"""The pages on reliability and on the doctor fit the tests and the code."""
+"""The pages on reliability and the doctor match the tests and the code."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""Settings: JSON and back, overrides with all problems at once, differences."""
+"""Settings: JSON round trips, overrides with all problems, differences."""
 
 import dataclasses
 import json

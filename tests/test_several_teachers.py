@@ -1,4 +1,4 @@
-"""More than one teacher: weighted means, projections apart, files without."""
+"""Several teachers: weighted means, own projections, files without them."""
 
 import json
 

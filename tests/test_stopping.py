@@ -1,4 +1,4 @@
-"""Signals: noted until something is finished, or raised."""
+"""Signals: delayed until some work is finished, or raised at once."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Taps: exact, complete, in one forward pass, and without a trace."""
+"""Taps: exact, complete, in one forward pass, without changes to a model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a model's graph shows of its output: logits or probabilities."""
+"""Whether a model's graph shows logits or probabilities as its output."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""What cannot be tapped, and what the errors say of it."""
+"""Models that cannot be tapped, and the messages for them."""
 
 import keras
 import keras_hub

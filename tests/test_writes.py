@@ -1,4 +1,4 @@
-"""Writes that cannot half-happen, on disks that fail and that fill up."""
+"""Writes are complete or absent, on failing and on full disks."""
 
 import contextlib
 import json
@@ -88,7 +88,7 @@ WORKS = (
     replace_text, replace_folder, log_events, augment, fill_cache, name_classes,
     report,
 )  # fmt: skip
-# What is read by others once it has its name: whole, old or new.
+# Files that others read under their final name: complete, old or new.
 NAMED = {
     "file.txt": (OLD, NEW),
     "folder/part": (OLD, NEW),
@@ -166,9 +166,9 @@ def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
     for kind, advice in (
         (
             "full",
-            r"No space left on device.* unchanged.* Make room \(.* [kMG]B are",
+            r"No space left on device.* unchanged.* disk space \(.* [kMG]B are",
         ),
-        ("read-only", "Read-only file system.* Name a place"),
+        ("read-only", "Read-only file system.* Use a path"),
         ("forbidden", "Permission denied.*chmod"),
         ("broken", "Input/output error.* disk may be failing"),
     ):

@@ -16,8 +16,8 @@ from kdkit.io.disk import describe
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import add_content
 from kdkit.io.files import change_in_words
+from kdkit.io.files import content_digest
 from kdkit.io.files import digest
-from kdkit.io.files import digest_of_content
 from kdkit.io.files import rename
 from kdkit.io.files import staged
 from kdkit.io.files import write_text
@@ -247,7 +247,7 @@ def _write(
             file.flush()
             os.fsync(file.fileno())
             progress = dataclasses.replace(progress, size=file.tell())
-            noted = digest_of_content(content)
+            noted = content_digest(content)
             write_note(state, fingerprint, progress, noted)
             return progress
 
@@ -311,7 +311,7 @@ def _begun(unfinished, state, output, fingerprint):
         )
     add_content(content, unfinished, progress.size)
     # Earlier versions did not save a checksum.
-    if noted.get("content") not in (None, digest_of_content(content)):
+    if noted.get("content") not in (None, content_digest(content)):
         raise UsageError(
             f"{unfinished} is damaged. Expected the checksum in {state.name}. "
             f"Received: other content. Remove it and {state}."

@@ -235,7 +235,7 @@ class BoundObjective:
         entry, loss = self._entry(layer), self.objective.loss
         is_top_only = entry.top_k and entry.name in teacher_taps
         if is_top_only:
-            sums = loss.sums_on_top
+            sums = loss.top_sums
         else:
             sums = functools.partial(loss.sums, subtract_entropy=True)
         return sums, entry.read(teacher_taps)

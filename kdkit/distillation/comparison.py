@@ -2,7 +2,7 @@
 
 import keras
 
-from kdkit.backends import check_chunk_size
+from kdkit.backends import validate_chunk_size
 from kdkit.distillation.checks import longest_input
 from kdkit.distillation.checks import require_positions
 from kdkit.errors import UsageError
@@ -23,7 +23,7 @@ class Comparison:
     """
 
     def __init__(self, terms, teachers, student, chunk_size, total):
-        check_chunk_size(chunk_size)
+        validate_chunk_size(chunk_size)
         self.terms = terms
         self.teachers = teachers
         self.chunk_size = chunk_size

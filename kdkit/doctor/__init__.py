@@ -9,8 +9,8 @@ from kdkit.doctor.compatibility import few_updates
 from kdkit.doctor.compatibility import same_vocabulary
 from kdkit.doctor.compatibility import student_size
 from kdkit.doctor.compatibility import table_size
-from kdkit.doctor.data import balance_of_dev
 from kdkit.doctor.data import class_balance
+from kdkit.doctor.data import dev_balance
 from kdkit.doctor.data import given_texts
 from kdkit.doctor.data import lengths_cut
 from kdkit.doctor.data import row_labels
@@ -26,9 +26,9 @@ from kdkit.doctor.findings import Findings
 from kdkit.doctor.findings import findings_table
 from kdkit.doctor.findings import print_findings
 from kdkit.doctor.findings import verdict
-from kdkit.doctor.leakage import copies_of_rows
-from kdkit.doctor.leakage import left_out
+from kdkit.doctor.leakage import augmented_copies
 from kdkit.doctor.leakage import odd_texts
+from kdkit.doctor.leakage import removed_rows
 from kdkit.doctor.leakage import repeated_rows
 from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
@@ -36,10 +36,10 @@ from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.resources import activations
 from kdkit.doctor.resources import disk
 from kdkit.doctor.resources import memory
-from kdkit.doctor.resources import numbers_of
-from kdkit.doctor.resources import room_to_train
+from kdkit.doctor.resources import memory_to_train
 from kdkit.doctor.resources import run_size
 from kdkit.doctor.resources import tapped_entries
+from kdkit.doctor.resources import tapped_size
 from kdkit.doctor.teacher_checks import finite_weights
 from kdkit.doctor.teacher_checks import label_order
 from kdkit.doctor.teacher_checks import teacher_accuracy
@@ -59,10 +59,10 @@ __all__ = [
     "Finding",
     "Findings",
     "activations",
-    "balance_of_dev",
+    "dev_balance",
     "class_balance",
     "compared_layers",
-    "copies_of_rows",
+    "augmented_copies",
     "disk",
     "few_updates",
     "findings_table",
@@ -70,14 +70,14 @@ __all__ = [
     "given_texts",
     "has_unknown",
     "label_order",
-    "left_out",
+    "removed_rows",
     "lengths_cut",
     "memory",
-    "numbers_of",
+    "tapped_size",
     "odd_texts",
     "print_findings",
     "repeated_rows",
-    "room_to_train",
+    "memory_to_train",
     "row_labels",
     "row_texts",
     "rows_in_text",

@@ -144,7 +144,7 @@ def compared_layers(
 
 CHECK = "vocabulary"
 SHOWN = 3
-OF_STUDENT = (
+STUDENT_ADVICE = (
     "Start the student from a checkpoint with the teacher's vocabulary, or "
     "from random weights."
 )
@@ -156,7 +156,7 @@ def same_vocabulary(
     name: str,
     texts=(),
     check: str = CHECK,
-    advice: str = OF_STUDENT,
+    advice: str = STUDENT_ADVICE,
 ) -> Finding:
     """Compares two tokenizers id by id, and on some texts.
 

@@ -46,7 +46,7 @@ def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
     found = f"Cut to {length} tokens: {', '.join(parts)}."
     if not highest:
         return Finding(check, OK, f"{found} The longest has {longest} tokens.")
-    return _of_share(check, highest, found, option, length)
+    return _share_finding(check, highest, found, option, length)
 
 
 def texts_too_long(
@@ -74,10 +74,10 @@ def texts_too_long(
         f"{len(counts)} ({share(cut, len(counts))}) have more {unit}, the "
         f"longest {max(counts)}."
     )
-    return _of_share(check, cut / len(counts), found, option, length)
+    return _share_finding(check, cut / len(counts), found, option, length)
 
 
-def _of_share(check, cut, found, option, length):
+def _share_finding(check, cut, found, option, length):
     """Returns the finding for a share of truncated examples."""
     if cut < NOTED:
         return Finding(check, OK, found)
@@ -140,7 +140,7 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
     return Finding(check, OK, found)
 
 
-def balance_of_dev(task: Task, labels, check: str) -> Finding | None:
+def dev_balance(task: Task, labels, check: str) -> Finding | None:
     """Warns about dev examples that all have the same label.
 
     Args:

@@ -11,12 +11,12 @@ from kdkit import models
 from kdkit.doctor.examination import Subject
 from kdkit.doctor.examination import examine
 from kdkit.doctor.examined_rows import ExaminedRows
-from kdkit.doctor.examined_rows import rows_of_epoch
+from kdkit.doctor.examined_rows import epoch_rows
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
-from kdkit.doctor.resources import examine_room
+from kdkit.doctor.resources import examine_memory
 from kdkit.doctor.text_examination import TEXTS
 from kdkit.errors import UsageError
 from kdkit.io.machine import duration
@@ -78,7 +78,7 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     run_dir = pathlib.Path(run_dir)
     teachers, places = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
-    too_large = examine_room(known_sizes(settings))
+    too_large = examine_memory(known_sizes(settings))
     findings.add(too_large)
     if teachers and too_large is None:
         with findings.attempt("student"):
@@ -127,7 +127,7 @@ def _teachers(settings, task, run_dir, findings):
         try:
             teacher = load_teacher(place, task)
         except UsageError as error:
-            teacher = _in_spite_of(place, task)
+            teacher = _without_class_names(place, task)
             check = f"teacher{which}"
             if teacher is not None and teacher.has_trained_head:
                 check = f"label names{which}"
@@ -144,7 +144,7 @@ def _teachers(settings, task, run_dir, findings):
     return teachers, places
 
 
-def _in_spite_of(place, task):
+def _without_class_names(place, task):
     """Loads a teacher without its class names; `None` if that fails too."""
     head = dataclasses.replace(task.head, class_names=None)
     try:
@@ -237,8 +237,8 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
         train: `kdkit.data.EncodedExamples`, some training examples.
 
     Raises:
-        UsageError: as in `rows_of_epoch`.
-        UsageError: as `rows_of_epoch` does.
+        UsageError: as in `epoch_rows`.
+        UsageError: as `epoch_rows` does.
     """
     settings = subject.settings
     total, parts = 0.0, []
@@ -247,7 +247,7 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
             if stage.data != "task":
                 continue
             seconds, first = _seconds_per_update(subject, stage, train)
-            count = rows_of_epoch(
+            count = epoch_rows(
                 settings, subject.task, len(rows.train), bool(stage.objectives)
             )
             updates = stage.epochs * math.ceil(count / stage.batch_size)

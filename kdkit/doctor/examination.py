@@ -16,17 +16,17 @@ from kdkit.doctor.compatibility import student_size
 from kdkit.doctor.compatibility import table_size
 from kdkit.doctor.examined_rows import ExaminedRows
 from kdkit.doctor.examined_rows import encode_some
+from kdkit.doctor.examined_rows import epoch_rows
 from kdkit.doctor.examined_rows import examine_lengths
 from kdkit.doctor.examined_rows import examine_rows
 from kdkit.doctor.examined_rows import examine_words
 from kdkit.doctor.examined_rows import load_rows_to_examine
-from kdkit.doctor.examined_rows import rows_of_epoch
 from kdkit.doctor.examined_rows import sample
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
+from kdkit.doctor.resources import examine_memory
 from kdkit.doctor.resources import examine_needs
-from kdkit.doctor.resources import examine_room
 from kdkit.doctor.teacher_checks import finite_weights
 from kdkit.doctor.teacher_checks import label_order
 from kdkit.doctor.teacher_checks import teacher_accuracy
@@ -34,7 +34,7 @@ from kdkit.doctor.teacher_checks import teacher_at_rest
 from kdkit.doctor.teacher_checks import teacher_frozen
 from kdkit.doctor.teacher_checks import teacher_logits
 from kdkit.doctor.text_examination import QUICK_TEXTS
-from kdkit.doctor.text_examination import examine_words_of_text
+from kdkit.doctor.text_examination import examine_text_words
 from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
@@ -98,7 +98,7 @@ class Subject:
         return describe(self.teachers[0].model), describe(self.student)
 
 
-def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
+def examine_memory_first(run, settings: DistillSettings, force: bool) -> None:
     """Stops a run whose student is too large, before any model is built.
 
     Args:
@@ -109,7 +109,7 @@ def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
     Raises:
         RunError: if the student is too large.
     """
-    too_large = examine_room(known_sizes(settings))
+    too_large = examine_memory(known_sizes(settings))
     if too_large is not None and not _is_examined(run):
         decide(Findings([too_large]), force)
 
@@ -136,11 +136,11 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
         return None
     findings = Findings(keeps_mistakes=False)
     examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
-    decide(findings, force, _findings_of_steps(subject))
+    decide(findings, force, _step_findings(subject))
     return findings
 
 
-def _findings_of_steps(subject):
+def _step_findings(subject):
     """Returns the findings of the runs that trained this run's teachers."""
     steps = (
         RunDirectory(pathlib.Path(subject.run_dir, name))
@@ -268,7 +268,7 @@ def _examine_corpora(subject, findings):
     for name, corpus in corpora.items():
         if corpus is not None:
             tokenizer = subject.teachers[0].tokenizer
-            examine_words_of_text(name, corpus, tokenizer, findings)
+            examine_text_words(name, corpus, tokenizer, findings)
 
 
 def _examine_teachers(subject, rows, dev, findings):
@@ -371,7 +371,7 @@ def _updates(subject, rows):
         stage.data == "corpus" for stage in settings.stages
     ):
         return None
-    count = rows_of_epoch(settings, subject.task, len(rows.train), False)
+    count = epoch_rows(settings, subject.task, len(rows.train), False)
     return few_updates(
         [
             (

@@ -8,8 +8,8 @@ import numpy as np
 from kdkit.data import count_copies
 from kdkit.data import read_copies
 from kdkit.data import unlabeled_rows
-from kdkit.doctor.data import balance_of_dev
 from kdkit.doctor.data import class_balance
+from kdkit.doctor.data import dev_balance
 from kdkit.doctor.data import given_texts
 from kdkit.doctor.data import lengths_cut
 from kdkit.doctor.data import row_labels
@@ -18,9 +18,9 @@ from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
-from kdkit.doctor.leakage import copies_of_rows
-from kdkit.doctor.leakage import left_out
+from kdkit.doctor.leakage import augmented_copies
 from kdkit.doctor.leakage import odd_texts
+from kdkit.doctor.leakage import removed_rows
 from kdkit.doctor.leakage import repeated_rows
 from kdkit.doctor.leakage import rows_in_text
 from kdkit.doctor.leakage import rows_kept_apart
@@ -151,7 +151,7 @@ def examine_rows(
             )
             count = len(unlabeled)
             findings.add(
-                left_out(
+                removed_rows(
                     "unlabelled rows",
                     count - len(kept),
                     count,
@@ -170,11 +170,11 @@ def examine_rows(
             all_train = row_texts(rows.all_train)
             known = {row for some in others.values() for row in some}
             copies = read_copies(augmented.file, task.num_texts, len(all_train))
-            for finding in copies_of_rows(copies, all_train, known):
+            for finding in augmented_copies(copies, all_train, known):
                 findings.add(finding)
     findings.add(class_balance(task, rows.train.labels))
     dev_check = f"class balance of {settings.data.dev_split}"
-    findings.add(balance_of_dev(task, rows.dev.labels, dev_check))
+    findings.add(dev_balance(task, rows.dev.labels, dev_check))
 
 
 def examine_lengths(settings, train, dev, findings: Findings) -> None:
@@ -226,7 +226,7 @@ def encode_some(task: Task, rows, tokenizer, sequence_length: int):
     return task.encode(sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
 
 
-def rows_of_epoch(
+def epoch_rows(
     settings: DistillSettings, task: Task, num_train: int, learns: bool
 ) -> int:
     """Returns approximately how many examples an epoch has.

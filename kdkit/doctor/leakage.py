@@ -207,7 +207,7 @@ def _gravity(part):
     return WARNING if part < RUINOUS else RUINS
 
 
-def left_out(what: str, inside: int, count: int, check: str) -> Finding:
+def removed_rows(what: str, inside: int, count: int, check: str) -> Finding:
     """Reports examples that the run removes itself.
 
     Args:
@@ -240,7 +240,7 @@ UNSPACED = (
 _RUN = re.compile(rf"([{UNSPACED}]+)|[^\s{UNSPACED}]+")
 
 
-def copies_of_rows(
+def augmented_copies(
     copies: Iterable[tuple[int, tuple]],
     train: list[tuple],
     known: set[tuple],
@@ -279,7 +279,7 @@ def copies_of_rows(
         return [
             Finding(check, RUINS, "The file has no copies.", "Make it again.")
         ]
-    findings = [left_out("copies", inside, count, check)]
+    findings = [removed_rows("copies", inside, count, check)]
     if not compared:
         findings.append(
             Finding(

@@ -11,7 +11,7 @@ from kdkit import models
 from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows
-from kdkit.doctor.examined_rows import rows_of_epoch
+from kdkit.doctor.examined_rows import epoch_rows
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
 from kdkit.doctor.findings import WARNING
@@ -19,7 +19,7 @@ from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
-from kdkit.io.machine import lack_of_memory
+from kdkit.io.machine import memory_shortage
 from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import ATTENTION_TAPS
@@ -65,7 +65,7 @@ def tapped_entries(
     return teacher_entries, student_entries
 
 
-def numbers_of(
+def tapped_size(
     entry: Entry, shape: ModelShape, length: int, has_label_per_token: bool
 ) -> int:
     """Returns how many numbers a tapped tensor has for one sequence.
@@ -155,7 +155,7 @@ def memory(
     return Finding(check, OK, found)
 
 
-def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
+def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
     """Reports a student that is too large to train or to build.
 
     Args:
@@ -165,7 +165,7 @@ def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
     Returns:
         A `Finding`, or `None` if the student fits.
     """
-    lack = lack_of_memory((2 + SLOTS) * parameters * BYTES)
+    lack = memory_shortage((2 + SLOTS) * parameters * BYTES)
     if not lack:
         return None
     return Finding(
@@ -245,7 +245,7 @@ def _listed(sizes):
     )
 
 
-def examine_room(sizes: ModelSettings) -> Finding | None:
+def examine_memory(sizes: ModelSettings) -> Finding | None:
     """Reports a student that is too large, before it is built.
 
     Args:
@@ -261,7 +261,7 @@ def examine_room(sizes: ModelSettings) -> Finding | None:
         config = models.student_config(sizes.config(), vocabulary_size=1)
     except UsageError:
         return None
-    return room_to_train(models.least_parameters(config))
+    return memory_to_train(models.least_parameters(config))
 
 
 def examine_needs(
@@ -276,7 +276,7 @@ def examine_needs(
         findings: `Findings` to append to.
 
     Raises:
-        UsageError: as in `rows_of_epoch`, if there is a cache.
+        UsageError: as in `epoch_rows`, if there is a cache.
     """
     with findings.attempt("memory"):
         findings.add(_memory(subject, rows, train))
@@ -299,12 +299,10 @@ def examine_needs(
     findings.add(disk(sizes, subject.run_dir))
     if settings.cache is not None and subject.fitting:
         needed = _cache_size(subject, rows, train)
-        findings.add(disk_of_cache(needed, settings.cache))
+        findings.add(cache_disk(needed, settings.cache))
 
 
-def disk_of_cache(
-    needed: int, cache: CacheSettings, advice: str = ""
-) -> Finding:
+def cache_disk(needed: int, cache: CacheSettings, advice: str = "") -> Finding:
     """Compares the space that a cache still needs with the free space.
 
     Args:
@@ -358,7 +356,7 @@ def _memory(subject, rows, train):
     for stage in subject.settings.stages + subject.settings.control:
         if stage.data != "task":
             continue
-        num_rows = _rows_of_update(subject, rows, stage)
+        num_rows = _batch_size(subject, rows, stage)
         sequences = train.sequences_per_row * max(
             num_rows // stage.gradient_accumulation_steps, 1
         )
@@ -376,13 +374,13 @@ def _memory(subject, rows, train):
     )
 
 
-def _rows_of_update(subject, rows, stage):
+def _batch_size(subject, rows, stage):
     """Returns the examples per batch, at most those of an epoch."""
     size = stage.batch_size
     if size > len(rows.train):  # others are counted where they matter
         size = min(
             size,
-            rows_of_epoch(
+            epoch_rows(
                 subject.settings, subject.task, len(rows.train), learns=True
             ),
         )
@@ -396,7 +394,7 @@ def _tapped(subject, stage, length):
     entries = tapped_entries(stage.weighted_objectives(), *subject.shapes)
     per_token = subject.task.kind.has_label_per_token
     teacher_count, student_count = (
-        sum(numbers_of(entry, shape, length, per_token) for entry in some)
+        sum(tapped_size(entry, shape, length, per_token) for entry in some)
         for some, shape in zip(entries, subject.shapes, strict=True)
     )
     return len(subject.teachers) * teacher_count + student_count
@@ -413,7 +411,7 @@ def _cache_size(subject, rows, train):
     per_token = subject.task.kind.has_label_per_token
 
     def size(entry, length):
-        numbers = numbers_of(entry, subject.shapes[0], length, per_token)
+        numbers = tapped_size(entry, subject.shapes[0], length, per_token)
         width = entry.width(numbers)
         shape = numbers // width, width
         return packed_size(
@@ -425,7 +423,7 @@ def _cache_size(subject, rows, train):
         for length in train.lengths
         for entry in entries
     )
-    count = rows.num_dev + rows_of_epoch(
+    count = rows.num_dev + epoch_rows(
         settings, subject.task, len(rows.train), learns=True
     )
     return int(sample_size / len(train) * count * len(subject.teachers))

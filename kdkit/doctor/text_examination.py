@@ -19,8 +19,8 @@ from kdkit.doctor.findings import Finding
 from kdkit.doctor.findings import Findings
 from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.resources import activations
+from kdkit.doctor.resources import cache_disk
 from kdkit.doctor.resources import disk
-from kdkit.doctor.resources import disk_of_cache
 from kdkit.doctor.resources import memory
 from kdkit.doctor.resources import size_with_checkpoints
 from kdkit.doctor.unknown_words import texts_with_unknown
@@ -288,10 +288,10 @@ def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
         _examine_lengths(steps, findings)
     for tokenizer in itertools.islice(steps.tokenizers.values(), 1):
         for name, corpus in steps.corpora.items():
-            examine_words_of_text(f"step {name}", corpus, tokenizer, findings)
+            examine_text_words(f"step {name}", corpus, tokenizer, findings)
 
 
-def examine_words_of_text(
+def examine_text_words(
     name: str, corpus, tokenizer, findings: Findings
 ) -> None:
     """Counts the texts with words that a tokenizer has no token for.
@@ -368,7 +368,7 @@ def _examine_sizes(steps, findings):
     for settings in steps.runs.values():
         if settings.cache is not None:
             findings.add(
-                disk_of_cache(
+                cache_disk(
                     text_cache_size(settings, steps.vocabulary_size),
                     settings.cache,
                     " A loss with top_k only stores the top classes.",

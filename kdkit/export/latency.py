@@ -14,7 +14,7 @@ from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import open_file
 from kdkit.export.inputs import random_batch
-from kdkit.io.machine import lack_of_memory
+from kdkit.io.machine import memory_shortage
 
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence to read and write
@@ -269,7 +269,7 @@ def _lengths(models, sequence_length, batch_size):
 def _require_capacity(model, batch_size, sequence_length):
     """Raises an error for a batch whose tokens do not fit in memory."""
     size = BYTES * batch_size * _rows_per_output(model) * sequence_length
-    lack = lack_of_memory(size)
+    lack = memory_shortage(size)
     if lack:
         raise UsageError(
             f"Cannot measure {model.path}: the tokens of a batch need {lack}. "

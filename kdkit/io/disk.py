@@ -1,4 +1,4 @@
-"""What the system says of a disk, in one line with what helps."""
+"""Disk errors: one line with the problem and its fix."""
 
 import contextlib
 import errno
@@ -10,14 +10,14 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
 
-# What the system says where no file can be written, and what helps.
-OF_THE_DISK = {
-    errno.ENOSPC: "Make room{free}, and give the same command again.",
-    errno.EDQUOT: "Make room in your quota, and give the same command again.",
+# The system's error numbers when a file cannot be written, with the fixes.
+DISK_ERRORS = {
+    errno.ENOSPC: "Free disk space{free}, and run the same command again.",
+    errno.EDQUOT: "Free space in your quota, and run the same command again.",
     errno.EFBIG: "Allow larger files (ulimit -f), or use another disk.",
-    errno.EROFS: "Name a place that can be written to.",
-    errno.EACCES: "Allow it (chmod), or name another place.",
-    errno.EPERM: "Allow it (chmod), or name another place.",
+    errno.EROFS: "Use a path that is writable.",
+    errno.EACCES: "Make it writable (chmod), or use another path.",
+    errno.EPERM: "Make it writable (chmod), or use another path.",
     errno.EIO: "The disk may be failing: look at it, and use another one.",
     errno.EMFILE: "Allow more open files (ulimit -n).",
     errno.EEXIST: "Something else has this name: choose another.",
@@ -26,31 +26,29 @@ OF_THE_DISK = {
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.ELOOP: "It is a link to another place: remove it.",
 }
-LONGEST_NAME = 300  # of a path in a message
+LONGEST_NAME = 300  # characters of a path in a message
 UNCHANGED = "What was there before is unchanged."
 
 
 def disk_problem(error: BaseException) -> int | None:
-    """Returns the number of what the system said about a file.
+    """Returns the system's error number for a disk error.
 
-    Libraries tell it in errors of their own, which have the words alone.
+    Libraries raise it in their own exceptions, which only contain the words.
 
     Args:
         error: an exception.
 
     Returns:
-        One of `OF_THE_DISK`, or `None` for an error about something else.
-
-    >>> disk_problem(OSError(errno.ENOSPC, "No space left on device")) == 28
+        A key of `DISK_ERRORS`, or `None` for an error about something else.
     True
     >>> disk_problem(ValueError("No such layer")) is None
     True
     """
     number = getattr(error, "errno", None)
     if isinstance(error, OSError) and number is not None:
-        return number if number in OF_THE_DISK else None
+        return number if number in DISK_ERRORS else None
     text = str(error)
-    for number in OF_THE_DISK:
+    for number in DISK_ERRORS:
         if os.strerror(number) in text:
             return number
     return None
@@ -58,15 +56,15 @@ def disk_problem(error: BaseException) -> int | None:
 
 @contextlib.contextmanager
 def writing(path, kept: str = UNCHANGED):
-    """Says in one line why a file cannot be written.
+    """Converts disk errors inside the block to one line.
 
     Args:
         path: path that is written, for the message.
-        kept: string. What is left, for the message.
+        kept: string. What remains, for the message.
 
     Raises:
-        RunError: in the place of any error that comes from the disk: it is
-            full, may only be read, fails.
+        RunError: instead of any error from the disk, for example if it is full
+            or read-only.
     """
     try:
         yield
@@ -80,13 +78,13 @@ def writing(path, kept: str = UNCHANGED):
 def describe(
     path, number: int, kept: str = UNCHANGED, what: str = "written"
 ) -> str:
-    """Returns the line that says why a path cannot be written.
+    """Returns the line that explains why a path cannot be written.
 
     Args:
-        path: path, or `None` where the library that writes does not say it.
-        number: int. What the system said, as in `OF_THE_DISK`.
-        kept: string. What is left.
-        what: string. What it cannot be. Defaults to `"written"`.
+        path: path, or `None` if the library does not report it.
+        number: int. The system's error number, a key of `DISK_ERRORS`.
+        kept: string. What remains.
+        what: string. The action that failed. Defaults to `"written"`.
     """
     free = ""
     name = "A file"
@@ -95,11 +93,11 @@ def describe(
         name = str(path)
         if len(name) > LONGEST_NAME:
             name = f"{name[:LONGEST_NAME]}..."
-        # What has too long a name is no directory either.
+        # A path whose name is too long is not a directory either.
         with contextlib.suppress(OSError, IndexError):
             places = (path, *path.parents)
             folders = [place for place in places if place.is_dir()]
             left = shutil.disk_usage(folders[0]).free
             free = f" ({byte_size(left)} are free)"
-    advice = OF_THE_DISK.get(number, "Is it there?").format(free=free)
+    advice = DISK_ERRORS.get(number, "Check that it exists.").format(free=free)
     return f"{name} cannot be {what}: {os.strerror(number)}. {kept} {advice}"

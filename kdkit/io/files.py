@@ -1,4 +1,4 @@
-"""Files: temporary names until they are complete, checksums."""
+"""Atomic writes under temporary names, and checksums of files."""
 
 import contextlib
 import ctypes
@@ -17,30 +17,30 @@ from kdkit.errors import shortened
 from kdkit.io.disk import writing
 from kdkit.io.locks import in_use
 
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
-MARK = ".kdkit-"  # in the names of folders to write in, of no other program's
-DIGEST = re.compile("[0-9a-f]{16}")  # what `digest` returns
-# A folder to write in, and the lock file next to it.
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # for Linux' renameat2
+MARK = ".kdkit-"  # in the names of temporary folders
+DIGEST = re.compile("[0-9a-f]{16}")  # the form of a checksum from `digest`
+# A temporary folder, or the lock file next to it.
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}(\.lock)?")
 
 
 @contextlib.contextmanager
 def staged(path: pathlib.Path, num_bytes: int = 0):
-    """Yields a path to write to, and renames what is there to `path`.
+    """Yields a path to write to, and renames the written file to `path`.
 
-    What was at `path` before is replaced, but a folder by no file and a file by
-    no folder. If the body raises, nothing is left of the new file and what was
-    there stays. What gets the name is on the disk before, and so is the name at
-    the end: neither the death of the process nor that of the machine leaves
-    half a file under it.
+    Replaces an earlier file or folder at `path`, but never a folder by a file
+    or a file by a folder. If the block raises, the new file is removed and the
+    earlier one stays. The content is flushed to the disk before the rename, and
+    the rename before the block ends: neither a killed process nor a crashed
+    machine leaves a partial file at `path`.
 
     Args:
-        path: `pathlib.Path`. The final name. Its folder is made if needed.
-        num_bytes: int. Room that is asked for before the body runs, as
-            `reserve` does. Defaults to `0`.
+        path: `pathlib.Path`. The final name. Its folder is created if needed.
+        num_bytes: int. Disk space to reserve before the block runs, see
+            `reserve`. Defaults to `0`.
 
     Raises:
-        RunError: where the disk does not take it, also in the body.
+        RunError: for a disk error, also inside the block.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
 
 @contextlib.contextmanager
 def _folder_beside(path):
-    """Makes a folder to write in, locked before `remove_left_over` sees it."""
+    """Creates a temporary folder, locked so that no process removes it."""
     folder = path.with_name(f".{path.name}{MARK}{secrets.token_hex(4)}")
     with in_use(folder):
         folder.mkdir(mode=0o700)
@@ -65,18 +65,18 @@ def _folder_beside(path):
 
 
 def reserve(folder: pathlib.Path, num_bytes: int) -> None:
-    """Asks for room on a disk, and gives it back for what is written next.
+    """Checks that a disk has space by allocating it and freeing it again.
 
-    HDF5 does not survive a disk that is full when a file is closed: it ends the
-    process. So weights are written where they have room. Not on systems that
-    cannot tell, such as macOS.
+    HDF5 ends the process if the disk is full when a file is closed. So disk
+    space is checked before weights are written. Does nothing on systems without
+    `posix_fallocate`, such as macOS.
 
     Args:
         folder: `pathlib.Path`.
-        num_bytes: int. How much; nothing is done for 0.
+        num_bytes: int. The number of bytes; 0 checks nothing.
 
     Raises:
-        OSError: where there is less.
+        OSError: if there is less space.
     """
     if num_bytes and hasattr(os, "posix_fallocate"):
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -84,7 +84,7 @@ def reserve(folder: pathlib.Path, num_bytes: int) -> None:
 
 
 def flush(path: pathlib.Path) -> None:
-    """Waits until a file, or a folder with all in it, is on the disk."""
+    """Waits until a file, or a folder with its content, is on the disk."""
     if path.is_dir():
         for item in path.iterdir():
             flush(item)
@@ -92,7 +92,7 @@ def flush(path: pathlib.Path) -> None:
 
 
 def _flush_one(path):
-    if sys.platform == "win32":  # flushes files open for writing, no folders
+    if sys.platform == "win32":  # flushes only files opened for writing
         if path.is_file():
             with open(path, "r+b") as file:
                 os.fsync(file.fileno())
@@ -105,17 +105,17 @@ def _flush_one(path):
 
 
 def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
-    """Gives a file or a folder its name, on the disk too.
+    """Renames a file or a folder, and flushes the rename to the disk.
 
-    What had the name before is replaced, at no moment of which there is none:
-    a file by a file, a folder by a folder.
+    Replaces an earlier file or folder atomically: readers see the old content
+    or the new, never neither.
 
     Args:
-        partial: `pathlib.Path`. On the same file system.
+        partial: `pathlib.Path` on the same file system.
         path: `pathlib.Path`.
 
     Raises:
-        OSError: where a file would replace a folder, or a folder a file.
+        OSError: if a file would replace a folder, or a folder a file.
     """
     if path.is_dir() and not partial.is_dir():
         raise IsADirectoryError(
@@ -135,7 +135,7 @@ def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def _exchange(first, second):
-    """Swaps two names in one step; returns whether the system can do that."""
+    """Swaps two names in one step; returns whether the system supports it."""
     if not sys.platform.startswith("linux"):
         return False
     library = ctypes.CDLL(None, use_errno=True)
@@ -151,14 +151,14 @@ def _exchange(first, second):
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-    """Writes a text file, as UTF-8 and to the disk, before it gets its name.
+    """Writes a UTF-8 text file atomically, see `staged`.
 
     Args:
-        path: `pathlib.Path`. What is there is replaced.
+        path: `pathlib.Path`. An earlier file is replaced.
         text: string.
 
     Raises:
-        RunError: where the disk does not take it.
+        RunError: for a disk error.
     """
     with (
         staged(path) as partial,
@@ -168,15 +168,15 @@ def write_text(path: pathlib.Path, text: str) -> None:
 
 
 def remove_left_over(folder: pathlib.Path) -> None:
-    """Removes what `staged` left in a folder when its process was killed.
+    """Removes temporary folders that killed processes left in a folder.
 
-    What another process is writing stays, and folders within it that have a
-    lock of their own are passed over.
+    Does not remove what another process is writing. Ignores subfolders that
+    have their own lock.
 
     Args:
         folder: `pathlib.Path`.
     """
-    with contextlib.suppress(FileNotFoundError):  # it was one, and is done
+    with contextlib.suppress(FileNotFoundError):  # another process removed it
         for item in sorted(folder.iterdir()):
             _remove_left_over(item)
 
@@ -194,17 +194,16 @@ def _remove_left_over(item):
 
 
 def is_left_over(path: pathlib.Path) -> bool:
-    """Whether a path has a name that `staged` gives to what it removes."""
+    """Whether a path has the name of a temporary folder from `staged`."""
     return bool(LEFT_OVER.fullmatch(path.name))
 
 
 def digest(*paths: pathlib.Path) -> str:
-    """Returns 16 hexadecimal digits that change when a file's content does.
+    """Returns a checksum of files: 16 hexadecimal digits.
 
     Args:
-        paths: `pathlib.Path`s of files, or of directories with all in them.
-            Where they are makes no difference, what they are called within a
-            directory does.
+        paths: `pathlib.Path`s of files, or of directories with all their files.
+            The names within a directory count, the directory's path does not.
 
     >>> digest()
     'e3b0c44298fc1c14'
@@ -221,17 +220,17 @@ def digest(*paths: pathlib.Path) -> str:
     return total.hexdigest()[:16]
 
 
-def digest_of_content(content) -> str:
-    """Returns the `digest` of one file.
+def content_digest(content) -> str:
+    """Returns the `digest` of one file from its SHA-256 hash.
 
     Args:
-        content: what `hashlib.sha256` returned and took the content.
+        content: `hashlib.sha256` object that was updated with the content.
     """
     return hashlib.sha256(b"." + content.digest()).hexdigest()[:16]
 
 
 def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
-    """Gives the first bytes of a file to what `hashlib.sha256` returned."""
+    """Updates a `hashlib.sha256` object with the first bytes of a file."""
     with open(path, "rb") as file:
         while num_bytes > 0 and (some := file.read(min(num_bytes, 1 << 20))):
             content.update(some)
@@ -239,17 +238,17 @@ def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
 
 
 def digest_of_text(text: str) -> str:
-    """Returns 16 hexadecimal digits that change when a text does."""
+    """Returns a checksum of a text: 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def change_in_words(name: str, before, now) -> str:
-    """Returns how an input differs, for people: without digests.
+    """Describes how an input has changed, without checksums.
 
     Args:
-        name: string. What people call the input.
-        before: JSON value or digest that was recorded.
-        now: JSON value or digest that was received.
+        name: string. The input's name in the message.
+        before: JSON value or checksum that was recorded.
+        now: JSON value or checksum that was received.
 
     >>> change_in_words("teacher", "e3b0c44298fc1c14", "0f343b0931126a20")
     'the content of the teacher has changed'
@@ -269,45 +268,45 @@ def change_in_words(name: str, before, now) -> str:
     return f"{name} was {was}, is {is_now}"
 
 
-OWN_DIGEST = "own_digest"
+CHECKSUM_FIELD = "own_digest"
 
 
 def with_own_digest(fields: dict) -> dict:
-    """Returns what JSON is to say, with a digest of all of it.
+    """Returns fields with a checksum of all of them.
 
     Args:
-        fields: dict, as `json.dumps` takes it.
+        fields: dict for `json.dumps`.
 
     >>> with_own_digest({"rows": {7: (1, 2)}})["rows"]
     {'7': [1, 2]}
     """
     fields = json.loads(json.dumps(fields))
-    return {**fields, OWN_DIGEST: _digest(fields)}
+    return {**fields, CHECKSUM_FIELD: _digest(fields)}
 
 
 def fits_own_digest(fields: dict) -> bool:
-    """Whether JSON says what was written.
+    """Whether fields match their checksum.
 
-    What has no digest, as versions before wrote it, is taken for that.
+    Fields without a checksum, from earlier versions, are accepted.
 
     Args:
-        fields: dict, as it was read.
+        fields: dict from JSON.
 
     >>> fits_own_digest(with_own_digest({"rows": 3}))
     True
     >>> fits_own_digest({**with_own_digest({"rows": 3}), "rows": 4})
     False
     """
-    return fields.get(OWN_DIGEST) in (None, _digest(without_digest(fields)))
+    return fields.get(CHECKSUM_FIELD) in (None, _digest(without_digest(fields)))
 
 
 def without_digest(fields: dict) -> dict:
-    """Returns all that it says else.
+    """Returns the fields without their checksum.
 
     Args:
         fields: dict.
     """
-    return {name: fields[name] for name in fields if name != OWN_DIGEST}
+    return {name: fields[name] for name in fields if name != CHECKSUM_FIELD}
 
 
 def _digest(fields):

@@ -1,8 +1,8 @@
-"""What is wrong with HDF5 files, found where it does no harm.
+"""Checks HDF5 files in a separate process before they are loaded.
 
-The library of HDF5 takes the memory that sizes in a file ask for, 3 GB for one
-of 2 kB, and may end its process on damaged ones. So files of weights are walked
-through in a process of their own before they are loaded into this one.
+HDF5 allocates the memory that sizes in a file ask for, 3 GB for one file of
+2 kB, and may crash on damaged files. So a separate process opens everything in
+weight files before this process loads them.
 """
 
 import json
@@ -14,21 +14,21 @@ import sys
 from kdkit.errors import shortened
 
 SCRIPT = pathlib.Path(__file__).with_name("hdf5_walk.py")
-OWN = "kdkit "  # before what the script says
-SECONDS = 300.0  # thousands of layers on a slow disk take some
+OWN = "kdkit "  # prefix of the script's output lines
+SECONDS = 300.0  # enough for thousands of layers on a slow disk
 
 
 def hdf5_problem(
     *files: pathlib.Path | tuple[pathlib.Path, str],
 ) -> str | None:
-    """Returns what is wrong with files of weights, `None` if nothing is.
+    """Returns the error in weight files, or `None`.
 
-    Opens all that is in them, but does not read the numbers: in 256 MB of
-    memory on Linux. Where no process can be started, or Python runs within
-    another program, nothing is looked at.
+    Opens everything in them without reading the numbers, in 256 MB of memory on
+    Linux. Checks nothing if no process can be started, or if Python is embedded
+    in another program.
 
     Args:
-        files: paths; or path and name of a member, of an archive.
+        files: paths; or for archives tuples of path and member name.
     """
     if not files or not _is_interpreter(sys.executable):
         return None
@@ -38,11 +38,11 @@ def hdf5_problem(
         else [str(file), None]
         for file in files
     ]
-    # Python passes over entries that are no strings.
+    # Python ignores entries that are not strings.
     found = [entry for entry in sys.path if entry and isinstance(entry, str)]
     try:
         done = subprocess.run(
-            # Not what stands beside the script, whose names are as others'.
+            # `-P`: not the script's folder, whose modules have common names.
             [sys.executable, "-P", SCRIPT, json.dumps(places)],
             env={
                 **os.environ,
@@ -58,14 +58,14 @@ def hdf5_problem(
         )
     except subprocess.TimeoutExpired:
         return f"opening it takes more than {SECONDS:.0f} s"
-    except OSError:  # there is no room for a process, or Python was replaced
+    except OSError:  # no memory for a process, or Python was replaced
         return None
     begun, *said = [
         line.removeprefix(OWN)
         for line in done.stdout.splitlines()
         if line.startswith(OWN)
     ] or [None]
-    if done.returncode == 0 or begun is None:  # it could not look
+    if done.returncode == 0 or begun is None:  # no error, or it did not run
         return None
     if not said:
         return "it ends the process that opens it"
@@ -73,7 +73,7 @@ def hdf5_problem(
 
 
 def _is_interpreter(program):
-    """Whether a program is Python: not one that was packed, nor a server."""
+    """Whether a program is Python itself, not a packed program or a server."""
     name = pathlib.Path(program or "").name.lower()
     is_packed = getattr(sys, "frozen", False)
     return name.startswith(("python", "pypy")) and not is_packed

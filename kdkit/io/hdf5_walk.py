@@ -1,11 +1,11 @@
-"""Opens all that is in HDF5 files: a script that `kdkit/io/hdf5.py` runs.
+"""Opens everything in HDF5 files: a script that `kdkit/io/hdf5.py` runs.
 
 python hdf5_walk.py '[["model.weights.h5", null]]'
 
-Its argument is a list of pairs, in JSON: a path and `null`, or the path of an
-archive and the name of its member. Prints a line when it begins, and another
-one, in JSON, of what is wrong with the first file that cannot be walked
-through. Both begin with `kdkit`: what a site runs when Python starts may print.
+The argument is a JSON list of pairs: a path and `null`, or an archive's path
+and a member's name. Prints a line when it begins, and another one, in JSON, for
+the first file with an error. Both begin with `kdkit`, because other code that
+runs when Python starts may print as well.
 """
 
 import io
@@ -24,12 +24,12 @@ try:
 except ImportError:  # on Windows
     resource = None
 
-MEMORY = 1 << 28  # bytes for what files say of themselves
-NAMES = struct.Struct("<26xHH")  # of a member's header: lengths of what follows
+MEMORY = 1 << 28  # bytes for the files' metadata
+NAMES = struct.Struct("<26xHH")  # the end of a member's header: two lengths
 
 
 class Stretch(io.RawIOBase):
-    """Part of a file that is open, read as a file of its own.
+    """A part of an open file, read like a file.
 
     Args:
         file: binary file.
@@ -65,7 +65,7 @@ class Stretch(io.RawIOBase):
 
 
 def main(files):
-    """Returns the exit status: 1 where something is wrong."""
+    """Returns the exit status: 1 for an error."""
     limit_memory()
     print("kdkit begun", flush=True)
     for path, member in files:
@@ -84,14 +84,14 @@ def main(files):
 
 
 def walk_member(path, member):
-    """Opens all that is in a member of an archive.
+    """Opens everything in an archive's member.
 
-    Where it is compressed it is written to a file first: each step back in it
-    would read it from its beginning.
+    A compressed member is first written to a file, because each seek backwards
+    would read it again from its beginning.
     """
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(member)
-        with archive.open(info) as part:  # its header is as it must be
+        with archive.open(info) as part:  # checks its header
             if info.compress_type != zipfile.ZIP_STORED:
                 with tempfile.TemporaryFile() as copy:
                     shutil.copyfileobj(part, copy)
@@ -107,7 +107,7 @@ def walk_member(path, member):
 
 
 def limit_memory():
-    """Lets the process take no more than `MEMORY`, where there is Linux."""
+    """Limits the process's memory to `MEMORY`, on Linux only."""
     if resource is not None and sys.platform.startswith("linux"):
         pages = pathlib.Path("/proc/self/statm").read_text().split()[0]
         most = int(pages) * resource.getpagesize() + MEMORY
@@ -125,7 +125,7 @@ def walk(file):
         dict(group.attrs)
         for name in group:
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                continue  # Keras refuses the others
+                continue  # Keras rejects other links
             found = group[name]
             place = h5py.h5o.get_info(found.id).addr
             if place in seen:
@@ -136,7 +136,7 @@ def walk(file):
                 continue
             dict(found.attrs)
             if getattr(found, "chunks", None) is not None:
-                # Each may need any memory, whatever the shape of all is.
+                # Chunks may need any memory, whatever the data set's shape is.
                 raise ValueError(
                     f"{found.name} is stored in chunks, which Keras does not "
                     "write"

@@ -60,7 +60,7 @@ def locked(
 
 @contextlib.contextmanager
 def alone_with(output: pathlib.Path, other: str):
-    """Refuses to write a file that another process is writing.
+    """Raises an error if another process is writing a file.
 
     Args:
         output: `pathlib.Path` in an existing folder. The lock file next to it
@@ -120,7 +120,7 @@ def lock_beside(path: pathlib.Path) -> pathlib.Path:
 def append_line(path: pathlib.Path, line: str) -> None:
     """Appends a line to a text file, completely or not at all.
 
-    An incomplete last line of a process that died is ended first, so that it
+    An incomplete last line from a process that died is ended first, so that it
     does not damage the new one.
 
     Args:
@@ -136,7 +136,7 @@ def append_line(path: pathlib.Path, line: str) -> None:
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
         content = begin + line.encode() + b"\n"
         try:
-            # A disk that fills up may take a part of what is not buffered.
+            # A disk that fills up may accept only a part of unbuffered data.
             while content:
                 content = content[file.write(content) :]
             os.fsync(file.fileno())
@@ -182,7 +182,7 @@ def _lock_file(path):
     return filelock.FileLock(
         path,
         poll_interval=0.01,  # seconds
-        # A lock made of a file alone would outlive its process.
+        # A plain file as a lock would outlive its process.
         fallback_to_soft=False,
         on_acquired=_write_holder,
     )
@@ -190,7 +190,7 @@ def _lock_file(path):
 
 def _remove(path):
     """Removes a lock file that this process holds."""
-    # Windows removes no open file: filelock does it when it frees the lock.
+    # Windows cannot remove an open file: filelock removes it on release.
     with contextlib.suppress(OSError):
         path.unlink()
 
@@ -206,8 +206,8 @@ def _take(lock, timeout):
             raise
         raise RunError(
             f"{lock.lock_file} cannot be locked: {error.strerror}. Its file "
-            "system has no locks, without which two processes could write the "
-            "same files. Use another place, or mount it with locks (Lustre: "
+            "system has no locks, so two processes could write the same files. "
+            "Use another path, or mount the file system with locks (Lustre: "
             "-o flock; NFS: with its lock daemon)."
         ) from error
     return True
@@ -219,14 +219,14 @@ def _write_holder(descriptor):
     It begins at byte 1: on Windows nobody else can read byte 0, the locked one.
     """
     holder = f"{os.getpid()} on {socket.gethostname()}"
-    with contextlib.suppress(OSError):  # a full disk has locks, too
+    with contextlib.suppress(OSError):  # locks also work on a full disk
         os.truncate(descriptor, 0)
         os.lseek(descriptor, 1, os.SEEK_SET)
         os.write(descriptor, holder.encode())
 
 
 def _holder(path):
-    """A sentence that names the holder of a lock, empty if it is unknown."""
+    """Returns a sentence with the lock's holder, empty if it is unknown."""
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(1)
@@ -238,5 +238,5 @@ def _holder(path):
 
 
 def _open_no_link(path, flags):
-    """For `open`: a link could lead to a file outside of the folder."""
+    """Opener for `open`: a link could lead to a file outside of the folder."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

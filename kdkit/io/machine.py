@@ -7,13 +7,13 @@ import platform
 import psutil
 
 
-def lack_of_memory(num_bytes: int) -> str | None:
-    """Returns how much there is too little of, `None` where it is enough.
+def memory_shortage(num_bytes: int) -> str | None:
+    """Returns in words how much memory is missing, `None` if there is enough.
 
     Args:
-        num_bytes: int. What is to stand in memory at once, at least.
+        num_bytes: int. A lower bound for the bytes in memory at once.
 
-    >>> lack_of_memory(10**18)[:24]
+    >>> memory_shortage(10**18)[:24]
     '1000000000.0 GB at least'
     """
     total = psutil.virtual_memory().total
@@ -25,10 +25,10 @@ def lack_of_memory(num_bytes: int) -> str | None:
     )
 
 
-# Of glibc's mallopt.
+# Parameters of glibc's mallopt.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 TWO_GIGABYTES = 2**31 - 1
-# Those who set these have chosen for themselves.
+# Environment variables by which users set these parameters themselves.
 CHOICES = (
     "MALLOC_MMAP_MAX_",
     "MALLOC_MMAP_THRESHOLD_",
@@ -37,26 +37,26 @@ CHOICES = (
 
 
 def keep_freed_memory() -> bool:
-    """Keeps what is freed for what is allocated next, on Linux with glibc.
+    """Lets glibc reuse freed memory instead of returning it, on Linux.
 
     A training step allocates and frees the same large tensors again and again:
-    gradients of word embeddings, activations. glibc gives each of them back to
-    the system at once, and takes it anew page by page, each of which the system
-    fills with zeros first. A process that keeps them trains faster, on virtual
-    machines by far: see `benchmarks/allocation.py` in
-    docs/measured/performance.md. What it keeps is for the rest of its life,
-    2 GB of freed memory at most at the end of its heap, and more where
-    something that is used lies behind it.
+    gradients of word embeddings, activations. glibc returns each of them to the
+    system at once, and gets the memory back page by page, which the system
+    fills with zeros first. A process that reuses its memory trains faster, most
+    of all on virtual machines: see `benchmarks/allocation.py` in
+    docs/measured/performance.md. The process then holds up to 2 GB of freed
+    memory at the end of its heap until it ends, and more if memory behind it is
+    in use.
 
-    Kdkit's command line does this in verbs that compute. In a script, call it
-    before the first step.
+    kdkit's command line calls this function in verbs that compute. In a script,
+    call it before the first step.
 
     Returns:
-        Whether it was done. `False` without glibc, and where the environment
-        says how memory is to be kept (`MALLOC_MMAP_MAX_`,
+        Whether the setting was changed. `False` without glibc, or if the
+        environment already has a setting (`MALLOC_MMAP_MAX_`,
         `MALLOC_MMAP_THRESHOLD_`, `MALLOC_TRIM_THRESHOLD_` or a `glibc.malloc`
-        entry of `GLIBC_TUNABLES`); `MALLOC_MMAP_MAX_=65536`, which is glibc's
-        own default, thus turns it off.
+        entry in `GLIBC_TUNABLES`). So `MALLOC_MMAP_MAX_=65536`, glibc's
+        default, turns the function off.
 
     Example:
 
@@ -70,7 +70,7 @@ def keep_freed_memory() -> bool:
 
 
 def _is_chosen():
-    """Whether the environment says how memory is to be kept."""
+    """Whether the environment has settings for glibc's memory."""
     tunables = os.environ.get("GLIBC_TUNABLES", "")
     return "glibc.malloc." in tunables or any(
         name in os.environ for name in CHOICES
@@ -78,7 +78,7 @@ def _is_chosen():
 
 
 def duration(seconds: float) -> str:
-    """Returns a span of time in the two units that matter.
+    """Returns a duration in its two largest units.
 
     >>> duration(4.23), duration(75), duration(5000)
     ('4.2 s', '1 min 15 s', '1 h 23 min')
@@ -97,7 +97,7 @@ def duration(seconds: float) -> str:
 
 
 def byte_size(size: float) -> str:
-    """Returns a size as people say it.
+    """Returns a size in readable units.
 
     >>> byte_size(57_400_000), byte_size(2.5e9)
     ('57 MB', '2.5 GB')

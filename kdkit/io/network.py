@@ -1,4 +1,4 @@
-"""Whether servers answer, found out in seconds."""
+"""Checks within seconds whether servers answer."""
 
 import math
 import queue
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from kdkit.errors import UsageError
 
-SECONDS = 10  # for all servers together; a lookup of a name has no limit
-# So long a server that did not answer is not asked again: a run reads several
-# splits, and a notebook may get its connection back.
+SECONDS = 10  # for all servers together; looking up a name has no limit
+# Seconds for which a server that did not answer is not asked again: a run reads
+# several splits, and a notebook may get its connection back.
 REMEMBERED = 60
 
 _failures = {}  # from servers to the time and the problem
@@ -23,34 +23,34 @@ _failures = {}  # from servers to the time and the problem
 def require_connection(
     addresses: Iterable[str], what: str, advice: str
 ) -> None:
-    """Checks that a server answers before a library tries it for minutes.
+    """Checks that a server answers, before a library tries for minutes.
 
     Args:
-        addresses: iterable of strings. What is to be fetched; one server that
-            answers, with an error too, is enough.
-        what: string. What needs it, the beginning of the error.
-        advice: string. What to do without a connection.
+        addresses: iterable of strings. The URLs to fetch. One answering server
+            is enough, even if it answers with an error.
+        what: string. What needs the server; the beginning of the error.
+        advice: string. The advice without a connection.
 
     Raises:
-        UsageError: (a `ValueError`) if none answers within `SECONDS`.
+        UsageError: (a `ValueError`) if no server answers within `SECONDS`.
     """
-    of_server = {
+    by_server = {
         urllib.parse.urlsplit(address).netloc: address for address in addresses
     }
-    servers = ", ".join(of_server)
+    servers = ", ".join(by_server)
     answers = queue.Queue()
     since, problem = _failures.get(servers, (-math.inf, None))
     if time.monotonic() - since < REMEMBERED:
-        of_server = {}
-    for address in of_server.values():
-        # Not to be waited for at the end of the process.
+        by_server = {}
+    for address in by_server.values():
+        # Daemons, so that the process does not wait for them at its end.
         threading.Thread(
             target=lambda address=address: answers.put(_problem(address)),
             daemon=True,
         ).start()
     end = time.monotonic() + SECONDS
     try:
-        for _ in of_server:
+        for _ in by_server:
             problem = answers.get(timeout=max(end - time.monotonic(), 0))
             if problem is None:
                 return
@@ -66,14 +66,14 @@ def require_connection(
 
 
 def _problem(address):
-    """Why a server does not answer, `None` if it does."""
+    """Returns why a server does not answer, `None` if it does."""
     request = urllib.request.Request(address, method="HEAD")
     try:
         urllib.request.urlopen(request, timeout=SECONDS / 2).close()
     except urllib.error.HTTPError:
         return None  # an answer
     except urllib.error.URLError as error:
-        # Libraries have certificates of their own.
+        # Libraries may use their own certificates.
         is_answer = isinstance(error.reason, ssl.SSLError)
         return None if is_answer else str(error.reason)
     except OSError as error:

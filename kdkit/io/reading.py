@@ -1,7 +1,7 @@
-"""Reading what others wrote: in bounded memory, with an error that says where.
+"""Reads untrusted files: in bounded memory, with errors that name the line.
 
-Files may be cut off, of another format, or made to do harm. Whatever they hold,
-what these functions raise is a `UsageError` that names the file and the line.
+Files may be truncated, in another format, or malicious. For any content, these
+functions raise only a `UsageError`, which names the file and the line.
 """
 
 import json
@@ -15,27 +15,27 @@ from kdkit.errors import shortened
 from kdkit.io.files import fits_own_digest
 from kdkit.io.files import without_digest
 
-MAX_LINE_BYTES = 1 << 24  # a document of many books; data in one line is none
+MAX_LINE_BYTES = 1 << 24  # larger than the text of many books
 MAX_JSON_BYTES = 1 << 26
-# A run's settings have some kilobytes, more only if they name many files; a
-# list of empty lists takes 50 times its bytes.
+# A run's settings have some kilobytes, more only if they name many files; in
+# memory, a list of empty lists takes 50 times its bytes.
 MAX_SETTINGS_BYTES = 1 << 22
-DEPTH = 100  # of lists and objects in each other; TensorBoard's have five
+DEPTH = 100  # of nested lists and objects; TensorBoard's have five
 
 
 def check_links(path, *others) -> None:
-    """Refuses a directory with links to what lies outside of it, or pipes.
+    """Raises an error for a directory with links to the outside, or pipes.
 
-    What a stranger packed could read and change your files by links, and wait
-    for ever where a pipe stands in the place of a file.
+    An untrusted directory could read and change your files through links, and
+    block forever with a pipe instead of a file.
 
     Args:
-        path: path of a directory, or of nothing.
+        path: path of a directory, which need not exist.
         others: paths of directories that links may lead to as well.
 
     Raises:
-        UsageError: with the first of such links, or with the first that is
-            neither a file nor a directory.
+        UsageError: with the first of such links, or with the first item that
+            is neither a file nor a directory.
     """
     roots = [os.path.realpath(place) for place in (path, *others)]
     for folder, folders, files in os.walk(path):
@@ -45,21 +45,21 @@ def check_links(path, *others) -> None:
             target = pathlib.Path(os.path.realpath(item))
             if item.is_symlink() and not any(map(target.is_relative_to, roots)):
                 raise UsageError(
-                    f"{item} is a link to {target}, outside of {path}. Put "
-                    "what it leads to in its place, if it belongs there."
+                    f"{item} is a link to {target}, outside of {path}. If that "
+                    "file belongs there, replace the link by a copy."
                 )
             if item.exists() and not (item.is_file() or item.is_dir()):
                 raise UsageError(
                     f"{item} is neither a file nor a directory, but a pipe, a "
-                    "socket or a device. Remove it, or put a file in its place."
+                    "socket or a device. Remove it, or replace it by a file."
                 )
 
 
 def has_text(line: str) -> bool:
-    """Whether anything is printed of a line.
+    """Whether a line contains visible characters.
 
-    White space is no text, nor is what has no width, such as U+200B: no
-    vocabulary has a token for it.
+    White space and characters without width, such as U+200B, are not visible:
+    no vocabulary has a token for them.
 
     >>> has_text("a"), has_text(" \u200b ")
     (True, False)
@@ -70,20 +70,20 @@ def has_text(line: str) -> bool:
 def numbered_lines(
     path, what: str = "a file of text", errors: str = "strict"
 ) -> Iterator[tuple[int, str]]:
-    """Yields number, from 1, and text of every line of a UTF-8 file.
+    """Yields the number, from 1, and the text of every line in a UTF-8 file.
 
-    Holds one line at a time. A byte order mark and the ends of the lines are
-    left out.
+    Holds one line in memory at a time. The lines have no byte order mark and no
+    line ends.
 
     Args:
         path: path of the file.
-        what: string. What the file should be, for the error.
-        errors: string. `"replace"` to put a sign in the place of what is not
-            UTF-8. Defaults to `"strict"`.
+        what: string. The kind of file that is expected, for the error.
+        errors: string. `"replace"` to replace bytes that are not UTF-8 by a
+            replacement character. Defaults to `"strict"`.
 
     Raises:
-        UsageError: if the file cannot be read, and with the number of the line
-            where one is longer than 16 MiB, is not UTF-8 or holds a zero byte.
+        UsageError: if the file cannot be read; also, with the line's number, if
+            a line is longer than 16 MiB, is not UTF-8 or contains a zero byte.
     """
     path = pathlib.Path(path)
     try:
@@ -112,13 +112,13 @@ def _decoded(line, path, number, errors):
     if len(line) > MAX_LINE_BYTES:
         raise UsageError(
             f"{where}: expected at most {MAX_LINE_BYTES} bytes in a line. "
-            "Received: a longer one. Is it a file of text? Break the line."
+            "Received: a longer one. Break the line, if this is a text file."
         )
     if b"\0" in line:
         raise UsageError(
             f"{where}: expected text in UTF-8. Received: a zero byte, as in "
-            "UTF-16 and in files that are no text. Convert the file, for "
-            "example with iconv."
+            "UTF-16 and in binary files. Convert the file, for example with "
+            "iconv."
         )
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")
@@ -134,15 +134,16 @@ def _decoded(line, path, number, errors):
 
 
 def parse_json(text: str, kind: type = dict):
-    """Returns the value that a JSON text says.
+    """Parses a JSON text.
 
     Args:
         text: string or bytes in UTF-8.
-        kind: type. What it should be. Defaults to `dict`.
+        kind: type. The expected type. Defaults to `dict`.
 
     Raises:
-        UsageError: if it is none, of another kind, has numbers of thousands of
-            digits, halves of characters or goes down 100 levels.
+        UsageError: if the text is not JSON, is of another type, contains
+            numbers of thousands of digits or half characters, or has 100
+            levels.
 
     >>> parse_json('{"epoch": 1}')
     {'epoch': 1}
@@ -171,7 +172,7 @@ _NAMES = {dict: "object", list: "list", object: "text"}
 
 
 def _not_writable(value):
-    """What is wrong with a value that could not be written again."""
+    """Returns why a value could not be written again, or `None`."""
     level = [value]
     for _ in range(DEPTH):
         below = []
@@ -181,7 +182,7 @@ def _not_writable(value):
             elif isinstance(entry, list):
                 below += entry
             elif isinstance(entry, str) and not _is_whole(entry):
-                return "half of a character"
+                return "half a character"
         if not below:
             return None
         level = below
@@ -197,15 +198,15 @@ def _is_whole(text):
 
 
 def json_lines(path) -> Iterator[tuple[int, dict | None]]:
-    """Yields number, from 1, and JSON object of every line of a log.
+    """Yields the number, from 1, and the JSON object of every line in a log.
 
     Args:
         path: path of the file.
 
     Yields:
-        `None` in the place of an object for a line that is none, as a process
-        that dies while it writes leaves it, or that its own digest does not
-        fit. Empty lines are passed over.
+        `None` instead of an object for a line that is not JSON, such as the
+        last line of a process that died, or that does not match its checksum.
+        Empty lines are skipped.
 
     Raises:
         UsageError: if the file cannot be read.
@@ -244,14 +245,14 @@ def read_json(
 
     Args:
         path: path of the file.
-        what: string. What the file should be, for the error.
-        check: callable of the object that returns what is wrong with it, or
-            `None`. Defaults to one that finds nothing.
-        most: int. Bytes that it may have. Defaults to 64 MiB.
+        what: string. The kind of file that is expected, for the error.
+        check: callable of the object that returns an error, or `None`. Defaults
+            to one that accepts everything.
+        most: int. Maximum number of bytes. Defaults to 64 MiB.
 
     Raises:
-        UsageError: if the file cannot be read, has more bytes or is not what
-            it should be.
+        UsageError: if the file cannot be read, is too large or is not the
+            expected kind of file.
     """
     path = pathlib.Path(path)
     try:
@@ -272,7 +273,7 @@ def read_json(
             problem = str(error)
     if problem is not None:
         raise UsageError(
-            f"{path} is damaged or something else than {what}: {problem}. "
+            f"{path} is damaged or not {what}: {problem}. "
             "Restore it from a copy, or make it again."
         )
     return value

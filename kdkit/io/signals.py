@@ -1,11 +1,11 @@
-"""SIGINT and SIGTERM: raised at once, or noted until a step is complete."""
+"""SIGINT and SIGTERM: raised at once, or after a step is complete."""
 
 import contextlib
 import signal
 import sys
 import threading
 
-INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as shells have them
+INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as in shells
 A_MOMENT = 0.02  # seconds
 
 
@@ -23,33 +23,32 @@ STOPS = (KeyboardInterrupt, Terminated)
 def terminable():
     """Makes SIGTERM raise `Terminated`, as SIGINT raises `KeyboardInterrupt`.
 
-    Python discards what is raised in callbacks of the garbage collector, in
-    `__del__` and the like: a signal that comes there is sent again. Nothing is
-    changed outside of the main thread, where Python takes no signals.
+    Python discards exceptions in callbacks of the garbage collector, in
+    `__del__` and similar places: a signal that arrives there is sent again.
+    Does nothing outside of the main thread, where Python receives no signals.
     """
     with _handled({signal.SIGTERM}, _raise), _sent_again():
         yield
 
 
 def take_sigterm_back() -> None:
-    """Sets Python's handler of SIGTERM again where a library put its own.
+    """Restores Python's handler of SIGTERM after a library replaced it.
 
-    Nothing is changed outside of the main thread, where Python takes no
-    signals.
+    Does nothing outside of the main thread, where Python receives no signals.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 class StopSignals:
-    """Lets what was begun be finished before SIGINT or SIGTERM stops it.
+    """Delays SIGINT and SIGTERM until the current work is complete.
 
-    Within the context the first signal is noted, to be raised by
-    `raise_if_requested`, or in `at_once`. A second one is raised where it
-    comes. Outside of the main thread nothing is noted.
+    Inside the context the first signal is recorded. `raise_if_requested` raises
+    it, and `at_once` raises it immediately. A second signal is raised when it
+    arrives. Outside of the main thread no signal is recorded.
 
     Args:
-        is_on: bool. Whether signals are noted at all. Defaults to `True`.
+        is_on: bool. Whether signals are recorded at all. Defaults to `True`.
 
     Example:
 
@@ -75,11 +74,11 @@ class StopSignals:
 
     @property
     def is_requested(self) -> bool:
-        """Whether there was a signal."""
+        """Whether a signal arrived."""
         return self._number is not None
 
     def raise_if_requested(self) -> None:
-        """Raises what the signal means, if there was one.
+        """Raises the exception for a recorded signal, if there is one.
 
         Raises:
             KeyboardInterrupt: after SIGINT.
@@ -90,7 +89,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def at_once(self):
-        """Raises a signal where it comes, and one that was noted before."""
+        """Raises a recorded signal, and new ones when they arrive."""
         self.raise_if_requested()
         self._at_once = True
         try:
@@ -118,7 +117,7 @@ def _raise(number, frame=None):
 
 @contextlib.contextmanager
 def _handled(numbers, handler):
-    """Sets the handler of signals that are not ignored, for a while."""
+    """Sets the handler of signals that are not ignored, inside the block."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in numbers:
@@ -133,14 +132,14 @@ def _handled(numbers, handler):
 
 @contextlib.contextmanager
 def _sent_again():
-    """Sends a signal again, a moment later, if what it raised is discarded."""
+    """Sends a signal again after a moment, if its exception is discarded."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before, senders = sys.unraisablehook, []
 
     def hook(unraisable):
-        main = threading.main_thread()  # another one after a fork
+        main = threading.main_thread()  # may be another one after a fork
         if threading.current_thread() is not main or not issubclass(
             unraisable.exc_type, STOPS
         ):
@@ -148,7 +147,7 @@ def _sent_again():
             return
         is_terminated = issubclass(unraisable.exc_type, Terminated)
         number = signal.SIGTERM if is_terminated else signal.SIGINT
-        # What is raised in here would be discarded, too.
+        # An exception raised here would be discarded too.
         sender = threading.Timer(A_MOMENT, _send, (main, number))
         sender.daemon = True
         senders.append(sender)
@@ -158,7 +157,7 @@ def _sent_again():
     try:
         yield
         for sender in senders:
-            sender.join()  # what it sends is raised here
+            sender.join()  # the signal is raised here
     finally:
         sys.unraisablehook = before
         for sender in senders:

@@ -250,7 +250,7 @@ class LogitKLDivergence(DistillationLoss):
             teacher.shape[-1],
         )
 
-    def sums_on_top(self, top, student, sample_weight=None):
+    def top_sums(self, top, student, sample_weight=None):
         """Returns the same sums as `sums`, from the teacher's top classes.
 
         Args:

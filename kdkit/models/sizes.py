@@ -7,7 +7,7 @@ explains where ours differs.
 import dataclasses
 
 from kdkit.errors import UsageError
-from kdkit.io.machine import lack_of_memory
+from kdkit.io.machine import memory_shortage
 from kdkit.models.families import ALL_FAMILIES
 
 BERT_VOCABULARY_SIZE = 30522  # word pieces of English BERT, uncased
@@ -256,7 +256,7 @@ def require_model_memory(
         UsageError: (a `ValueError`) if the weights alone need more memory than
             this machine has.
     """
-    lack = lack_of_memory(BYTES * least_parameters(config))
+    lack = memory_shortage(BYTES * least_parameters(config))
     if lack:
         raise UsageError(
             f"The student cannot be built: its weights need {lack}. Received: "

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 
-from kdkit.backends import check_chunk_size
+from kdkit.backends import validate_chunk_size
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.settings import too_small
@@ -132,7 +132,7 @@ class Stage:
     optimizer: OptimizerSettings = OptimizerSettings()
 
     def __post_init__(self):
-        check_chunk_size(self.chunk_size)
+        validate_chunk_size(self.chunk_size)
         problems = [
             f"{name} must be above 0, received {getattr(self, name)}"
             for name in (

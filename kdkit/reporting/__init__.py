@@ -1,6 +1,6 @@
 """Tables, pictures and one HTML report from the records of runs.
 
-Nothing here needs Keras or TensorFlow.
+None of these modules needs Keras or TensorFlow.
 """
 
 from kdkit.late_names import late_names

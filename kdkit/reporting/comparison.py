@@ -1,4 +1,4 @@
-"""Teacher, control and student compared: one table, and uncertainty."""
+"""Compares teacher, control and student in one table, with uncertainty."""
 
 import dataclasses
 import itertools
@@ -68,8 +68,8 @@ class _Line:
         label: string. `"Keras"`, or the kind of file, such as `"LiteRT int8"`;
             unique within the arm.
         setting: optional `Setting` of the latency.
-        values: dict of key to number, to `None` where it was not run and to
-            `DOES_NOT_APPLY` where there is nothing to run.
+        values: dict of key to number, to `None` if it was not run, and to
+            `DOES_NOT_APPLY` if there is nothing to run.
     """
 
     arm: str
@@ -116,8 +116,8 @@ def comparison_table(runs: Sequence[RunRecords]) -> Table:
     """Returns the table of one run, or of one over several seeds.
 
     Each arm has a row for its Keras model and one for each exported file and
-    latency setting. An arm that was not run has a row too, and so
-    have the files of a teacher or student that was not exported.
+    latency setting. Arms that were not run have a row too, and so have the
+    files of a teacher or student that was not exported.
 
     Args:
         runs: sequence of `RunRecords` that differ only in their seed. With
@@ -166,7 +166,7 @@ def comparison_table(runs: Sequence[RunRecords]) -> Table:
                     kind=arm,
                     note=""
                     if len(present) == len(values)
-                    else f" ({count_of_runs(present)})",
+                    else f" ({run_count(present)})",
                 )
             )
     columns = tuple(measure.column for measure in measures)
@@ -186,12 +186,12 @@ def latency_settings(records: RunRecords) -> list[Setting]:
 
 
 def common_setting(settings: Collection[Setting]) -> str:
-    """Returns in words what all latency settings share."""
+    """Returns the common part of all latency settings, in words."""
     alike = [set(parts) for parts in _parts(settings)]
     return ", ".join(parts.pop() for parts in alike if len(parts) == 1)
 
 
-def count_of_runs(runs: Sequence) -> str:
+def run_count(runs: Sequence) -> str:
     """Returns the number of runs, such as `"2 runs"`."""
     return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
 
@@ -199,12 +199,12 @@ def count_of_runs(runs: Sequence) -> str:
 def settings_text(config: dict, leave_out: Collection[str]) -> str:
     """Returns a configuration as text, equal for runs that are comparable.
 
-    Settings that are not set, how often checkpoints are saved, and a cache of
-    exact teacher outputs make no difference.
+    The text excludes unset settings, how often checkpoints are saved, and a
+    cache of exact teacher outputs.
 
     Args:
         config: dict.
-        leave_out: collection of strings. Further keys that make none.
+        leave_out: collection of strings. Further keys to exclude.
     """
     kept = {
         key: _set(value)
@@ -234,7 +234,7 @@ def standard_error(
 
     Returns:
         Float, or `None` for one value of another metric, such as F1 or a
-        perplexity, which no such formula is known for.
+        perplexity, for which no such formula is known.
 
     >>> standard_error("accuracy", [0.8], 400)
     0.02
@@ -264,8 +264,8 @@ def difference_error(
 
     √(e₁² + e₂²), with the `standard_error` of each. Of two shares a and b of
     the same n examples, where the models' answers differ in a share d of them:
-    √((d − (a − b)²) / n), which counts that most examples are right or wrong
-    for both; d is at least |a − b|.
+    √((d − (a − b)²) / n), which takes into account that most examples are right
+    or wrong for both; d is at least |a − b|.
 
     Args:
         metric: string.
@@ -305,7 +305,7 @@ def is_noise(
             `difference_error`.
 
     Returns:
-        Boolean; `False` where the error is unknown.
+        Boolean; `False` if the error is unknown.
     """
     error = difference_error(metric, first, second, examples, disagreement)
     if error is None:
@@ -399,7 +399,7 @@ def _lines(records):
         row.update(metrics)
         row.update((key, values[key]) for key in values if key in row)
         if "share" in row and keys[0] in metrics and level is not None:
-            # A share of zero, or of less, has no meaning.
+            # A share of zero or of a negative number has no meaning.
             row["share"] = (
                 metrics[keys[0]] / level if level > 0 else DOES_NOT_APPLY
             )
@@ -441,7 +441,7 @@ def _timed(records, file, setting):
 
 
 def _file_labels(files: list[ExportedFile]):
-    """Names files by what they are, as briefly as tells them apart."""
+    """Returns the shortest labels that distinguish the files."""
     short = [f"{file.title} {file.precision}" for file in files]
     longer = [
         f"{label}, length {file.sequence_length or 'any'}"
@@ -477,7 +477,7 @@ def _parts(settings):
 
 
 def _distinct_runs(lines, arm):
-    """Runs with their lines; for teachers only one of those that share one."""
+    """Returns runs with their lines; each shared teacher only once."""
     if arm != "teacher":
         return lines
     distinct = {}
@@ -487,7 +487,7 @@ def _distinct_runs(lines, arm):
             teacher = run.teacher_run.config
         elif not run.trains_a_teacher:
             teacher = {"teacher": run.config.get("teacher")}
-        # The same settings and seed give the same teacher again.
+        # The same settings and seed train the same teacher.
         key = settings_text(teacher, leave_out=("provenance",))
         distinct.setdefault(key, (run, of_run))
     return list(distinct.values())
@@ -514,7 +514,7 @@ def _cell(measure, values):
     if len(numbers) > 1 and measure.key not in _MEAN_ALONE:
         text += f" ± {measure.number(statistics.stdev(numbers))}"
     if len(numbers) < len(values):
-        text += f" ({count_of_runs(numbers)})"
+        text += f" ({run_count(numbers)})"
     return text
 
 

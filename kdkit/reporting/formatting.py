@@ -62,7 +62,7 @@ class MetricFormat:
         return f"{self.number(value)} {self.unit}".strip()
 
     def mean(self, values: Sequence[float]) -> str:
-        """Returns their mean, with the deviation where there are several.
+        """Returns the mean, with the standard deviation of several values.
 
         >>> metric_format("accuracy").mean([0.8, 0.9])
         '85.0 ± 7.1'
@@ -74,7 +74,7 @@ class MetricFormat:
 
 
 def metric_format(name: str) -> MetricFormat:
-    """Returns how the metric called `name` is written.
+    """Returns the format of the metric `name`.
 
     >>> metric_format("accuracy").text(0.8876)
     '88.8 %'
@@ -95,7 +95,7 @@ def metric_format(name: str) -> MetricFormat:
 
 
 def significant(value: float) -> str:
-    """Returns `value` with three digits that count, at most three decimals.
+    """Returns `value` with three significant digits, at most three decimals.
 
     >>> significant(224.31), significant(14.349), significant(0.05236)
     ('224', '14.3', '0.052')
@@ -117,7 +117,7 @@ def millions(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """Returns a ratio as people say it.
+    """Returns a ratio in readable form.
 
     >>> times(31.4), times(9.43), times(0.87)
     ('31×', '9.4×', '0.87×')

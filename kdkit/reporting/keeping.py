@@ -1,4 +1,4 @@
-"""Keeping what runs recorded, without their weights, in one file."""
+"""Saves the records of runs, without weights, in one file."""
 
 import json
 import os
@@ -27,10 +27,10 @@ def keep_records(
 ) -> dict[str, str]:
     """Adds runs and their teachers' runs to a file of records.
 
-    A record of the same name is replaced; all other records stay. Other
-    runs that a configuration names, such as the one that the student was
-    pretrained in, are given by their names, and of other paths only the last
-    part is written: the file does not contain the places on your machine.
+    Replaces a record with the same name; all other records stay. References to
+    other runs in a configuration, such as the run that pretrained the student,
+    are replaced by their names. For other paths only the last part is written:
+    the file does not contain paths on your machine.
 
     Args:
         runs: sequence of `RunRecords`.
@@ -40,7 +40,7 @@ def keep_records(
         A dict from the name of each record to what happened: `"added"`,
         `"updated"` (the same run, with other events), `"replaced"` (another
         run had the name) or `"unchanged"`; and from the name of each other
-        record whose teacher was replaced to a text that says so.
+        record whose teacher was replaced to a text about it.
 
     Raises:
         UsageError: If two of the runs have the same name, `path` is a directory
@@ -50,7 +50,7 @@ def keep_records(
     path = pathlib.Path(path)
     if path.is_dir():
         raise UsageError(
-            f"Records are kept in one file. Received: {path}, a directory. "
+            f"Records are saved in one file. Received: {path}, a directory. "
             "Name a file, e.g. runs.jsonl."
         )
     old = {}
@@ -96,7 +96,7 @@ def keep_records(
 
 
 def _portable_text(text):
-    """A path, or a sentence with paths, with only their last parts."""
+    """Shortens paths, alone or in a sentence, to their last parts."""
     return _PATH.sub(
         lambda match: pathlib.PurePath(match[0]).name, portable_path(text)
     )
@@ -118,7 +118,7 @@ def _portable(value):
 
 
 def _records_to_keep(runs):
-    """Records by name, without the places on this machine."""
+    """Returns records by name, without paths on this machine."""
     kept = {}
 
     def add(name, run, config):
@@ -127,17 +127,17 @@ def _records_to_keep(runs):
             "config": _portable(_with_names(config)),
             "events": [_portable(event.line) for event in run.events],
         }
-        # As JSON has it: lists in place of tuples, texts as keys.
+        # As in JSON: lists instead of tuples, strings as keys.
         record = json.loads(json.dumps(record))
         other, known = kept.setdefault(name, (run, record))
         if _began(known["events"]) != _began(record["events"]) or (
             not run.events and known != record
         ):
             raise UsageError(
-                f"Two runs would be kept as {name!r}. Expected runs whose "
+                f"Two runs would be saved as {name!r}. Expected runs whose "
                 "directories have different names. Received: "
                 f"{str(other.run_dir)!r} and {str(run.run_dir)!r}. Rename one "
-                "of them, or keep it in another file."
+                "of them, or save it in another file."
             )
 
     for run in runs:
@@ -153,12 +153,12 @@ def _records_to_keep(runs):
 
 
 def _began(events):
-    """The first moment of a run, which no other run shares."""
+    """Returns the start time of a run, which identifies it."""
     return events[0]["time"] if events else None
 
 
 def _with_names(value):
-    """A configuration with the names of runs in place of their paths."""
+    """Replaces the paths of runs in a configuration by their names."""
     if isinstance(value, dict):
         return {key: _with_names(entry) for key, entry in value.items()}
     is_place = isinstance(value, str) and os.path.isabs(value)

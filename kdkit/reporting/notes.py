@@ -1,13 +1,13 @@
-"""Notes on a run: what its table does not show, and how it was made."""
+"""Notes on a run: facts that its table does not show, and its provenance."""
 
 import dataclasses
 from collections.abc import Sequence
 
 from kdkit.io.machine import duration
 from kdkit.reporting.comparison import common_setting
-from kdkit.reporting.comparison import count_of_runs
 from kdkit.reporting.comparison import latency_settings
 from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.comparison import run_count
 from kdkit.reporting.comparison import standard_error
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import portable_command
@@ -43,7 +43,7 @@ class Provenance:
 
 
 def run_notes(records: RunRecords) -> list[str]:
-    """Returns what a reader of the table has to know, a sentence each."""
+    """Returns sentences with the context that readers of the table need."""
     return [
         *records.remarks,
         *_notes_on_the_run(records),
@@ -63,12 +63,12 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
         runs: sequence of `RunRecords`, such as those of several seeds.
 
     Returns:
-        A `Provenance`; facts that are not recorded are left out.
+        A `Provenance` with the recorded facts.
     """
     teachers = _distinct(run.teacher_run for run in runs if run.teacher_run)
     everything = [*teachers, *runs]
     seeds = [str(run.config["seed"]) for run in runs if "seed" in run.config]
-    count = count_of_runs(runs)
+    count = run_count(runs)
     facts = [
         ("Seeds" if len(seeds) > 1 else "Seed", f"{', '.join(seeds)} ({count})")
         if seeds
@@ -87,26 +87,26 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
 
 
 def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
-    """Returns what was measured after the run, the last of each kind.
+    """Returns the measurements after the run, the last of each kind.
 
     Args:
         records: `RunRecords`.
 
     Returns:
-        A dict from where, in words, to a dict from arm to metrics.
+        A dict from the data, in words, to a dict from arm to metrics.
     """
     measured = []
     for event in records.events_of(events.Measurement):
         arm = event.arm
         if arm is None and records.is_on_text:
             arm = records.trained_arm
-        if arm is not None:  # or it is another model that lies in the run
+        if arm is not None:  # otherwise another model in the run directory
             where = _where(event, records)
             if event.file:
                 where += f", {event.file}"
             measured.append((where, arm, event))
     measured = _told_apart(measured, "rows_digest")
-    # Arms may have tokenizers of their own, which make other rows of a text.
+    # Arms may have their own tokenizers, which split a text into other rows.
     measured = _told_apart(measured, "data_digest", by_arm=True)
     found = {}
     for where, arm, event in measured:
@@ -118,7 +118,7 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
 def what_is_hidden(
     masking: dict | None = None, spans: dict | None = None
 ) -> str:
-    """Returns which tokens of a text a model was to predict, in words.
+    """Returns which tokens of a text the model had to predict, in words.
 
     Args:
         masking: optional dict, as in `kdkit.runs.events.Measurement`.
@@ -149,8 +149,8 @@ def _notes_on_the_run(records):
     found = []
     if records.task == GENERATED_TASK:
         found.append(
-            "Trained and measured on generated sentences: the numbers say how "
-            "the method works, nothing about real text."
+            "Trained and measured on generated sentences: the numbers show how "
+            "the method works, but nothing about real text."
         )
     for event in records.events_of(events.Doctor):
         ruinous = [
@@ -160,15 +160,15 @@ def _notes_on_the_run(records):
         ]
         if ruinous:
             found.append(
-                "Begun by --force, although the checks before it said that it "
-                f"would be ruined: {', '.join(ruinous)}."
+                "Begun with --force, although the checks before it found "
+                f"problems that ruin it: {', '.join(ruinous)}."
             )
     config = records.config
     copies = (config.get("student") or {}).get("copy_from") == "pretrained"
     if copies and config.get("pretrained") == config.get("teacher"):
         found.append(
             "The student starts from the layers of the fine-tuned teacher, "
-            "since the checkpoint before fine-tuning is not known."
+            "because the checkpoint before fine-tuning is unknown."
         )
     for event in records.events_of(events.TokensSeen):
         if event.share is not None:
@@ -196,19 +196,19 @@ def _notes_on_the_run(records):
 
 
 def _notes_on_teaching(records):
-    """Additional examples, and teachers that are not in the table."""
+    """Notes on additional examples, and on teachers outside of the table."""
     found = [
         f"The teacher also labelled {event.rows - event.dropped:,} rows of "
         f"text, at most {event.per_labeled:g} for each labelled example in an "
-        f"epoch; {event.dropped:,} more were left out, since they are also in "
-        f"{' or '.join(event.compared_with)}."
+        f"epoch; {event.dropped:,} more were removed, because they are also "
+        f"in {' or '.join(event.compared_with)}."
         for event in records.events_of(events.Unlabeled)
     ]
     found += [
         f"An epoch has {event.rows_of_epoch:,} examples, drawn from the "
         f"{event.rows:,} of the task and {event.copies:,} augmented ones; "
-        f"{event.left_out:,} more were left out, since they are also in dev "
-        "or test."
+        f"{event.left_out:,} more were removed, because they are also in "
+        "dev or test."
         + (
             " The control has the augmented examples too."
             if best_evaluation(records, "control")
@@ -239,7 +239,7 @@ def _notes_on_teaching(records):
     ):
         found.append(
             "The teacher was measured on other text, or by other masks, in its "
-            "own run: these numbers do not compare and are left out."
+            "own run: these numbers are not comparable and not shown."
         )
     return found
 
@@ -288,7 +288,7 @@ def _notes_on_measurements(records):
 
 
 def _in_words(metrics, between=", "):
-    """Metrics as a reader wants them, one after the other."""
+    """Returns metrics in words, in one line."""
     shown = ((metric_format(name), value) for name, value in metrics.items())
     return between.join(
         f"{one.text(value)} {one.title}" for one, value in shown
@@ -310,7 +310,7 @@ def _notes_on_files(records):
             if file.split not in (None, shown):
                 found.append(
                     f"{file.file} was measured on {file.split}, and the tables "
-                    f"are of {shown}: what it reaches is not in them."
+                    f"show {shown}: its score is not in them."
                 )
     return found
 
@@ -341,10 +341,10 @@ def _notes_on_latency(records):
 
 
 def _told_apart(measured, name, by_arm=False):
-    """Numbers the versions of data whose content differs under one name.
+    """Numbers the versions of data that have one name but different content.
 
-    Version 1 is the one that was measured first. Logs of older versions of
-    kdkit have no digest: their measurements are not numbered.
+    Version 1 is the one that was measured first. Logs from older versions of
+    kdkit have no checksum: their measurements are not numbered.
     """
     digests = {}
     for where, arm, event in measured:
@@ -368,11 +368,12 @@ def _told_apart(measured, name, by_arm=False):
 
 
 def _where(event, records):
-    """Which data, such as `"test.txt by rows of 128 tokens, 64 new"`.
+    """Describes the data, such as `"test.txt by rows of 128 tokens, 64 new"`.
 
-    Of what was written, also how, and sacrebleu's signature. Two measurements
-    with the same words are of the same data and way, but for data of one name
-    that differ: `measurements` tells those apart.
+    For generated text, also how it was generated, and sacrebleu's signature.
+    Two measurements with the same description used the same data in the same
+    way, except for data with one name and different content: `measurements`
+    numbers those.
     """
     if event.split is not None:
         return _where_in_a_task(event, records)
@@ -396,7 +397,7 @@ def _where(event, records):
 
 
 def _where_in_a_task(event, records):
-    """Which split, and what of it is not as the run itself read it."""
+    """Describes a split, and how it differs from the run's own split."""
     data = records.config.get("data") or {}
     text = event.split
     if event.task not in (None, data.get("task")):
@@ -414,7 +415,7 @@ def _where_in_a_task(event, records):
 
 
 def _where_written(event):
-    """Which pairs, how they were written, and how that was measured."""
+    """Describes the pairs, how they were generated and how measured."""
     pairs = _files(event.pairs, event)
     signatures = (
         f"{words(name)} {signature}"
@@ -431,7 +432,7 @@ def _where_written(event):
 
 
 def _files(files, event):
-    """Their names, and which of their lines."""
+    """Describes files by their names and lines."""
     names = " and ".join(portable_path(str(file)) for file in files)
     names = names or "generated text"
     every = event.held_out_every

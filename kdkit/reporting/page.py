@@ -1,4 +1,4 @@
-"""The report of a run: a self-contained HTML page, and a printed table."""
+"""A run's report: a self-contained HTML page, and a printed table."""
 
 import base64
 import datetime
@@ -44,7 +44,7 @@ from kdkit.runs.events import ARMS
 REPORT_FILE = "report.html"
 _TEMPLATE = "report.html.jinja"
 _EXPLAINED = {
-    "of teacher": "the share of the teacher's result that is kept",
+    "of teacher": "the student's result as a share of the teacher's",
     "agreement": "how often the top class is the teacher's",
     NOT_RUN: "was not measured",
     DOES_NOT_APPLY: "nothing to measure",
@@ -152,7 +152,7 @@ def print_report(records: RunRecords, console: Console | None = None) -> None:
 
 
 def _with_units(text):
-    """Text in which numbers stay on the line of their unit."""
+    """Keeps numbers on the line of their unit."""
     return text.replace(" %", "\u00a0%")
 
 
@@ -190,7 +190,7 @@ def _stages_in_words(records):
 
 
 def _files_table(records):
-    """How each file differs from the Keras model that it was made from."""
+    """Returns the table of differences between files and Keras models."""
     rows = []
     for arm in ARMS:
         for file in exported_files(records, arm):

@@ -1,4 +1,4 @@
-"""Pictures of curves as SVG: over epochs, and over values of a setting.
+"""Plots of curves as SVG: over epochs, and over values of a setting.
 
 `style.mplstyle` has the colours, fonts and rules.
 """
@@ -61,13 +61,13 @@ class LossPictures:
 def plot_losses(records: RunRecords) -> list[LossPictures]:
     """Draws each loss over the epochs, one small picture per objective.
 
-    The y axis is logarithmic where a curve spans a decade.
+    The y axis is logarithmic if a curve spans a decade.
 
     Args:
         records: `RunRecords`.
 
     Returns:
-        A list of `LossPictures` in the order of training; empty where no
+        A list of `LossPictures` in the order of training; empty if no
         epoch has finished.
     """
     stages = {}
@@ -90,7 +90,7 @@ def plot_metric(records: RunRecords) -> str:
         records: `RunRecords`.
 
     Returns:
-        SVG text, empty where no epoch was evaluated.
+        SVG text, empty if no epoch was evaluated.
     """
     metric = next(iter(metric_names(records)), None)
     curves = [metric_curve(records, arm, metric) for arm in ARMS]
@@ -102,7 +102,7 @@ def plot_metric(records: RunRecords) -> str:
     if teacher is not None and all(curve.arm != "teacher" for curve in curves):
         level = teacher.metrics.get(metric)
     longest = max((curve.stages for curve in curves), key=len)
-    scale = scale_of(metric)
+    scale = metric_scale(metric)
 
     def paint(axes):
         if level is not None:
@@ -131,8 +131,8 @@ def plot_metric(records: RunRecords) -> str:
 def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
     """Draws the students' main metric over the epochs, a colour for each run.
 
-    Solid lines with full points are training, dashed lines with hollow points
-    dev. On training data it is the mean over an epoch, with dropout.
+    Solid lines with full points show training, dashed lines with hollow points
+    dev. Values on training data are means over an epoch, with dropout.
 
     Args:
         runs: sequence of `RunRecords` on one task.
@@ -155,11 +155,11 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
             curves[name] = curve
     if len(tasks) > 1 or not curves:
         raise UsageError(
-            "Learning curves are of runs of kdkit distill on one task, with an "
-            f"epoch behind them. Received: tasks {tasks}, {len(curves)} of "
+            "Learning curves need runs of kdkit distill on one task, with at "
+            f"least one epoch. Received: tasks {tasks}, {len(curves)} of "
             f"{len(runs)} runs with an epoch."
         )
-    scale = scale_of(metric)
+    scale = metric_scale(metric)
 
     def paint(axes):
         for number, (name, curve) in enumerate(curves.items()):
@@ -203,9 +203,9 @@ def plot_noise(curves: dict, metric: str, scale: str) -> str:
 def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     """Draws a metric over numbers, a colour for each model.
 
-    Points are means over the seeds, bands reach from the least value to the
-    greatest; a point is hollow where some of the seeds have no value. The y
-    axis is logarithmic where positive means span a decade, as perplexities do.
+    Points are means over the seeds, bands reach from the smallest value to the
+    largest; a point is hollow if some of the seeds have no value. The y axis
+    is logarithmic if positive means span a decade, as perplexities do.
 
     Args:
         curves: dict from the name of a model to a list of (number, values of
@@ -218,7 +218,7 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     Returns:
         SVG text.
     """
-    scale = scale_of(metric)
+    scale = metric_scale(metric)
     lines = {name: _finite(curve) for name, curve in curves.items()}
     lines = {name: points for name, points in lines.items() if points}
     hollow = "hollow: without the seeds that were not finite"
@@ -320,15 +320,15 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
     return buffer.getvalue()
 
 
-def scale_of(metric: str) -> int:
-    """Returns the factor from a metric to the number that is shown."""
+def metric_scale(metric: str) -> int:
+    """Returns the factor from a metric to the displayed number."""
     return 100 if metric_format(metric).unit == "%" else 1
 
 
 def legend_name(name: str) -> str:
-    """Returns the name of a run such that a legend shows it.
+    """Returns a run's name in a form that a legend shows.
 
-    Matplotlib leaves out labels that begin with an underscore.
+    Matplotlib omits labels that begin with an underscore.
     """
     return f" {name}" if name.startswith("_") else name
 
@@ -352,7 +352,7 @@ def _epoch_axis(axes):
 
 
 def value_axis(axes, values=()) -> None:
-    """Sets the y axis: logarithmic where values span a decade, else not narrow.
+    """Sets the y axis: logarithmic if values span a decade, else not narrow.
 
     Args:
         axes: `matplotlib.axes.Axes` with its content.

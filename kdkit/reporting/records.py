@@ -1,7 +1,7 @@
 """Reading run directories and files of records.
 
-A file of records is JSON lines, sorted by name, with one run a line: its name,
-its configuration and its events. It is small enough for version control.
+A file of records is JSON lines, sorted by name, with one run per line: its
+name, its configuration and its events. It is small enough for version control.
 """
 
 import dataclasses
@@ -92,12 +92,12 @@ class RunRecords:
 
     @property
     def command(self) -> str:
-        """The command that made the run, empty where it is not recorded."""
+        """The command that made the run, empty if it is not recorded."""
         return self.provenance("command")
 
     @property
     def task(self) -> str:
-        """The name of the task, empty where the configuration has none."""
+        """The name of the task, empty if the configuration has none."""
         return str((self.config.get("data") or {}).get("task") or "")
 
     @property
@@ -113,7 +113,7 @@ class RunRecords:
         name = SEED.sub("", path.name)
         if not name:
             name = path.parent.name
-            if self.is_of_ablation:
+            if self.is_ablation:
                 name = f"{path.parent.parent.name}_{name}"
         step = STEP.fullmatch(name)
         return f"{path.parent.name}_{step.group(1)}" if step else name
@@ -127,16 +127,16 @@ class RunRecords:
         return self.name if STEP.fullmatch(name) else name
 
     @property
-    def is_of_ablation(self) -> bool:
+    def is_ablation(self) -> bool:
         """Whether `kdkit ablate` made the run."""
         return self.command.startswith("kdkit ablate ")
 
     def provenance(self, key: str) -> str:
-        """Returns a text from the provenance, empty where it has none."""
+        """Returns a text from the provenance, empty if there is none."""
         return str((self.config.get("provenance") or {}).get(key) or "")
 
     def called(self, arm: str) -> str:
-        """Returns the word for an arm in tables and sentences.
+        """Returns the name of an arm in tables and sentences.
 
         A model that learned from text without a teacher may become a student
         or a teacher in other runs: its word is "model".
@@ -163,8 +163,8 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     """Reads a run directory and, where it exists, the teacher's.
 
     Only `config.json` and `metrics.jsonl` are read. A line that is not
-    a whole event, as a process that dies while writing leaves it, is skipped
-    and named in `remarks`.
+    a complete event, such as the last line of a process that died, is skipped
+    and listed in `remarks`.
 
     Args:
         run_dir: string or path. A directory made by `kdkit train-teacher`,
@@ -236,7 +236,7 @@ def is_run(directory: pathlib.Path) -> bool:
 
 
 def finite_numbers(numbers: dict | None) -> dict:
-    """Returns the numbers that can be shown: no text, no NaN, no infinity.
+    """Returns the numbers that can be shown: no strings, NaN or infinity.
 
     Numbers above 1e100 count as infinite.
     """
@@ -284,15 +284,15 @@ def records_in(path: pathlib.Path) -> dict[str, dict]:
     if path.is_dir() or not path.exists():
         found = "a directory" if path.is_dir() else "nothing there"
         raise UsageError(
-            f"{str(path)!r} is no file of records. Expected a file that "
+            f"{str(path)!r} is not a file of records. Expected a file that "
             f"`kdkit report RUN... --keep FILE` wrote. Received: {found}."
         )
     records = {}
     for number, line in json_lines(path):
-        problem = _problem_of_record(line, records)
+        problem = _record_error(line, records)
         if problem is not None:
             raise UsageError(
-                f"{path}, line {number}, is no record of a run: {problem}. "
+                f"{path}, line {number}, is not a record of a run: {problem}. "
                 "Expected a line that `kdkit report RUN... --keep FILE` wrote. "
                 "Restore the file from a copy."
             )
@@ -312,7 +312,7 @@ def _read_file(path):
     return runs
 
 
-def _problem_of_record(line, others):
+def _record_error(line, others):
     """Returns the error in a line of a file of records, or `None`."""
     if line is None:
         return "it is damaged, or not JSON"
@@ -333,9 +333,9 @@ def _read_directory(run_dir):
     config = _read_config(run_dir)
     if "verb" not in config and not (run_dir / EVENTS_FILE).is_file():
         raise UsageError(
-            f"{str(run_dir)!r} is no run directory. Expected the {CONFIG_FILE} "
-            f"of a run, with its verb. Received: a {CONFIG_FILE} of something "
-            f"else, such as a model. {_NOT_A_RUN}"
+            f"{str(run_dir)!r} is not a run directory. Expected the "
+            f"{CONFIG_FILE} of a run, with its verb. Received: a {CONFIG_FILE} "
+            f"of something else, such as a model. {_NOT_A_RUN}"
         )
     path = run_dir / EVENTS_FILE
     if path.is_file():
@@ -407,8 +407,8 @@ def _read_config(run_dir):
         elif not run_dir.is_dir():
             found = "a file"
         raise UsageError(
-            f"{str(run_dir)!r} is no run directory. Expected a directory with "
-            f"a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
+            f"{str(run_dir)!r} is not a run directory. Expected a directory "
+            f"with a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
         )
     config = read_json(
         path, "the settings of a run", _settings_problem, MAX_SETTINGS_BYTES
@@ -433,19 +433,19 @@ def _checked_events(lines, where, config):
         else:
             events.append(_renamed(event, names) if names else event)
     remarks = [
-        f"Line {line} of {where} is no event and was left out."
+        f"Line {line} of {where} is not an event and was ignored."
         for line in left_out[:_MAX_REMARKS]
     ]
     if len(left_out) > _MAX_REMARKS:
         more = len(left_out) - _MAX_REMARKS
         remarks.append(f"So were {more} more lines of it.")
     elif left_out and left_out[-1] == number:
-        remarks[-1] = f"The last line of {where} is cut off and was left out."
+        remarks[-1] = f"The last line of {where} is truncated and was ignored."
     return tuple(events), tuple(remarks)
 
 
 def _shown(value):
-    """A value whose texts a terminal shows and does not obey."""
+    """Escapes the characters in a value that a terminal interprets."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

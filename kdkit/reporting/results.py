@@ -1,4 +1,4 @@
-"""Results of several runs as Markdown, for a README and for documents."""
+"""Results of several runs as Markdown, for documents."""
 
 import json
 import os
@@ -45,7 +45,7 @@ _LEGEND = {
     WITHIN: f"≈: {WITHIN_NOISE} of the student.",
     COLLAPSED: "collapsed: no better than the commonest answer to all.",
 }
-# Where and when a run took place, not what was run.
+# Fields about where and when a run took place.
 _NOT_COMPARED = ("seed", "provenance", "teacher")
 # The seed in the name of a run's directory, within JSON.
 _SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
@@ -74,8 +74,8 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
     """
     if not runs:
         raise UsageError(
-            "There are no results without runs. Expected at least one run. "
-            "Received: none. Pass the run directories to be written up."
+            "Results need at least one run. Received: none. Pass the run "
+            "directories."
         )
     groups = _without_teachers(group_by_seed(runs))
     sections = [_section(group, "#" * heading_level) for group in groups]
@@ -87,7 +87,7 @@ def markdown_results(runs: Sequence[RunRecords], heading_level: int = 3) -> str:
 def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
     """Returns the runs in groups that differ only in their seed.
 
-    Teachers count as the same when they differ only in their own seed.
+    Teachers that differ only in their own seed count as the same.
 
     Args:
         runs: sequence of `RunRecords`.
@@ -107,8 +107,8 @@ def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
             other = by_seed.setdefault(run.config.get("seed"), run)
             if other is not run:
                 raise UsageError(
-                    "Two runs are the same but for their directory, so that "
-                    "their spread means nothing. Expected runs with "
+                    "Two runs have the same settings and seed, so their spread "
+                    "means nothing. Expected runs with "
                     f"different seeds. Received: {str(other.run_dir)!r} and "
                     f"{str(run.run_dir)!r}, seed {run.config.get('seed')}. "
                     "Remove one of them."
@@ -123,9 +123,7 @@ def without_arms(groups: Sequence[Sequence[RunRecords]]) -> list:
         groups: as for `markdown_overview`.
     """
     return [
-        group
-        for group in groups
-        if not any(run.is_of_ablation for run in group)
+        group for group in groups if not any(run.is_ablation for run in group)
     ]
 
 
@@ -135,7 +133,7 @@ def markdown_overview(groups: Sequence[Sequence[RunRecords]]) -> str:
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
             `group_by_seed` makes them. Other runs, and runs without an
-            evaluation, are left out.
+            evaluation, are omitted.
 
     Returns:
         A GitHub Markdown table by task, in the order of the groups: the
@@ -202,7 +200,7 @@ def replace_results(path: str | os.PathLike, markdown: str) -> None:
     path = pathlib.Path(path)
     if not path.is_file():
         raise UsageError(
-            f"{str(path)!r} is no file. Expected a Markdown file with the "
+            f"{str(path)!r} is not a file. Expected a Markdown file with the "
             f"lines {START_MARKER} and {END_MARKER}. Received: nothing "
             "there. Make the file with both lines first."
         )
@@ -307,7 +305,7 @@ def _identity(run):
 
 
 def _joined(groups):
-    """Groups as one whose runs begin with runs of their own seeds."""
+    """Joins groups whose runs start from runs with their own seeds."""
     joined = {}
     for identity, group in groups.items():
         same = tuple(_SEEDED.sub(r"\1", text) for text in _texts(identity))

@@ -11,7 +11,7 @@ from kdkit.reporting.records import finite_numbers
 from kdkit.runs import events
 
 PRECISIONS = ("fp32", "fp16", "int8")
-# Of formats in events of 0.1, which have no title.
+# Titles for formats in events of kdkit 0.1, which have none.
 TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
@@ -23,7 +23,7 @@ class Evaluation:
         metrics: dict of string to float. The first one is the task's main
             metric.
         agreement: dict of string to float, agreement with the teacher; empty
-            where it was not measured.
+            if it was not measured.
         stage: optional string.
         epoch: optional integer, from 1 within the stage.
         split: optional string, such as `"dev"`.
@@ -226,13 +226,13 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
 
 
 def shown_split(records: RunRecords) -> str:
-    """Returns the split that models were chosen on and that tables show."""
+    """Returns the split for choosing models, which tables show."""
     splits = [event.split for event in records.events_of(events.Evaluation)]
     return "dev" if "dev" in splits or not splits else splits[-1]
 
 
 def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
-    """Returns what was measured on splits that tables do not show.
+    """Returns the metrics on splits that tables do not show.
 
     Returns:
         A dict from split to a dict from arm to its last metrics.
@@ -249,8 +249,8 @@ def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
 def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
     """Returns the files exported from one arm with their latest latencies.
 
-    A file that was exported again counts once, and what was measured on the
-    older file of that name is left out.
+    A file that was exported again counts once; measurements on the older file
+    with that name are ignored.
 
     Args:
         records: `RunRecords`. The teacher's files are looked up in the run
@@ -279,8 +279,7 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
                 )
     shown = shown_split(records)
     splits = {
-        path: _split_of_export(records, event)
-        for path, event in exports.items()
+        path: _export_split(records, event) for path, event in exports.items()
     }
     files = [
         ExportedFile(
@@ -305,8 +304,8 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
     return sorted(files, key=_file_order)
 
 
-def _split_of_export(records, event):
-    """On what a file was measured, `None` if it was not."""
+def _export_split(records, event):
+    """Returns the split that a file was measured on, `None` without one."""
     if not event.metrics:
         return None
     # Versions that did not note the split measured on dev.
@@ -387,7 +386,7 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
     """Returns the losses over epochs, one curve per arm, stage and objective.
 
     Learning rates, metrics and agreement, which the logs of an epoch have
-    too, are left out. A repeated epoch counts once, with its last numbers.
+    too, are ignored. A repeated epoch counts once, with its last numbers.
     Losses with the teacher's entropy, as kdkit 0.1 logged them, and those
     without it are two curves.
     """

@@ -1,4 +1,4 @@
-"""A run in words: its title and one sentence on the outcome."""
+"""A run in words: its title and a sentence on the outcome."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 
 
 def run_title(records: RunRecords) -> str:
-    """Returns what was run, such as `"tinybert on sst2"`."""
+    """Returns the title of a run, such as `"tinybert on sst2"`."""
     if records.is_on_pairs:
         languages = " to ".join(records.config["corpus"]["languages"])
         plain, data = "training", f"{languages} pairs".strip()
@@ -52,10 +52,10 @@ def run_title(records: RunRecords) -> str:
 
 
 def model_title(records: RunRecords) -> str | None:
-    """Returns what the trained model is called, such as `"BERT 4×312"`.
+    """Returns the title of the trained model, such as `"BERT 4×312"`.
 
-    One that goes on from another run is called as that, but where the run's
-    name is that of a seed or of a step: then by its sizes.
+    A model that continues another run has that run's name, or its sizes if the
+    name is that of a seed or a step.
     """
     description = model_description(records, records.trained_arm)
     name = description.name
@@ -83,8 +83,9 @@ def verdict(records: RunRecords) -> str:
         is 31× faster and 29× smaller than the teacher's fp32 file; the same
         student without a teacher: 78.3 %, 5.5 points less." Differences of at
         most two standard errors are called that. For models that have
-        collapsed or whose head was never trained it says so, and what usually
-        helps, without gains. Of a smoke run it says what that shows.
+        collapsed or whose head was never trained, the sentence states that and
+        what usually helps, without gains. For a smoke run it states what such
+        a run shows.
     """
     metrics = metric_names(records)
     if not metrics:
@@ -182,7 +183,7 @@ def _student_level(records, metric):
             f"the teacher {shown.text(teacher)},"
             + (f" {WITHIN_NOISE}," if _is_alike(records, "teacher") else "")
         )
-    size = _share_of_parameters(records)
+    size = _parameter_share(records)
     return f"{text} at {size} of the parameters" if size else text.rstrip(",")
 
 
@@ -194,7 +195,7 @@ def _problems(records, metric):
     if layers:
         found.append(
             f"The student's head was never trained ({', '.join(layers)}): no "
-            "stage reads its logits, so its answers are chance"
+            "stage reads its logits, so its answers are random"
         )
     for arm in ("student", "teacher"):
         reason, level = _collapse(records, arm), _level(records, arm, metric)
@@ -213,7 +214,7 @@ def _is_alike(records, arm):
     return arms_are_alike([records], "student", arm)
 
 
-def _share_of_parameters(records):
+def _parameter_share(records):
     student = model_description(records, "student").parameters
     teacher = model_description(records, "teacher").parameters
     if not student or not teacher:
@@ -281,7 +282,7 @@ def _file_gains(records, metric):
         gain = _gain(teacher["int8"], teacher["fp32"])
         found.append(
             f"by quantisation alone the teacher's int8 file is {gain} than its "
-            f"fp32 file{_level_of_file(records, metric, teacher['int8'])}"
+            f"fp32 file{_file_level(records, metric, teacher['int8'])}"
         )
     for precision in {"fp32": None, best.precision: None}:
         if precision in teacher:
@@ -293,7 +294,7 @@ def _file_gains(records, metric):
     return found
 
 
-def _level_of_file(records, metric, file):
+def _file_level(records, metric, file):
     """The metric of a quantised teacher, compared with the original."""
     evaluation = best_evaluation(records, "teacher")
     if evaluation is None or metric not in evaluation.metrics:

@@ -1,4 +1,4 @@
-"""Pictures of a metric against latency and size, one point for each model."""
+"""Plots of a metric against latency and size, one point per model."""
 
 import dataclasses
 import pathlib
@@ -13,7 +13,7 @@ from kdkit.reporting.plots import COLORS
 from kdkit.reporting.plots import draw
 from kdkit.reporting.plots import legend_name
 from kdkit.reporting.plots import logarithmic
-from kdkit.reporting.plots import scale_of
+from kdkit.reporting.plots import metric_scale
 from kdkit.reporting.plots import value_axis
 from kdkit.reporting.records import OWN_TEACHER
 from kdkit.reporting.records import SEED
@@ -47,7 +47,7 @@ def plot_latency(records: RunRecords) -> str:
             the setting of `latency_setting`, are drawn.
 
     Returns:
-        SVG text, empty where there is no such file.
+        SVG text, empty if there is no such file.
     """
     setting = latency_setting(records)
     metric = next(iter(metric_names(records)), None)
@@ -122,8 +122,8 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     tasks = sorted({group[0].task for group in groups})
     if len(tasks) != 1:
         raise UsageError(
-            "A trade-off is between runs of kdkit distill on one task, with an "
-            f"epoch behind them. Received: tasks {tasks}."
+            "A trade-off plot needs runs of kdkit distill on one task, with at "
+            f"least one epoch. Received: tasks {tasks}."
         )
     metric = metric_names(groups[0][0])[0]
     models, num_teachers = _models(groups)
@@ -151,9 +151,9 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         costs.append((timed, "latency", f"ms, {setting}"))
     if not costs:
         raise UsageError(
-            "A trade-off is against parameters, or the latency of several "
+            "A trade-off plot needs parameters, or the latency of several "
             "models. Received: runs whose logs have neither. Time their "
-            "files: kdkit benchmark."
+            "files with kdkit benchmark."
         )
     shown = metric_format(metric)
     titles = [
@@ -172,7 +172,7 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
 
 def _points(axes, points, metric, label):
     """A point for each (name, cost, value, colour, marker)."""
-    scale = scale_of(metric)
+    scale = metric_scale(metric)
     for name, cost, value, color, marker in points:
         axes.plot(
             cost,
@@ -255,9 +255,10 @@ def _model(group, arm, name):
 def names_apart(
     names: Sequence[str], places: Sequence[pathlib.PurePath]
 ) -> list[str]:
-    """Returns names; equal ones are given with the folders that differ.
+    """Returns names; equal names get their folders as prefix.
 
-    As many folders as tell them apart, and their seeds if nothing else does.
+    The prefix has as many folders as necessary, and the seed if nothing else
+    differs.
 
     >>> places = [pathlib.PurePath(f"/runs/{size}/bert") for size in "sl"]
     >>> names_apart(["bert", "bert", "pkd"], [*places, pathlib.PurePath("pkd")])
@@ -284,7 +285,7 @@ def _without_seed(place):
 
 
 def _longer(name, places):
-    """The ends of paths, as short as tells them apart."""
+    """Returns the shortest ends of paths that differ."""
     several = len(set(places))
     for paths in ([*map(_without_seed, places)], places):
         for length in range(2, max(len(path.parts) for path in paths) + 1):

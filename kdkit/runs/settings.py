@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from kdkit import taps
-from kdkit.backends import check_policy
+from kdkit.backends import validate_policy
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
 from kdkit.recipes.stages import Stage
@@ -177,7 +177,7 @@ PRETRAINED = "pretrained"
 def _check_run(settings, *arms):
     """Checks what settings of all runs have, and the stages of each arm."""
     check_seed(settings.seed)
-    check_policy(settings.dtype_policy)
+    validate_policy(settings.dtype_policy)
     check_jit_compile(settings.jit_compile)
     check_strategy(settings)
     check_parts(settings)

@@ -9,7 +9,7 @@ import keras
 from kdkit import models
 from kdkit.doctor.examination import Subject
 from kdkit.doctor.examination import examine_first
-from kdkit.doctor.examination import examine_room_first
+from kdkit.doctor.examination import examine_memory_first
 from kdkit.doctor.examination import examine_teacher_first
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -148,7 +148,7 @@ class DistillParts(TaskParts):
     def check(self, run, force, has_steps):
         settings = self.settings
         check_label_smoothing((*settings.stages, *settings.control), self.task)
-        examine_room_first(run, settings, force)
+        examine_memory_first(run, settings, force)
         if has_steps:  # otherwise together with the mistakes in models
             self._check_files()
         return

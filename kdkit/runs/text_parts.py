@@ -9,7 +9,7 @@ from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
 from kdkit.doctor import Findings
 from kdkit.doctor.text_examination import examine_steps_first
-from kdkit.doctor.text_examination import examine_words_of_text
+from kdkit.doctor.text_examination import examine_text_words
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.io.files import staged
@@ -140,7 +140,7 @@ class PretrainParts(Parts):
         if run.is_read_only or run.events(Doctor):
             return None
         findings = Findings(keeps_mistakes=False)
-        examine_words_of_text(
+        examine_text_words(
             "the corpus", self.settings.corpus, self.tokenizer, findings
         )
         if not any(one.outcome in (WARNING, RUINS) for one in findings):

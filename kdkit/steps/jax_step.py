@@ -1,4 +1,4 @@
-"""A step on JAX: a function from the state of a model to its next state."""
+"""The training step on JAX: a function from a model's state to the next."""
 
 import itertools
 import warnings
@@ -13,10 +13,10 @@ from kdkit.weights import note_gradients
 
 
 class _TaughtBatch(NamedTuple):
-    """A batch of data with the weights of the teachers.
+    """A batch of data with the teachers' weights.
 
-    As arguments of the compiled step they are buffers that it reads. Found by
-    the trace they would be constants in the compiled program.
+    As arguments of the compiled step, the weights are buffers that it reads.
+    Without that, the trace would make them constants of the program.
     """
 
     data: Any
@@ -24,14 +24,14 @@ class _TaughtBatch(NamedTuple):
 
 
 class Step:
-    """What a `Distiller` does with a batch on JAX."""
+    """The training step of a `Distiller` on JAX."""
 
     num_replicas = 1  # one program sees the whole batch, on all its devices
-    has_checked_data = True  # where there is no `validate_batch`
+    has_checked_data = True  # for classes without `validate_batch`
     _is_trained = None
 
     def make_train_function(self, force=False):
-        """Compiles the step as Keras does, and hands it the teachers.
+        """Compiles the step as Keras does, and passes it the teachers' weights.
 
         The optimizer is built first: a loaded model has slots for all weights.
         """
@@ -45,27 +45,28 @@ class Step:
             self._is_trained = None
 
     def make_test_function(self, force=False):
-        """Likewise for the step of evaluation."""
+        """Does the same for the evaluation step."""
         if self.test_function is None or force:
             super().make_test_function(force)
             self.test_function = self._with_teachers(self.test_function)
 
     def train_step(self, state, data):
-        """One update: a forward of each model, a backward of the student.
+        """Runs one update: each model forward once, the student backward.
 
         Args:
             state: tuple of lists of arrays: the values of the trainable
-                variables, of the others, of the optimizer's and the metrics'.
+                variables, the other variables, the optimizer's variables and
+                the metrics' variables.
             data: a batch, as in `keras.Model.train_step`.
 
         Returns:
             Tuple of the logs and the next state.
         """
-        trainable, non_trainable, of_optimizer, metrics = state
+        trainable, non_trainable, optimizer_state, metrics = state
 
         def loss(trainable):
             state = (trainable, non_trainable, metrics)
-            return self._run(state, data, of_optimizer)
+            return self._run(state, data, optimizer_state)
 
         if self._is_trained is None:
             self._is_trained = _dependencies(loss, trainable)
@@ -73,8 +74,9 @@ class Step:
         gradients, (logs, non_trainable, metrics) = jax.grad(
             loss, has_aux=True
         )(trainable)
-        # JAX has zeros where there is no gradient. An intermediate stage
-        # leaves the head alone: no gradient, no decay, also of its average.
+        # JAX returns zeros for a missing gradient. Without a gradient, as for
+        # the head in an intermediate stage, a weight and its moving average do
+        # not change, not even by weight decay.
         gradients = [
             gradient if is_trained else None
             for gradient, is_trained in zip(
@@ -83,16 +85,16 @@ class Step:
         ]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Gradients do not exist")
-            trainable, of_optimizer = self.optimizer.stateless_apply(
-                of_optimizer, gradients, trainable
+            trainable, optimizer_state = self.optimizer.stateless_apply(
+                optimizer_state, gradients, trainable
             )
-        return logs, (trainable, non_trainable, of_optimizer, metrics)
+        return logs, (trainable, non_trainable, optimizer_state, metrics)
 
     def test_step(self, state, data):
-        """The same losses in inference mode, and the compiled metrics.
+        """Computes the losses in inference mode, and the compiled metrics.
 
         Args:
-            state: as in `train_step`, without the optimizer's.
+            state: as in `train_step`, without the optimizer's variables.
             data: a batch.
 
         Returns:
@@ -102,17 +104,17 @@ class Step:
         _, (logs, non_trainable, metrics) = self._run(state, data)
         return logs, (trainable, non_trainable, metrics)
 
-    def _run(self, state, data, of_optimizer=None):
-        """Returns the loss, scaled where there is an optimizer's state.
+    def _run(self, state, data, optimizer_state=None):
+        """Returns the loss, the logs and the next values of variables.
 
-        Beside it the logs, and the next values of the variables that are not
-        trained and of the metrics.
+        The loss is scaled if there is an optimizer's state. The values are
+        those of the non-trainable variables and of the metrics.
         """
         teachers = self.teachers_variables()
         weights = [variable.value for variable in teachers]
         if isinstance(data, _TaughtBatch):
             data, weights = data
-        training = of_optimizer is not None
+        training = optimizer_state is not None
         trainable, non_trainable, metrics = state
         values = [
             *zip(self.trainable_variables, trainable, strict=True),
@@ -121,7 +123,9 @@ class Step:
             *zip(teachers, weights, strict=True),
         ]
         if training:
-            values += zip(self.optimizer.variables, of_optimizer, strict=True)
+            values += zip(
+                self.optimizer.variables, optimizer_state, strict=True
+            )
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with keras.StatelessScope(values, collect_losses=True) as scope:
             loss, y_pred = self.run_student(
@@ -137,9 +141,9 @@ class Step:
         )
 
     def _with_teachers(self, function, checks=False):
-        """A function of state and iterator whose batches bring the weights.
+        """Returns a function of state and iterator that adds teachers' weights.
 
-        With `checks` it checks the very first batch.
+        With `checks` it checks the first batch.
         """
         variables = self.teachers_variables()  # a walk through all layers
 
@@ -147,7 +151,7 @@ class Step:
             weights = [variable.value for variable in variables]
             try:
                 if checks and not self.has_checked_data:
-                    iterator = self._check_first(state, iterator)
+                    iterator = self._validate_first(state, iterator)
                 return function(
                     state, (_TaughtBatch(data, weights) for data in iterator)
                 )
@@ -157,10 +161,10 @@ class Step:
 
         return run
 
-    def _check_first(self, state, iterator):
+    def _validate_first(self, state, iterator):
         """Checks the next batch, and returns an iterator that begins with it.
 
-        In `fit` the variables have no values: these are in the state.
+        In `fit` the variables have no values; the state has them.
         """
         trainable, non_trainable, *_ = state
         values = [
@@ -176,23 +180,21 @@ class Step:
         return itertools.chain(taken, iterator)
 
     def _take_back(self, state):
-        """Gives the variables the values that Keras took for a first step."""
-        trainable, non_trainable, *of_optimizer, metrics = state
+        """Restores the variables' values, which Keras took for a first step."""
+        trainable, non_trainable, *optimizer_state, metrics = state
         values = [
             *zip(self.trainable_variables, trainable, strict=True),
             *zip(self.non_trainable_variables, non_trainable, strict=True),
             *zip(self.metrics_variables, metrics, strict=True),
         ]
-        for state_of_optimizer in of_optimizer:
-            values += zip(
-                self.optimizer.variables, state_of_optimizer, strict=True
-            )
+        for one_state in optimizer_state:
+            values += zip(self.optimizer.variables, one_state, strict=True)
         for variable, value in values:
             variable.assign(value)
 
 
 def _dependencies(loss, values) -> tuple[bool, ...]:
-    """Which of its arguments a loss depends on, as its program has it.
+    """Returns which of its arguments a loss depends on.
 
     Args:
         loss: callable of a list of arrays, which returns a scalar and more.

@@ -1,4 +1,4 @@
-"""A step on TensorFlow, where replicas share a batch."""
+"""The training step on TensorFlow, where replicas share a batch."""
 
 import itertools
 
@@ -14,20 +14,20 @@ OWN = ("keras", "kdkit")
 
 
 class Step(EvaluationStep):
-    """What a `Distiller` or `LabelTrainer` does with a batch on TensorFlow."""
+    """The training step of a `Distiller` or `LabelTrainer` on TensorFlow."""
 
-    has_checked_data = True  # where there is no `validate_batch`
+    has_checked_data = True  # for classes without `validate_batch`
 
     @property
     def num_replicas(self) -> int:
-        """How many replicas have a share of the batch."""
+        """The number of replicas that share a batch."""
         return self.distribute_strategy.num_replicas_in_sync
 
     def make_train_function(self, force=False):
         """Builds the optimizer, then compiles the step as Keras does.
 
-        Keras would build it on the variables that the first step has gradients
-        for. A model loaded from a file has slots for all of them.
+        Keras would build it on the variables that have gradients in the first
+        step. A model loaded from a file has slots for all variables.
         """
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
@@ -37,19 +37,19 @@ class Step(EvaluationStep):
             self.train_function = self._checked(self.train_function)
 
     def _checked(self, function):
-        """A function of batches that checks the very first of them."""
+        """Returns a function of batches that checks the first batch."""
 
         def run(batches):
             if not self.has_checked_data:
-                batches = self._check_first(batches)
+                batches = self._validate_first(batches)
             return function(batches)
 
         return run
 
-    def _check_first(self, batches):
+    def _validate_first(self, batches):
         """Checks the next batch, and returns an iterator that begins with it.
 
-        What replicas get is not checked.
+        Batches of several replicas are not checked.
         """
         if isinstance(batches, tf.distribute.DistributedIterator):
             self.has_checked_data = True
@@ -65,7 +65,7 @@ class Step(EvaluationStep):
         return again
 
     def train_step(self, data):
-        """One update: a forward of each model, a backward of the student."""
+        """Runs one update: each model forward once, the student backward."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         teachers_taps = self.run_teachers(x)
         with tf.GradientTape() as tape:
@@ -78,7 +78,8 @@ class Step(EvaluationStep):
         note_gradients(
             variables, [gradient is not None for gradient in gradients]
         )
-        # An intermediate stage leaves the head alone: no gradient, no decay.
+        # Without a gradient, as for the head in an intermediate stage, a weight
+        # does not change, not even by weight decay.
         trained = [
             (whole(gradient), variable)
             for gradient, variable in zip(gradients, variables, strict=True)
@@ -88,13 +89,14 @@ class Step(EvaluationStep):
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def _apply(self, trained):
-        """Updates weights by their gradients.
+        """Updates weights with their gradients.
 
-        Within a replica Keras sums gradients over all replicas, also of one, by
-        an operation whose gradient TensorFlow keeps for ever, with the step
-        around it and the weights in that. So without a strategy weights are
-        updated outside, but in float16: Keras scales losses within replicas;
-        and where an optimizer of others may sum gradients itself.
+        Inside a replica, Keras sums gradients over all replicas, even a single
+        one, by an operation whose gradient TensorFlow never frees, nor the step
+        around it and the weights. So without a strategy weights are updated
+        outside of the replica. Exceptions are float16, for which Keras scales
+        losses inside replicas, and other packages' optimizers, which may sum
+        gradients themselves.
         """
         scales = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         may_leave = _is_known(self.optimizer) and not scales
@@ -107,7 +109,7 @@ class Step(EvaluationStep):
 
 
 def _is_known(optimizer):
-    """Whether it is Keras or kdkit that updates: neither asks for a replica."""
+    """Whether an optimizer's updates, from Keras or kdkit, need no replica."""
     return all(
         getattr(type(optimizer), name).__module__.partition(".")[0] in OWN
         for name in ("apply", "apply_gradients")
@@ -115,13 +117,13 @@ def _is_known(optimizer):
 
 
 def _as_iterator(batches, element_spec):
-    """An iterator of TensorFlow, for which a step need not be traced again.
+    """Returns a TensorFlow iterator, for which a step is not traced again.
 
-    It takes batches one by one as a step asks for them, none ahead.
+    It takes batches when a step needs them, without prefetch.
 
     Args:
         batches: iterator of structures of tensors.
-        element_spec: what describes them.
+        element_spec: the structure of their specs.
     """
     specs = [
         spec
@@ -154,12 +156,12 @@ def _as_iterator(batches, element_spec):
 
 
 def clipped(trained: list, optimizer, num_replicas: int) -> list:
-    """Clips what all replicas have together, where the optimizer clips.
+    """Clips gradients over all replicas, if the optimizer clips.
 
-    Keras clips the share of each replica, and sums then: the larger the number
-    of replicas, the longer the step. What is returned has the sum, clipped,
-    divided by the number of replicas. So Keras leaves it as it is, and its sum
-    is what one device would have.
+    Keras clips each replica's share and then sums: the more replicas, the
+    larger the update. The result here is the clipped sum, divided by the number
+    of replicas. Keras does not clip it any further, and its sum is the value on
+    one device.
 
     Args:
         trained: list of pairs of a gradient and its variable.
@@ -167,7 +169,7 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
         num_replicas: int.
 
     Returns:
-        Pairs likewise; the same ones on one replica or without clipping.
+        Pairs of the same kind; unchanged on one replica or without clipping.
 
     Raises:
         UsageError: (a `ValueError`) on several replicas in float16.
@@ -182,17 +184,17 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
             f"{type(optimizer).__name__}, on {num_replicas} replicas. Use "
             "bfloat16, one device, or no clipping."
         )
-    norm, value, of_all = _clipping(optimizer)
-    if not (norm or value or of_all):
+    norm, value, global_norm = _clipping(optimizer)
+    if not (norm or value or global_norm):
         return trained
     gradients, variables = zip(*trained, strict=True)
-    if hasattr(optimizer, "without_untrained"):  # before norms are taken
+    if hasattr(optimizer, "without_untrained"):  # before norms are computed
         gradients = optimizer.without_untrained(gradients, variables)
     gradients = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, list(gradients)
     )
-    if of_all:
-        gradients, _ = tf.clip_by_global_norm(gradients, of_all)
+    if global_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, global_norm)
     elif norm:
         gradients = [tf.clip_by_norm(one, norm) for one in gradients]
     else:

@@ -1,4 +1,4 @@
-"""A step on PyTorch."""
+"""The training step on PyTorch."""
 
 import keras
 import torch
@@ -8,10 +8,10 @@ from kdkit.weights import note_gradients
 
 
 class Step(EvaluationStep):
-    """What a `Distiller` does with a batch on PyTorch."""
+    """The training step of a `Distiller` on PyTorch."""
 
     num_replicas = 1
-    has_checked_data = True  # where there is no `validate_batch`
+    has_checked_data = True  # for classes without `validate_batch`
 
     def make_train_function(self, force=False):
         """Builds the optimizer, then makes the step as Keras does."""
@@ -22,7 +22,7 @@ class Step(EvaluationStep):
             self.train_function = self._checked(self.train_function)
 
     def _checked(self, function):
-        """A function of a list of batches that checks the very first."""
+        """Returns a function of a list of batches that checks the first one."""
 
         def run(batches):
             if not self.has_checked_data:
@@ -34,7 +34,7 @@ class Step(EvaluationStep):
         return run
 
     def train_step(self, data):
-        """One update: a forward of each model, a backward of the student."""
+        """Runs one update: each model forward once, the student backward."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with torch.no_grad():
             teachers_taps = self.run_teachers(x)
@@ -52,7 +52,8 @@ class Step(EvaluationStep):
         note_gradients(
             variables, [gradient is not None for gradient in gradients]
         )
-        # An intermediate stage leaves the head alone: no gradient, no decay.
+        # Without a gradient, as for the head in an intermediate stage, a weight
+        # does not change, not even by weight decay.
         trained = [
             (gradient, variable)
             for gradient, variable in zip(gradients, variables, strict=True)

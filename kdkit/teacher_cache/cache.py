@@ -116,7 +116,7 @@ class TeacherCache:
         self,
         encoded: CacheableDataset,
         entries: Iterable[Entry],
-        beside: Iterable[Entry] = (),
+        additional: Iterable[Entry] = (),
     ) -> CachedOutputs:
         """Returns an object that reads the outputs for batches of examples.
 
@@ -126,7 +126,7 @@ class TeacherCache:
             encoded: `kdkit.data.EncodedExamples`, or `kdkit.data.PackedRows`
                 or `PairRows` of text.
             entries: iterable of `Entry`.
-            beside: iterable of `Entry`. Outputs for these examples that are
+            additional: iterable of `Entry`. Outputs for these examples that are
                 needed later. If the teacher runs, it also writes these, so that
                 it need not run again. Defaults to none.
 
@@ -135,11 +135,11 @@ class TeacherCache:
                 an encoder-decoder the outputs of its encoder.
             RunError: if the disk is too small.
         """
-        entries, beside = _asked(entries, beside)
+        entries, additional = _asked(entries, additional)
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
             self._merge_parts()
-            self._fill(encoded, entries, keys, beside)
+            self._fill(encoded, entries, keys, additional)
             if self._part is not None:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
             # Read once: another process may remove damaged files.
@@ -164,20 +164,20 @@ class TeacherCache:
         self,
         encoded: CacheableDataset,
         entries: Iterable[Entry],
-        beside: Iterable[Entry] = (),
+        additional: Iterable[Entry] = (),
     ) -> int:
         """Returns approximately how many bytes `outputs` will write.
 
         For a part, returns the bytes of all parts.
 
         Args:
-            encoded, entries, beside: as for `outputs`.
+            encoded, entries, additional: as for `outputs`.
         """
-        entries, beside = _asked(entries, beside)
+        entries, additional = _asked(entries, additional)
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
             self._merge_parts()
-            _, size = self._plan(encoded, entries, keys, beside)
+            _, size = self._plan(encoded, entries, keys, additional)
         return size
 
     def merge_parts(self) -> None:
@@ -235,7 +235,7 @@ class TeacherCache:
             if shards:
                 self._announce(f"{directory}: merged.")
 
-    def _plan(self, encoded, entries, keys, beside):
+    def _plan(self, encoded, entries, keys, additional):
         """Returns the pass over incomplete examples, and the bytes it needs.
 
         The pass is `None` if nothing is missing. For a part, the bytes are
@@ -243,7 +243,7 @@ class TeacherCache:
         the end.
         """
         missing = functools.partial(
-            find_missing, self._known, encoded, keys, entries, beside
+            find_missing, self._known, encoded, keys, entries, additional
         )
         numbers, incomplete = missing(self._part)
         if not len(numbers):
@@ -266,9 +266,9 @@ class TeacherCache:
             size = max(size, size * len(of_all) // len(numbers) - others)
         return filling, size
 
-    def _fill(self, encoded, entries, keys, beside):
+    def _fill(self, encoded, entries, keys, additional):
         """Runs the teacher on all examples with missing outputs."""
-        filling, size = self._plan(encoded, entries, keys, beside)
+        filling, size = self._plan(encoded, entries, keys, additional)
         if filling is None:
             self._announce(
                 f"{self.directory}: the teacher's outputs for all "
@@ -309,12 +309,14 @@ class TeacherCache:
                 )
 
 
-def _asked(entries, beside):
+def _asked(entries, additional):
     """Returns sorted entries, and the additional ones that differ."""
     entries = tuple(sorted(set(entries)))
-    beside = tuple(sorted(set(beside) - set(entries)))
+    additional = tuple(sorted(set(additional) - set(entries)))
     others = [
-        entry.name for entry in (*entries, *beside) if reads_source(entry.tap)
+        entry.name
+        for entry in (*entries, *additional)
+        if reads_source(entry.tap)
     ]
     if others:
         raise UsageError(
@@ -322,7 +324,7 @@ def _asked(entries, beside):
             f"{', '.join(others)}, which need the encoder. Run the teacher in "
             "each step for these, without the cache."
         )
-    return entries, beside
+    return entries, additional
 
 
 SHARD_BYTES = 64_000_000

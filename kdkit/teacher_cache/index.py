@@ -364,7 +364,7 @@ def _search(files, keys):
     return places
 
 
-def find_missing(indices, encoded, keys, entries, beside, part=None):
+def find_missing(indices, encoded, keys, entries, additional, part=None):
     """Returns the examples to run the teacher on, and the missing entries.
 
     Args:
@@ -373,7 +373,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
         keys: dict of all keys, from whether they are per example.
         entries: sequence of `kdkit.taps.Entry`. Examples without one of them
             are returned.
-        beside: sequence of `Entry`. Additional entries for these examples.
+        additional: sequence of `Entry`. Additional entries for these examples.
         part: tuple of ints i, n or `None`. Only part i, from 0, of n of the
             examples. Defaults to `None`.
 
@@ -382,7 +382,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
         of entries that at least one of them lacks.
     """
     known = [
-        find_rows(index, index.read()["shards"], (*entries, *beside), keys)
+        find_rows(index, index.read()["shards"], (*entries, *additional), keys)
         for index in indices
     ]
 
@@ -392,7 +392,7 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
             return absent
         return absent.reshape(-1, encoded.sequences_per_row).any(axis=1)
 
-    absent = {entry: absent_rows(entry) for entry in (*entries, *beside)}
+    absent = {entry: absent_rows(entry) for entry in (*entries, *additional)}
     numbers = np.flatnonzero(np.any([absent[one] for one in entries], axis=0))
     if part is not None:
         which, count = part

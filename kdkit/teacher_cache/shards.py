@@ -324,10 +324,10 @@ def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
         shape: tuple of ints. The array's shape.
         precision, exact: as in `pack`.
     """
-    each, beside = PRECISIONS[precision]
+    value_bytes, array_bytes = PRECISIONS[precision]
     rounded = math.prod(shape)
     kept = rounded // shape[-1] * exact if exact else 0
-    return (rounded - kept) * each + beside + 4 * kept
+    return (rounded - kept) * value_bytes + array_bytes + 4 * kept
 
 
 @dataclasses.dataclass

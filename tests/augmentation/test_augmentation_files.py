@@ -1,4 +1,4 @@
-"""Augmented files: what stands in them, going on, what is not lost."""
+"""Augmented files: their content, resuming, and nothing lost."""
 
 import errno
 import json
@@ -204,7 +204,7 @@ def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
 
 
 class Gossip:
-    """Copies that tell which texts were read together."""
+    """Copies that show which texts were read together."""
 
     def __call__(self, texts, first_row, column):
         return [[f"{text} {first_row} {len(texts)}"] for text in texts]

@@ -1,4 +1,4 @@
-"""Nearest words: cosine, own word left out, order of equals."""
+"""Nearest words: cosine, the word itself excluded, the order of ties."""
 
 import keras_hub
 import numpy as np

@@ -1,4 +1,4 @@
-"""Words: where they are, which may be replaced, what stays around them."""
+"""Words: their places, which are replaceable, the text around them."""
 
 import pytest
 

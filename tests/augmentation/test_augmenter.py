@@ -1,4 +1,4 @@
-"""Copies of texts: how often, by what, and the same for a seed."""
+"""Augmented texts: how many, from which sources, the same for a seed."""
 
 import collections
 import functools

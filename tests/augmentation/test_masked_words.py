@@ -1,4 +1,4 @@
-"""The best words for a masked position: as one at a time, in any batches."""
+"""The best words for a masked position are the same in any batch."""
 
 import keras_hub
 import numpy as np

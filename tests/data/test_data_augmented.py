@@ -1,4 +1,4 @@
-"""Rows with augmented copies: what is stored, drawn, left out, refused."""
+"""Rows with augmented copies: how they are stored, drawn and refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files that a CSV writer wrote, and other slips in people's own tables."""
+"""Files that a CSV writer wrote, and other mistakes in users' tables."""
 
 import csv
 import io

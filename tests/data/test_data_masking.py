@@ -1,4 +1,4 @@
-"""BERT's masking: how much, what, and the same again from the same seed."""
+"""BERT's masking: how many tokens, which, and reproducible from a seed."""
 
 import math
 

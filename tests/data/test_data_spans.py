@@ -1,4 +1,4 @@
-"""MASS's spans: their size and place, and what each half sees of them."""
+"""MASS's spans: their size and place, and what each half reads."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Word vectors: read by word, in any of the forms that files have."""
+"""Word vectors: read by word, from every form of file."""
 
 import numpy as np
 import pytest

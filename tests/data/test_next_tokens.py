@@ -1,4 +1,4 @@
-"""Running text for decoders: rows, what is predicted, and what counts."""
+"""Running text for decoders: rows, targets, and which ones count."""
 
 import math
 

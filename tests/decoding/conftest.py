@@ -1,4 +1,4 @@
-"""A model that is no decoder, and its file, for the refusals."""
+"""A model that is no decoder, and its file, for tests of errors."""
 
 import pytest
 from helpers import bert

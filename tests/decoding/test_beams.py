@@ -1,4 +1,4 @@
-"""Beam search: against all texts there are, and against greedy decoding."""
+"""Beam search against all possible texts, and against greedy decoding."""
 
 import itertools
 

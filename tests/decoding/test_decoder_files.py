@@ -1,4 +1,4 @@
-"""Files of a decoder's step: the same text as from Keras, and no half file."""
+"""Files of a decoder's step: the same text as from Keras, never half a file."""
 
 import pathlib
 

@@ -86,7 +86,7 @@ def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
     report = export.to_litert(
         small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
     )
-    # Beside the weights a scale and a zero for each row, in both signatures.
+    # Each row also has a scale and a zero point, in both signatures.
     more = report.size_bytes - small.count_params()
     assert more < 0.5 * words * width
     assert report.same_top_class > 0.9
@@ -109,7 +109,7 @@ def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
     report = export.to_litert(
         small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
     )
-    # Beside the weights a scale and a zero for each row of the decoder's.
+    # Each row of the decoder's weights also has a scale and a zero point.
     more = report.size_bytes - small.count_params()
     assert more < 0.8 * words * width < own * width
     assert report.same_top_class > 0.9

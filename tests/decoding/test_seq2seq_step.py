@@ -1,4 +1,4 @@
-"""An encoder-decoder that writes a token at a time says what it says of all."""
+"""An encoder-decoder that reads token by token predicts as on whole texts."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A decoder that reads one token at a time says what it says of whole texts."""
+"""A decoder that reads token by token predicts as on whole texts."""
 
 import keras
 import keras_hub

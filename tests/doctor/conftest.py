@@ -1,4 +1,4 @@
-"""A teacher that is right by construction, and rows that it labelled."""
+"""A teacher that is always right, and rows that it labelled."""
 
 import dataclasses
 import json

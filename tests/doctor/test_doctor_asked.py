@@ -1,4 +1,4 @@
-"""kdkit doctor: which teachers are asked, and which are not."""
+"""kdkit doctor: which teachers it runs, and which not."""
 
 import dataclasses
 

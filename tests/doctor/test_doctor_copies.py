@@ -1,4 +1,4 @@
-"""The check of augmented copies, with exactly that thing wrong."""
+"""The check of augmented copies, on data with exactly that problem."""
 
 import pytest
 
@@ -15,7 +15,7 @@ CHINESE = [("今天天气很好我们去公园玩",), ("iphone这部电影非常
 
 def test_copies_of_their_rows_are_fine():
     copies = [(number, ("row count",)) for number in range(100)]
-    first, second = doctor.copies_of_rows(copies, TRAIN, set())
+    first, second = doctor.augmented_copies(copies, TRAIN, set())
     assert (first.outcome, second.outcome) == (OK, OK)
 
 
@@ -23,20 +23,20 @@ def test_copies_of_other_rows_ruin_the_run():
     """Of a file that was made from other training data."""
     copies = [(number, DEV[number]) for number in range(50)]
     train = [(f"une phrase {number + 1000}",) for number in range(50)]
-    _, finding = doctor.copies_of_rows(copies, train, set())
+    _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == RUINS
     assert "0 % of the words" in finding.found
 
 
 def test_copies_that_stand_in_dev_are_counted():
     copies = [(0, TRAIN[0]), (0, DEV[0]), (1, TRAIN[1])]
-    finding, _ = doctor.copies_of_rows(copies, TRAIN, set(DEV))
+    finding, _ = doctor.augmented_copies(copies, TRAIN, set(DEV))
     assert finding.outcome == WARNING
     assert "1 of 3 copies (33.3 %)" in finding.found
 
 
 def test_a_file_without_copies_ruins_the_run():
-    (finding,) = doctor.copies_of_rows([], TRAIN, set())
+    (finding,) = doctor.augmented_copies([], TRAIN, set())
     assert finding.outcome == RUINS
 
 
@@ -49,28 +49,28 @@ def test_a_file_without_copies_ruins_the_run():
     ],
 )
 def test_copies_of_texts_without_blanks_are_compared_by_signs(number, copy):
-    _, finding = doctor.copies_of_rows([(number, (copy,))], CHINESE, set())
+    _, finding = doctor.augmented_copies([(number, (copy,))], CHINESE, set())
     assert finding.outcome == OK
     other = [(number, CHINESE[1 - number])]
-    _, finding = doctor.copies_of_rows(other, CHINESE, set())
+    _, finding = doctor.augmented_copies(other, CHINESE, set())
     assert finding.outcome == RUINS
     assert "0 % of the words" in finding.found
 
 
 def test_signs_with_blanks_around_them_are_compared_too():
     copies = [(0, ("我 恨 你 啊",))]
-    _, finding = doctor.copies_of_rows(copies, [("我 爱 你 啊",)], set())
+    _, finding = doctor.augmented_copies(copies, [("我 爱 你 啊",)], set())
     assert "75.0 % of the words" in finding.found
 
 
 def test_copies_of_one_word_tell_nothing():
     train = [("great",), ("awful",), ("很好",), ("a fine film",)]
     copies = [(0, ("good",)), (1, ("bad",)), (2, ("不错",))]
-    _, finding = doctor.copies_of_rows(copies, train, set())
+    _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == NOTE
     assert "All 3 copies are of rows of one word" in finding.found
     copies.append((3, ("a good film",)))
-    _, finding = doctor.copies_of_rows(copies, train, set())
+    _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == OK
     assert "1 copies of 1 of 4 rows have 66.7 %" in finding.found
     assert "3 of rows of one word are not compared" in finding.found

@@ -140,7 +140,7 @@ def test_force_goes_on_and_leaves_a_note(
     (event,) = read_events(tmp_path / "run", "doctor")
     assert event["forced"]
     notes = " ".join(run_notes(read_run(tmp_path / "run")))
-    assert "Begun by --force" in notes
+    assert "Begun with --force" in notes
     assert "rows kept apart" in notes
 
 

@@ -1,4 +1,4 @@
-"""The checks of rows and texts kept apart, with exactly that thing wrong."""
+"""The checks for leaked rows and texts, on data with exactly that problem."""
 
 import numpy as np
 import pytest

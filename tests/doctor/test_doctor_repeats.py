@@ -1,4 +1,4 @@
-"""The doctor on rows that come again, and on texts that are none."""
+"""The doctor on repeated rows and on texts without words."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ LABELS = [number % 2 for number in range(200)]
 
 
 def repeats(texts, labels, split="train"):
-    """The finding of one split of sentences, beside a dev of other texts."""
+    """Returns the finding for a split of sentences and a dev of other texts."""
     rows = Examples((texts,), None if labels is None else np.array(labels))
     dev = Examples(([f"dev: {text}" for text in TEXTS],))
     splits = {split: rows, "dev": dev}

@@ -1,4 +1,4 @@
-"""Each check of rows, sizes and room, with exactly that thing wrong."""
+"""Each check of rows, sizes and space, on data with exactly that problem."""
 
 import dataclasses
 import io
@@ -96,8 +96,8 @@ def test_rows_to_choose_on_with_one_label_are_a_warning():
         (tags, [np.zeros(2, int)] * 9, [np.array([0, 1])] * 9),
         (several, np.array([[1, 0]] * 9), np.array([[1, 0], [1, 1]])),
     ):
-        assert doctor.balance_of_dev(task, different, "dev") is None
-        assert doctor.balance_of_dev(task, alike, "dev").outcome == WARNING
+        assert doctor.dev_balance(task, different, "dev") is None
+        assert doctor.dev_balance(task, alike, "dev").outcome == WARNING
         if task is not tags:
             logits = np.zeros((len(alike), task.num_classes))
             finding = doctor.teacher_accuracy(task, alike, logits)
@@ -155,7 +155,7 @@ def test_what_is_tapped_is_counted_as_it_is():
         "hidden_states/2", "hidden_states/4", "logits",
     }  # fmt: skip
     numbers = sum(
-        doctor.numbers_of(entry, teacher, 6, False) for entry in of_teacher
+        doctor.tapped_size(entry, teacher, 6, False) for entry in of_teacher
     )
     assert numbers == 2 * 2 * 6 * 6 + 3 * 6 * 12 + 3
 

@@ -1,4 +1,4 @@
-"""Each check of a teacher, with exactly that thing wrong."""
+"""Each check of a teacher, on one with exactly that problem."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""kdkit doctor: rows, copies, caches and disks that are not right."""
+"""kdkit doctor: rows, copies, caches and disks with problems."""
 
 import dataclasses
 import shutil
@@ -19,7 +19,7 @@ from kdkit.doctor import Finding
 from kdkit.doctor import diagnosis
 from kdkit.doctor import resources
 from kdkit.doctor.diagnosis import diagnose
-from kdkit.doctor.resources import disk_of_cache
+from kdkit.doctor.resources import cache_disk
 from kdkit.errors import UsageError
 from kdkit.runs import smoke
 from kdkit.settings import override
@@ -268,7 +268,7 @@ def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
         shutil, "disk_usage", lambda place: types.SimpleNamespace(free=10**9)
     )
     cache = CacheSettings(str(tmp_path / "cache"))
-    finding = disk_of_cache(2 * 10**9, cache)
+    finding = cache_disk(2 * 10**9, cache)
     assert (finding.check, finding.outcome) == ("disk of the cache", RUINS)
     assert "About 2.0 GB will be written" in finding.found
     assert "--cache-precision bf16 needs half" in finding.advice

@@ -1,4 +1,4 @@
-"""kdkit doctor: one thing wrong at a time, and the others still checked."""
+"""kdkit doctor: one problem at a time, while the other checks still run."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Words that a tokenizer has no token for, before anything is trained."""
+"""Words that a tokenizer has no token for, found before training."""
 
 import dataclasses
 

@@ -215,4 +215,4 @@ def test_several_files_need_their_held_out_ones(command, tmp_path, capsys):
     for file in files:
         pathlib.Path(file).write_text("some words\n")
     assert difficulty.main([*words, "--corpus", *files]) == 2
-    assert "Name --held-out" in capsys.readouterr().err
+    assert "Pass --held-out" in capsys.readouterr().err

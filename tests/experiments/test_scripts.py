@@ -1,4 +1,4 @@
-"""The scripts of experiments/ ask for what the command line has."""
+"""The scripts of experiments/ use options that the command line has."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ SCRIPTS = [
     for path in sorted((ROOT / "experiments").glob("*.sh"))
     if path.name not in ("texts.sh", "sst2_teachers.sh")
 ]
-# Stands in for kdkit and python: notes what it is asked.
+# Imitates kdkit and python: records their arguments.
 NOTE = '#!/usr/bin/env bash\nprintf "%s\\0" "$@" "" >> "$NOTES"\n'
 PERTURB = "experiments/perturb.py"
 DIFFICULTY = "experiments/difficulty.py"

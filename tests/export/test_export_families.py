@@ -1,4 +1,4 @@
-"""Every encoder family is exported, with the inputs that it has."""
+"""Every encoder family is exported with its own inputs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The full-size student as it is shipped: `make test-large`."""
+"""The full-size exported student: `make test-large`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every kind of file says what Keras says, row by row of SST-2's dev set."""
+"""Every format has Keras' outputs for each row of SST-2's dev set."""
 
 import keras_hub
 import numpy as np

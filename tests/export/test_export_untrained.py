@@ -1,4 +1,4 @@
-"""A head that no objective reached is not exported in silence."""
+"""The export of a head that no objective trained is reported."""
 
 import pathlib
 import re

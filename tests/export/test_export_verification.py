@@ -10,7 +10,7 @@ BATCH = {"token_ids": EXPECTED}
 
 
 def answer(values):
-    """Stands for a file that always gives the same outputs."""
+    """Imitates a file that always gives the same outputs."""
     return lambda batch: np.asarray(values)
 
 

@@ -134,7 +134,7 @@ def test_first_classes_stand_for_themselves_and_the_others_are_one(top_k):
         top = losses.top_classes(teacher, top_k, temperature=2.0)
         assert top.shape == (BATCH, LENGTH, 2 * top_k + 1)
         for weights in (None, MASK):
-            value, count = loss.sums_on_top(top, student, weights)
+            value, count = loss.top_sums(top, student, weights)
             assert float(value / count) == pytest.approx(
                 float(loss(teacher, student, weights)), rel=1e-6
             )

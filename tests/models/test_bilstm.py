@@ -1,4 +1,4 @@
-"""The BiLSTM student: what it reads, its size, files, taps, word vectors."""
+"""The BiLSTM student: inputs, size, files, taps, word vectors."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Weights are counted without being made."""
+"""Weights are counted without being created."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Directories that are near a model, or hold one in another form."""
+"""Directories next to a model, or with one in another form."""
 
 import json
 import shutil

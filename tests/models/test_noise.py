@@ -1,4 +1,4 @@
-"""Noise on weights: LightPAFF's section 6.2, and the weights come back."""
+"""Noise on weights: LightPAFF's section 6.2, and restoring the weights."""
 
 import keras
 import numpy as np

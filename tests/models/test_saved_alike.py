@@ -1,4 +1,4 @@
-"""Models that are the same are the same files, whatever process saved them."""
+"""Equal models have equal files, whatever process saved them."""
 
 import json
 import zipfile
@@ -30,7 +30,7 @@ def make_lstm():
 
 @pytest.fixture
 def saved(tmp_path):
-    """Files of two models that are alike, and the first one."""
+    """Returns the files of two equal models, and the first model."""
     models = [make_lstm(), make_lstm()]
     models[1].set_weights(models[0].get_weights())
     files = [tmp_path / f"{number}.keras" for number in range(2)]

@@ -1,4 +1,4 @@
-"""Rules for texts: kept by what a tokenizer goes through, and checked."""
+"""Rules for texts: saved with every kind of tokenizer, and checked."""
 
 import json
 

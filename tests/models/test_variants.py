@@ -1,4 +1,4 @@
-"""Models whose activation or epsilon keras-hub's classes lack."""
+"""Models with an activation or epsilon that keras-hub's classes lack."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What holds for batches, masks and spans of any rows."""
+"""Properties of batches, masks and spans for any rows."""
 
 import functools
 

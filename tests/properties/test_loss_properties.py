@@ -1,4 +1,4 @@
-"""What holds for every loss, whatever the tensors, weights and padding."""
+"""Properties of every loss for any tensors, weights and padding."""
 
 import numpy as np
 import pytest

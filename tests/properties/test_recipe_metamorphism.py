@@ -1,4 +1,4 @@
-"""What must not change what a recipe learns: padding, order, copies, names."""
+"""Changes that must not affect training: padding, order, copies, names."""
 
 import dataclasses
 import functools

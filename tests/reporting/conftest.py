@@ -1,4 +1,4 @@
-"""Run directories made of events, as the training verbs write them."""
+"""Run directories built from events, as the training commands write them."""
 
 import json
 import pathlib

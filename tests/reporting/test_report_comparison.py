@@ -1,4 +1,4 @@
-"""Several runs beside each other: the table of methods, learning curves."""
+"""Comparisons of several runs: the table of methods, learning curves."""
 
 import dataclasses
 import re

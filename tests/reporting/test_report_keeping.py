@@ -152,8 +152,8 @@ def test_another_run_replaces_a_record_if_it_is_named(make_run, file, tmp_path):
     ("content", "problem"),
     [
         (None, "a directory"),
-        ("mine", "line 1, is no record"),
-        ('{"event": "model", "time": 1}\n', "line 1, is no record"),
+        ("mine", "line 1, is not a record"),
+        ('{"event": "model", "time": 1}\n', "line 1, is not a record"),
         ('{"name": "../a", "config": {}, "events": []}\n', "its name is"),
         ('{"name": "a", "config": {}, "events": 1}\n', "a list of events"),
         ('{"name": "a", "config": {}, "events": []}\n' * 2, "occurs twice"),
@@ -180,7 +180,7 @@ def test_a_digit_that_changed_in_a_record_is_noticed(make_run, file):
     run.log("model", arm="student")
     keep_records(records_of(run), file)
     file.write_text(file.read_text().replace("17", "19"))
-    with pytest.raises(UsageError, match="line 1, is no record.*damaged"):
+    with pytest.raises(UsageError, match="line 1, is not a record.*damaged"):
         read_records(file)
 
 
@@ -192,7 +192,7 @@ def test_a_record_that_lacks_its_teacher_or_events_has_a_remark(file):
     (run,) = read_records(file)
     first, second = run.remarks
     assert first == (
-        "The last line of the events of run is cut off and was left out."
+        "The last line of the events of run is truncated and was ignored."
     )
     assert second.startswith("The teacher bert is not among these records")
 

@@ -1,4 +1,4 @@
-"""What `kdkit evaluate` noted: nothing is called what it is not."""
+"""The measurements of `kdkit evaluate` under the right names."""
 
 import pytest
 

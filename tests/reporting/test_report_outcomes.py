@@ -1,4 +1,4 @@
-"""Conclusions of a report: noise, collapse, what won what."""
+"""Conclusions of a report: noise, collapse, which model is better."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Pictures: which lines and points they have, and how these are named."""
+"""Plots: which lines and points they have, and their names."""
 
 import math
 import re

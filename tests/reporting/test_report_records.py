@@ -66,7 +66,7 @@ def test_read_run_says_that_the_last_line_is_cut_off(distillation_run):
     records = read_run(distillation_run.run_dir)
     assert records.events == whole.events
     assert "last line" in records.remarks[0]
-    assert "cut off" in records.remarks[0]
+    assert "truncated" in records.remarks[0]
 
 
 def test_read_run_says_which_line_in_between_is_no_event(distillation_run):

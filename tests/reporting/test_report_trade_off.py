@@ -1,4 +1,4 @@
-"""Accuracy against size: each model once, under a name of its own."""
+"""Accuracy against size: each model once, under its own name."""
 
 import pathlib
 import statistics

@@ -19,7 +19,7 @@ def assert_same_numbers(run, other):
 
 
 def assert_same_run(run, other):
-    """Likewise, and the final weights of a classifier of two classes."""
+    """Compares likewise, with the final weights of a two-class classifier."""
     assert_same_numbers(run, other)
     for one, two in zip(
         load_classifier(run, 2).model.get_weights(),

@@ -1,4 +1,4 @@
-"""Runs made small and quick, and one finished run that all tests here read."""
+"""Small and quick runs, and one finished run that all tests here read."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Arms of the papers' tables: what each leaves out, and the command."""
+"""Arms of the papers' tables: what each omits, and the command."""
 
 import json
 

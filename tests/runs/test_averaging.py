@@ -93,7 +93,7 @@ def test_no_more_is_kept_than_the_mean_needs(tmp_path):
 
     for epoch in (1, 2, 3):
         model.set_weights([np.full((2, 1), epoch**2), np.full(1, -epoch)])
-        # Opened anew, as after a stop.
+        # Opened again, as after a stop.
         checkpoints = StageCheckpoints(tmp_path, averaged_epochs=(2, 3))
         checkpoints.save_epoch(model, model, epoch, 0.0)
     assert kept() == {"epoch-3", "best-1", "averaged-2", "averaged-3"}

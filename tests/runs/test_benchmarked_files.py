@@ -1,4 +1,4 @@
-"""Files that `kdkit benchmark` puts beside each other, and what they do."""
+"""Files that `kdkit benchmark` compares, and their outputs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs that read the teacher's outputs: the same numbers, no teacher run."""
+"""Runs that read cached teacher outputs: equal numbers without a teacher."""
 
 import dataclasses
 import json

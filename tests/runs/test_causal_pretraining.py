@@ -1,4 +1,4 @@
-"""Pretraining runs of decoders: what they measure, leave and refuse."""
+"""Pretraining runs of decoders: measurements, files and errors."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: what is kept, what is in it, damaged ones."""
+"""Checkpoints of a stage: which remain, their content, damaged ones."""
 
 import dataclasses
 import json
@@ -263,7 +263,7 @@ def test_a_step_of_a_distiller_holds_nothing_of_its_teacher(tmp_path):
         int(np.prod(variable.shape))
         for variable in (*model.variables, *model.optimizer.variables)
     )
-    # Beside them there are sums of metrics and states of random layers alone.
+    # The others are only sums of metrics and states of random layers.
     assert 0 <= total - expected < teacher.count_params() / 20
 
 

@@ -1,4 +1,4 @@
-"""`--config` of a run that another verb made: which one takes it."""
+"""`--config` of a run of another command: which commands accept it."""
 
 import dataclasses
 import itertools
@@ -36,7 +36,7 @@ def config(tmp_path):
 
 
 def refused(capsys, *words):
-    """What is said of a command that is a mistake."""
+    """Returns the error for an invalid command."""
     assert main([*words]) == 2
     return capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""TensorBoard's points: each once, whenever a run was stopped."""
+"""TensorBoard's points: each once, even after a run was stopped."""
 
 from kdkit.training.callbacks import Curves
 from kdkit.training.callbacks import read_points

@@ -1,4 +1,4 @@
-"""LightPAFF on text as one command: which runs it makes, from what."""
+"""LightPAFF on text as one command: its runs and their inputs."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""On which rows `kdkit export` measures, and whether a report shows that."""
+"""Which rows `kdkit export` measures on, and whether reports show it."""
 
 import json
 
@@ -16,7 +16,7 @@ from kdkit.training.task_data import predict_logits
 
 LENGTH, ROWS = 12, 6
 TASK = get_task("mnli")
-# By split: the class of each row beside the one that the student answers.
+# By split: the class of each row, and the class that the student predicts.
 DISTANCES = {"dev_mismatched": 0, "dev_matched": 1}
 
 
@@ -132,4 +132,4 @@ def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
     assert text.count("12.5") == 1
     for file in found.keys() - {shown.file}:
         assert found[file].metrics == {}
-        assert f"{file} was measured on dev, and the tables are of" in text
+        assert f"{file} was measured on dev, and the tables show" in text

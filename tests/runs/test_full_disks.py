@@ -1,4 +1,4 @@
-"""Whole verbs on a disk that fills up: one line, and then they go on."""
+"""Commands on a disk that fills up: one line of error, then resuming."""
 
 import faults
 import pytest

@@ -105,7 +105,7 @@ def test_a_file_runs_and_words_overrule_it(finished_run, folder, capsys):
     config = json.loads((folder / "run" / "config.json").read_text())
     assert config["data"]["max_train_rows"] == 32
     assert len(read_events(folder / "run", "epoch")) == 1
-    # A run's own file stands there as well.
+    # A run's own file is there too.
     words = ["run/config.json", "--run-dir", "run"]
     assert main(["distill", *words]) == 0
     assert "is finished" in capsys.readouterr().out

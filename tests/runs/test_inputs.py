@@ -1,4 +1,4 @@
-"""What a run is made from: noted, and compared when it goes on."""
+"""A run's inputs: recorded, and compared when the run resumes."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def settings(tmp_path):
 
 @pytest.fixture(params=["unlabeled", "augmented"])
 def filtered(request, settings, tmp_path):
-    """Likewise, with rows of which those of other splits are left out."""
+    """Likewise, with rows that exclude those of other splits."""
     file = tmp_path / "more.txt"
     file.write_text("a text\n")
     more = {
@@ -115,7 +115,7 @@ def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
 def test_a_model_that_is_gone_is_not_compared(
     is_absolute, settings, run, tmp_path, monkeypatch
 ):
-    """A finished run does not need it; of another one, loading tells."""
+    """A finished run does not need it; in another one, loading fails."""
     monkeypatch.chdir(tmp_path)
     model = tmp_path / "model"
     model.mkdir()

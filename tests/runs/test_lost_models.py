@@ -1,4 +1,4 @@
-"""Runs that ended and whose models are gone or damaged: made again."""
+"""Finished runs whose models are missing or damaged: rebuilt."""
 
 import dataclasses
 import shlex

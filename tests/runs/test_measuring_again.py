@@ -1,4 +1,4 @@
-"""`kdkit evaluate` given again, of other rows or in another way."""
+"""`kdkit evaluate` repeated, on other rows or in another way."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Runs in mixed precision: float32 in what is measured, kept and shipped."""
+"""Runs in mixed precision: float32 in metrics, saved and exported files."""
 
 import dataclasses
 import json

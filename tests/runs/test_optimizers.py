@@ -1,4 +1,4 @@
-"""Word embeddings get the update that AdamW's formula says, in either way."""
+"""Word embeddings get AdamW's update in both implementations."""
 
 import keras
 import numpy as np

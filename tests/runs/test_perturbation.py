@@ -1,4 +1,4 @@
-"""experiments/perturb.py: noise, what is noted, what is measured again."""
+"""experiments/perturb.py: noise, events, and repeated measurements."""
 
 import json
 import shutil

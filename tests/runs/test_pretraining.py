@@ -1,4 +1,4 @@
-"""Pretraining runs: what they measure, leave and refuse."""
+"""Pretraining runs: measurements, files and errors."""
 
 import dataclasses
 import json

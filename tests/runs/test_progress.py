@@ -1,4 +1,4 @@
-"""Lines while a stage trains: the time left is that of computing."""
+"""Progress of a stage: the time left counts computing only."""
 
 import logging
 import time

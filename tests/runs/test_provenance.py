@@ -1,4 +1,4 @@
-"""A run says how it was made."""
+"""A run records how it was made."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Numbers that settings cannot have are refused when settings are made."""
+"""Invalid numbers are refused when settings are created."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Every recipe is data that holds for every task."""
+"""Every recipe is data that is valid for every task."""
 
 import json
 

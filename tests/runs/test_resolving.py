@@ -30,7 +30,7 @@ def settings(recipe, teacher, *words):
 
 @pytest.fixture
 def fine_tuned(finished_run, tmp_path):
-    """A teacher's run that tells the encoder of three blocks it came from."""
+    """A teacher's run that records its encoder of three blocks."""
     encoder = finished_run / "teacher_run" / "teacher"
     path = tmp_path / "teacher_run"
     path.mkdir()
@@ -266,7 +266,7 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
     assert places == (path, first)
     assert pretrained == first
     assert force is False
-    # What is kept of it does not depend on where the run is.
+    # The recorded settings do not depend on where the run is.
     assert teacher == settings.teacher
 
 

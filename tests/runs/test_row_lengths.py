@@ -1,4 +1,4 @@
-"""How long rows are that verbs read: what is given, the model's, the task's."""
+"""The row length that commands read: the option, the model's, the task's."""
 
 import argparse
 
@@ -20,7 +20,7 @@ TASK = ["--task", "sentiment"]
 def folder(tmp_path_factory):
     """A classifier as `preset`, saved to read less than it has positions for.
 
-    As `model.keras` beside it, and exported, to read six tokens.
+    As `model.keras` next to it, and exported, to read six tokens.
     """
     path = tmp_path_factory.mktemp("lengths")
     classifier, tokenizer = sentiment_student(max_sequence_length=POSITIONS)
@@ -52,7 +52,7 @@ def test_models_outside_of_a_run_are_read_at_their_own_length(
 
 @pytest.mark.parametrize("is_of_kdkit", [True, False])
 def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
-    """keras-hub's preprocessors say 512 where they are told nothing."""
+    """keras-hub's preprocessors have a length of 512 by default."""
     classifier, tokenizer = sentiment_student()
     usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
     length = usual.sequence_length

@@ -1,4 +1,4 @@
-"""What a run leaves, how it goes on, and what it refuses."""
+"""The files of a run, how it resumes, and what it refuses."""
 
 import dataclasses
 import functools

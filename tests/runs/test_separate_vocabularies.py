@@ -1,4 +1,4 @@
-"""Runs on pairs whose sides have a vocabulary each, from text to file."""
+"""Runs on pairs with a vocabulary for each side, from text to file."""
 
 import dataclasses
 import json

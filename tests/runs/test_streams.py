@@ -1,4 +1,4 @@
-"""Output that nobody reads any more, and notices that nobody asked for."""
+"""Closed output streams, and unwanted notices of libraries."""
 
 import json
 import os

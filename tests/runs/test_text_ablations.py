@@ -1,4 +1,4 @@
-"""LightPAFF's table 7 on text alone: which runs an arm has, and shares."""
+"""LightPAFF's table 7 on text only: the runs of an arm, and shares."""
 
 import json
 

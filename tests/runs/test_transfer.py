@@ -1,4 +1,4 @@
-"""Runs with more to learn from: unlabelled text, several teachers."""
+"""Runs with additional knowledge: unlabelled text, several teachers."""
 
 import dataclasses
 import json
@@ -90,7 +90,7 @@ def test_every_teacher_is_evaluated(run, finished_run):
 def test_report_tells_of_text_and_teachers(run):
     notes = " ".join(run_notes(read_run(run)))
     assert "also labelled 20 rows of text" in notes
-    assert "1 more were left out, since they are also in dev or test" in notes
+    assert "1 more were removed, because they are also in dev or test" in notes
     assert "learned from 2 teachers with weights [3.0, 1.0]" in notes
 
 

@@ -1,4 +1,4 @@
-"""Tasks that are pairs of texts by their data alone, from tables."""
+"""Tasks whose data make them pairs of texts, from tables."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs whose student learned nothing that its answers show."""
+"""Runs whose student learned nothing that affects its outputs."""
 
 import argparse
 import dataclasses

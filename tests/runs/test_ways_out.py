@@ -1,4 +1,4 @@
-"""Mistakes that are told with what was received and a way out."""
+"""Errors name the received value and a fix."""
 
 import argparse
 import dataclasses

@@ -138,7 +138,7 @@ def test_student_starts_from_it(run, place):
             first.get_weights(), last.get_weights(), strict=True
         )
     ]
-    # A few steps away, where weights that start anew would be far.
+    # Close, after a few steps; newly initialised weights would be far away.
     assert 0 < max(moved) < 0.05
 
 
@@ -164,7 +164,7 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     out = capsys.readouterr().out
     assert f"{place / 'general'}: started earlier, same corpus" in out
     assert f"{place / 'copies.tsv'}: made earlier, from the same inputs" in out
-    # And copies are drawn anew for each epoch.
+    # Copies are drawn again for each epoch.
     (counts,) = read_events(place / "again", "augmented")
     assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 

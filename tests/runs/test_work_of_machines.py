@@ -1,4 +1,4 @@
-"""Copies and outputs of a teacher that the processes of a run make together."""
+"""Augmentation and teacher outputs that a run's processes share."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""BLEU and chrF of written text against their definitions in NumPy."""
+"""BLEU and chrF of generated text against their definitions in NumPy."""
 
 import collections
 import sys

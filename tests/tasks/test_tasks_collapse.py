@@ -1,4 +1,4 @@
-"""When a model is said to have collapsed, for each kind of task."""
+"""When a model counts as collapsed, for each kind of task."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows, and caches of what a teacher says of them."""
+"""Rows, and caches of teacher outputs for them."""
 
 import numpy as np
 from helpers import LENGTH

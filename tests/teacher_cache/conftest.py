@@ -1,4 +1,4 @@
-"""The teacher of the tests of caches."""
+"""The teacher for the tests of caches."""
 
 import pytest
 from caches import LAYERS

@@ -1,4 +1,4 @@
-"""Rows that are run together: few enough, and the same ones again."""
+"""Batches for the teacher: small enough, and reproducible."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Keys: of what a teacher read, made once, and found among others."""
+"""Keys: from the teacher's inputs, computed once, and found among others."""
 
 import hashlib
 

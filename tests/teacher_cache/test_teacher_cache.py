@@ -1,4 +1,4 @@
-"""What is kept of a teacher is what it says, of those rows alone."""
+"""Cached outputs equal the teacher's, for the requested rows only."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_every_tap_is_as_the_teacher_says_it(tmp_path, teacher):
         for entry in entries:
             expected = np.array(entry.read(taps))
             found = x[entry.name].numpy()
-            # What is said of padding is not kept.
+            # Outputs for padding are not saved.
             weights = np.ones(expected.shape)
             if entry.tap.startswith("attention"):
                 weights = real[:, None, :, None] * real[:, None, None, :]
@@ -67,14 +67,14 @@ def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
     says = Says()
     cache = make(tmp_path, teacher, says)
     first, later = Entry("hidden_states", 1), Entry("logits")
-    cache.outputs(rows(9), [first], beside=[later, first])
+    cache.outputs(rows(9), [first], additional=[later, first])
     assert says[-1].startswith(f"{tmp_path}: running the teacher over 9 rows")
-    cache.outputs(rows(9), [later], beside=[Entry("hidden_states", 2)])
-    # Nothing is run for what is beside alone.
+    cache.outputs(rows(9), [later], additional=[Entry("hidden_states", 2)])
+    # The teacher does not run for additional entries only.
     assert says[-1].endswith("outputs for all 9 rows are there.")
-    # New rows: what is asked for and what is beside.
+    # New rows: the requested and the additional entries.
     both = joined(rows(9), rows(5, seed=1))
-    cache.outputs(both, [later], beside=[first])
+    cache.outputs(both, [later], additional=[first])
     assert says[-1].startswith(f"{tmp_path}: running the teacher over 5 rows")
     cache.outputs(both, [first, later])
     assert says[-1].endswith("outputs for all 14 rows are there.")
@@ -185,7 +185,7 @@ def test_a_row_says_the_same_wherever_it_stands(kept, chosen, padded_length):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory, teacher):
-    """What is kept of nine rows, by one row and by position."""
+    """Returns the cached outputs for nine rows, by row and by position."""
     entries = [Entry("logits"), Entry("cls_states", 2)]
     entries.append(Entry("hidden_states", 1))
     directory = tmp_path_factory.mktemp("kept")

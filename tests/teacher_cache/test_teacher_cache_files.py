@@ -1,4 +1,4 @@
-"""A cache's files: damaged, of others, too large, written by several."""
+"""A cache's files: damaged, foreign, too large, with several writers."""
 
 import collections
 import concurrent.futures
@@ -300,7 +300,7 @@ def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
 
 
 class Gossip:
-    """An exported file whose logits tell which rows were beside a row."""
+    """An exported file whose logits show which rows shared a batch."""
 
     path = "gossip.tflite"
 
@@ -370,7 +370,7 @@ def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
         part = make(
             tmp_path / "parts", teacher, precision="int8", part=(which, 3)
         )
-        # Again: what is there is not run twice.
+        # Again: the teacher does not run twice for cached rows.
         for _ in range(2):
             assert not part.outputs(encoded, entries).signature
         sizes.append(sum(shard["rows"] for shard in part.describe()["shards"]))

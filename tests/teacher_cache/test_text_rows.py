@@ -1,4 +1,4 @@
-"""What a teacher says of text: by content, of its first classes alone."""
+"""Teacher outputs for text: by content, of the first classes only."""
 
 import keras
 import numpy as np

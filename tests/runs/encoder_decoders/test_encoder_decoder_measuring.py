@@ -1,4 +1,4 @@
-"""Encoder-decoders by `evaluate`: BLEU, perplexity, sources of others."""
+"""Encoder-decoders by `evaluate`: BLEU, perplexity, other sources."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Encoder-decoders by `pretrain`: what it leaves and what it refuses."""
+"""Encoder-decoders by `pretrain`: results and errors."""
 
 import json
 
