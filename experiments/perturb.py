@@ -28,9 +28,12 @@ from rich.table import Table
 
 from kdkit import export
 from kdkit import models
-from kdkit.cli import options as shared
 from kdkit.cli.evaluate import open_measurable
+from kdkit.cli.groups import MeasuredOptions
+from kdkit.cli.groups import Seed
 from kdkit.cli.main import run_script
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
@@ -61,43 +64,41 @@ SIGMAS = {
 }
 
 
-def add_arguments(parser):
-    parser.add_argument("models", nargs="+", metavar="MODEL")
-    shared.add_measured(parser)
-    parser.add_argument(
-        "--sigmas",
-        nargs="+",
-        type=float,
-        metavar="σ",
-        help="; ".join(
+@dataclasses.dataclass
+class Options(MeasuredOptions):
+    """noise"""
+
+    models: list[Model] = option(
+        "runs, preset directories or .keras files",
+        default=[],
+        positional=True,
+        required=True,
+        metavar="MODEL",
+    )
+    sigmas: list[float] | None = option(
+        "multiples of --scale. Defaults to "
+        + "; ".join(
             f"{' '.join(map(str, sigmas))} for {scale}"
             for scale, sigmas in SIGMAS.items()
         ),
+        metavar="σ",
     )
-    parser.add_argument(
-        "--seeds",
-        nargs="+",
-        type=shared.a_seed,
-        metavar="SEED",
-        default=SEEDS,
-        help=f"of the noise; default {' '.join(map(str, SEEDS))}",
+    seeds: list[Seed] = option(
+        f"seeds of the noise. Defaults to {' '.join(map(str, SEEDS))}.",
+        default=[*SEEDS],
     )
-    parser.add_argument(
-        "--scale",
-        choices=[*SIGMAS],
+    scale: str = option(
+        "what σ is a multiple of. Defaults to mean, as the paper writes it.",
         default="mean",
-        help="what σ is a multiple of; default mean, as the paper writes it",
+        choices=(*SIGMAS,),
     )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="what is shown and drawn; by default the task's first metric, or "
-        "perplexity",
+    metric: str | None = option(
+        "what is shown and drawn. Defaults to the task's first metric, or "
+        "perplexity."
     )
-    parser.add_argument(
-        "--curves",
+    curves: str | None = option(
+        "also draw the metric over σ, a colour for each model",
         metavar="FILE.svg",
-        help="also draw the metric over σ, a colour for each model",
     )
 
 

@@ -10,15 +10,14 @@ mass are compared by the BLEU of what they write of the pairs held out, as kdkit
 evaluate RUN measures it.
 
 example:
-  kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \
+  kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\
       --teacher runs/teacher --seeds 0 1 2 --run-dir runs/layer_maps
-  kdkit ablate lightpaff --model gpt2 --over stages --corpus wiki.txt \
-      --decoder gpt2_medium_en --vocabulary-size 8000 \
-      --task-text ptb.train.txt --task-held-out ptb.valid.txt \
+  kdkit ablate lightpaff --model gpt2 --over stages --corpus wiki.txt \\
+      --decoder gpt2_medium_en --vocabulary-size 8000 \\
+      --task-text ptb.train.txt --task-held-out ptb.valid.txt \\
       --one-document --detokenizer ptb --run-dir runs/ptb_arms
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
@@ -28,13 +27,19 @@ from rich.console import Console
 
 from kdkit import generation
 from kdkit import training
-from kdkit.cli import distill as distill_verb
 from kdkit.cli import evaluate
-from kdkit.cli import options as shared
 from kdkit.cli.evaluate import measure_and_note
+from kdkit.cli.groups import ONE_MACHINE
+from kdkit.cli.groups import DecoderOptions
+from kdkit.cli.groups import DistillationOptions
+from kdkit.cli.groups import ForceOptions
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.groups import Seed
 from kdkit.cli.models import locate
+from kdkit.cli.options import for_steps
+from kdkit.cli.options import get_recipe
+from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.resolving import get_recipe
 from kdkit.cli.text_steps import check_steps
 from kdkit.cli.text_steps import decoder_steps
 from kdkit.cli.text_steps import given_models
@@ -65,42 +70,32 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import check_one_process
 
 
-def add_arguments(parser):
-    distill_verb.add_distillation(parser)
-    distill_verb.add_decoder(parser)
-    parser.add_argument(
-        "--over",
+@dataclasses.dataclass
+class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
+    """arms"""
+
+    over: str | None = option(
+        "what the arms differ in",
         required=True,
-        choices=["layer_map", "objectives", "stages"],
-        help="what the arms differ in",
+        choices=("layer_map", "objectives", "stages"),
     )
-    parser.add_argument(
-        "--arms",
-        nargs="+",
-        metavar="ARM",
-        help="only these arms of the table; all of them unless set",
+    arms: list[str] | None = option(
+        "only these arms of the table. Defaults to all of them.", metavar="ARM"
     )
-    parser.add_argument(
-        "--seeds",
-        type=shared.a_seed,
-        nargs="+",
-        default=[0],
-        metavar="N",
-        help="every arm is run with each of them; 0 unless set",
+    seeds: list[Seed] = option(
+        "every arm is run with each of them. Defaults to 0.", default=[0]
     )
-    shared.add_force(parser)
-    shared.add_run(parser, seed=False, strategies=["mirrored"])
-    parser.set_defaults(seed=None, control=False, encoder=None)
+    strategy: str | None = ONE_MACHINE
+    seed: None = None
+    control: bool = False
+    encoder: None = None
 
 
 def run(options):
-    from kdkit.cli.text_steps import reject_for_encoders
-
     if options.model != "bert":
         run_text_ablation(options)
-        return
-    reject_for_encoders(options)
-    run_ablation(options)
+    else:
+        run_ablation(options)
 
 
 def run_ablation(options) -> None:
@@ -241,7 +236,7 @@ def run_text_ablation(options) -> None:
     seeds = dict.fromkeys(options.seeds)
     steps = {
         seed: decoder_steps(
-            recipe, argparse.Namespace(**{**vars(options), "seed": seed})
+            recipe, dataclasses.replace(for_steps(options), seed=seed)
         )
         for seed in seeds
     }
@@ -406,9 +401,7 @@ def written_metrics(path: pathlib.Path) -> dict:
     for event in place.run.events(Measurement):
         if all(getattr(event, name) == value for name, value in wanted.items()):
             return event.line
-    parser = argparse.ArgumentParser()
-    evaluate.add_arguments(parser)
-    return measure_and_note(parser.parse_args([str(path)]))
+    return measure_and_note(evaluate.Options(model=str(path)))
 
 
 def row_of_arm(arm, values: list[float], of_paper: str) -> dict:

@@ -21,8 +21,10 @@ import sys
 from rich.console import Console
 
 from kdkit import export
-from kdkit.cli import options as shared
+from kdkit.cli.groups import Length
 from kdkit.cli.models import locate
+from kdkit.cli.parser import File
+from kdkit.cli.parser import option
 from kdkit.errors import UsageError
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
@@ -33,32 +35,30 @@ from kdkit.reporting.tables import Table
 from kdkit.runs.events import Latency
 
 
-def add_arguments(parser):
-    parser.add_argument("files", nargs="+", metavar="FILE|RUN")
-    parser.add_argument(
-        "--sequence-length",
-        type=shared.a_length,
-        metavar="N",
-        help="for files that take any length, 128 unless set; of a sentence "
-        "of an encoder-decoder, 25 unless set",
+@dataclasses.dataclass
+class Options:
+    """measurement"""
+
+    files: list[File] = option(
+        "exported files, or runs",
+        default=[],
+        positional=True,
+        required=True,
+        metavar="FILE|RUN",
     )
-    parser.add_argument(
-        "--batch-size", type=int, default=1, help="1 unless set"
+    sequence_length: Length | None = option(
+        "for files that take any length. Defaults to 128; for a sentence of an "
+        "encoder-decoder to 25."
     )
-    parser.add_argument("--threads", type=int, default=1, help="1 unless set")
-    parser.add_argument(
-        "--runs", type=int, default=50, help="timed runs a file; 50 unless set"
-    )
-    parser.add_argument(
-        "--warmup",
-        type=int,
-        default=5,
-        help="runs before that are not timed; 5 unless set",
+    batch_size: int = option("Defaults to 1.", default=1)
+    threads: int = option("Defaults to 1.", default=1)
+    runs: int = option("timed runs a file. Defaults to 50.", default=50)
+    warmup: int = option(
+        "runs before that are not timed. Defaults to 5.", default=5
     )
 
 
 def run(options):
-
     benchmark_files(options)
 
 

@@ -10,13 +10,19 @@ example:
   kdkit demo --run-dir runs/demo
 """
 
+import dataclasses
 
-def add_arguments(parser):
-    parser.add_argument(
-        "--run-dir",
+from kdkit.cli.parser import option
+
+
+@dataclasses.dataclass
+class Options:
+    """run"""
+
+    run_dir: str = option(
+        "where the run is saved, or continues. Defaults to runs/demo.",
         default="runs/demo",
         metavar="RUN",
-        help="where the run is kept, or goes on; runs/demo unless set",
     )
 
 

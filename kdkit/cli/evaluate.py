@@ -16,23 +16,26 @@ Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 
 example:
-  kdkit evaluate runs/tinybert/exports/student-int8.tflite \
+  kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
   kdkit evaluate runs/pretrained --corpus text.txt
-  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \
+  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
       --detokenizer ptb --sequence-length 512 --stride 256
   kdkit evaluate runs/en_de --pairs test.en test.de --num-beams 5
 """
 
 import contextlib
+import dataclasses
 import pathlib
 import sys
 
-from kdkit.cli import options as shared
+from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import require_labels
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.cli.text_evaluation import is_about_sentences
 from kdkit.cli.text_evaluation import is_about_text
@@ -45,9 +48,15 @@ from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
 
 
-def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL")
-    shared.add_measured(parser)
+@dataclasses.dataclass
+class Options(MeasuredOptions):
+    """model"""
+
+    model: Model | None = option(
+        "a run, a preset directory, a .keras file or an exported file",
+        positional=True,
+        required=True,
+    )
 
 
 def run(options):

@@ -28,7 +28,7 @@ LATE = (
     "kdkit.runs.pretraining",
     "kdkit.runs.runner",
     "kdkit.training.optimizers",
-    "kdkit.training.seq2seq_material",
+    "kdkit.training.text_data",
     "kdkit.doctor.text_examination",
     "h5py",
     "seqeval",

@@ -32,7 +32,7 @@ from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.tokenizer import check_tokenizer
 from kdkit.settings import override
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_sizes
@@ -292,20 +292,6 @@ def _task_option(options):
     return "--pairs" if options.model == "mass" else "--task-text"
 
 
-def reject_for_encoders(options) -> None:
-    """Refuses what only models on text are told.
-
-    Raises:
-        UsageError: with the flags.
-    """
-    given = given_flags(options, OPTIONS)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
-            "--model gpt2, --model llama3 or --model mass too, or remove it."
-        )
-
-
 def _decoder(place):
     """The teacher before anything: a preset's sizes, or a checkpoint."""
     if place in PRESETS:
@@ -502,9 +488,7 @@ def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
             if options.model == "mass":
                 tokenizer = models.load_tokenizer(place)
                 for settings in runs.values():
-                    seq2seq_material.check_vocabulary(
-                        settings.corpus, tokenizer
-                    )
+                    text_data.require_vocabulary(settings.corpus, tokenizer)
     return right
 
 

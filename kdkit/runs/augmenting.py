@@ -10,13 +10,13 @@ from kdkit.augmentation import Augmenter
 from kdkit.augmentation import MaskedWords
 from kdkit.augmentation import PieceNeighbors
 from kdkit.augmentation import VectorNeighbors
-from kdkit.augmentation import check_made_from
-from kdkit.augmentation import check_output
 from kdkit.augmentation import default_stop_words
 from kdkit.augmentation import join_parts
-from kdkit.augmentation import numbers_of_parts
-from kdkit.augmentation import part_of_file
-from kdkit.augmentation import rows_of_part
+from kdkit.augmentation import part_counts
+from kdkit.augmentation import part_path
+from kdkit.augmentation import part_rows
+from kdkit.augmentation import require_fingerprint
+from kdkit.augmentation import require_new_file
 from kdkit.augmentation import write_augmented
 from kdkit.data import check_augmented
 from kdkit.data import read_all_word_vectors
@@ -83,11 +83,11 @@ def augment(
         columns,
         _fingerprint(settings),
         in_place=as_code,
-        announce=_Lines(rows_of_part(len(examples), part)[1]),
+        announce=_Lines(part_rows(len(examples), part)[1]),
         part=part,
     )
     if part is not None:
-        output = part_of_file(output, part)
+        output = part_path(output, part)
     _say_finished(output, progress)
 
 
@@ -108,7 +108,7 @@ def load_parts(settings: AugmentSettings, output):
         with check():
             task.check_data(["train"], settings.data_dir)
         with check():
-            check_output(output)
+            require_new_file(output)
         with check():
             loaded = _load_model(settings.model)
         with check():
@@ -152,7 +152,7 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
     file = pathlib.Path(settings.file)
     if file.exists():
         made_by = settings.made_by
-        known = check_made_from(
+        known = require_fingerprint(
             file, examples, _fingerprint(made_by) if made_by else {}
         )
         _log.info(
@@ -179,8 +179,8 @@ def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
         RunError: if it cannot be written.
     """
     file = pathlib.Path(settings.file)
-    of_others = set(numbers_of_parts(file)) - {part[1]}
-    if not (file.exists() or part_of_file(file, part).exists() or of_others):
+    of_others = set(part_counts(file)) - {part[1]}
+    if not (file.exists() or part_path(file, part).exists() or of_others):
         augment(settings.made_by, file, part)
 
 

@@ -24,8 +24,8 @@ from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
-from kdkit.training.material import TaskMaterial
 from kdkit.training.optimizers import make_label_loss
+from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import load_data
@@ -56,9 +56,9 @@ class LoadedRows:
         unlabeled = self.settings.unlabeled
         return 1.0 if unlabeled is None else unlabeled.per_labeled
 
-    def material(self, evaluator: Evaluator) -> TaskMaterial:
+    def source(self, evaluator: Evaluator) -> TaskSource:
         """Returns what the stages train on."""
-        return TaskMaterial(
+        return TaskSource(
             self.train,
             evaluator,
             self.settings.data.num_buckets,
@@ -66,18 +66,18 @@ class LoadedRows:
             self._per_labeled,
         )
 
-    def control_material(self, evaluator: Evaluator) -> TaskMaterial:
-        """Returns the labelled rows alone, as many in an epoch as `material`.
+    def control_source(self, evaluator: Evaluator) -> TaskSource:
+        """Returns the labelled rows alone, as many in an epoch as `source`.
 
         So a control without the unlabelled rows has as many updates.
         """
-        material = self.material(evaluator)
+        source = self.source(evaluator)
         if self.unlabeled is None:
-            return material
+            return source
         num_rows = self.train.num_rows + unlabeled_rows(
             self.train.num_rows, len(self.unlabeled), self._per_labeled
         )
-        return dataclasses.replace(material, unlabeled=None, num_rows=num_rows)
+        return dataclasses.replace(source, unlabeled=None, num_rows=num_rows)
 
     def log(self, run: RunDirectory) -> None:
         """Notes once how many rows there are beside the labelled ones."""
@@ -241,11 +241,11 @@ def fill_cache(
         rows = load_rows(settings, task, teachers[0].tokenizer, folder)
         evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
         caches.measure_file(evaluator)
-        material = rows.material(evaluator)
+        source = rows.source(evaluator)
         weights = settings.teacher_weights or None
         caches.expect(stages, student, weights)
         for stage in stages:
             features = caches.features(stage, student, weights)
-            material.training_batches(stage, settings.seed, 0, features)
-            material.validation_batches(stage, features)
+            source.training_stream(stage, settings.seed, features)
+            source.validation_stream(stage, features)
     return caches

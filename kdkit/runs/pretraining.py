@@ -41,12 +41,11 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.seq2seq_material import check_vocabulary
-from kdkit.training.seq2seq_material import load_seq2seq
 from kdkit.training.stage_trainer import Arm
-from kdkit.training.text_material import check_readable
-from kdkit.training.text_material import is_masked
-from kdkit.training.text_material import load_corpus
+from kdkit.training.text_data import is_masked
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
+from kdkit.training.text_data import require_vocabulary
 
 
 def pretrain(
@@ -108,12 +107,14 @@ def pretrain(
         log_inputs(run, inputs)
         log_findings(run, findings)
         with distribution.chief_first():
-            material = _load_text(settings.corpus, loaded, run.path / "corpus")
+            source = load_text(
+                settings.corpus, loaded.tokenizer, run.path / "corpus", model
+            )
         arm = Arm(
             name=name,
             model=model,
             teacher=teacher,
-            material=material,
+            source=source,
             seed=settings.seed,
             jit_compile=settings.jit_compile,
             caches=caches,
@@ -155,13 +156,6 @@ def _arm_name(model):
 def _sides(corpus):
     """What the model reads and writes, where it learned from pairs."""
     return corpus.sides if isinstance(corpus, PairSettings) else (None, None)
-
-
-def _load_text(settings, loaded, directory):
-    """The material of a run; running text is packed into a directory."""
-    if models.is_encoder_decoder(loaded.model):
-        return load_seq2seq(settings, loaded.tokenizer)
-    return load_corpus(settings, loaded.tokenizer, directory, loaded.model)
 
 
 def _open_cache(settings, teacher, tokenizer, distribution):
@@ -216,9 +210,9 @@ def _load(settings, has_head, tokenizer_directory):
             )
     sequence_length = settings.corpus.sequence_length
     check_length(sequence_length, loaded.model, CORPUS_LENGTH)
-    check_readable(settings.corpus, loaded.model)
+    require_readable(settings.corpus, loaded.model)
     if settings.reads_sentences:
-        check_vocabulary(settings.corpus, loaded.tokenizer)
+        require_vocabulary(settings.corpus, loaded.tokenizer)
     if loaded_teacher is not None:
         teacher = loaded_teacher.model
         if _arm_name(teacher) != _arm_name(loaded.model):
@@ -256,7 +250,7 @@ def _make_model(
         encoder, tokenizer = models.load_encoder(model.copy_from)
         if teacher is not None:
             models.check_same_ids(teacher.tokenizer, tokenizer)
-        backbone = models.student_of_blocks(encoder, model.copy_layers)
+        backbone = models.copy_blocks(encoder, model.copy_layers)
     else:
         if teacher is not None:
             tokenizer = teacher.tokenizer

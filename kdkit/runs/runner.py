@@ -48,7 +48,7 @@ from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import make_model
-from kdkit.training.material import TaskMaterial
+from kdkit.training.sources import TaskSource
 from kdkit.training.stage_trainer import Arm
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import check_data
@@ -115,7 +115,7 @@ def train_teacher(
             name="teacher",
             model=model,
             teacher=None,
-            material=TaskMaterial(
+            source=TaskSource(
                 train,
                 Evaluator(task, dev, settings.data.dev_split),
                 settings.data.num_buckets,
@@ -246,9 +246,9 @@ def distill(
         evaluator = evaluate_teachers(
             run, task, teachers, forwards, rows.dev, settings.data.dev_split
         )
-        materials = {
-            "student": rows.material(evaluator),
-            "control": rows.control_material(evaluator),
+        sources = {
+            "student": rows.source(evaluator),
+            "control": rows.control_source(evaluator),
         }
         others = [
             evaluate_teachers(run, task, teachers, forwards, encoded, split)
@@ -282,7 +282,7 @@ def distill(
                 name=name,
                 model=model,
                 teacher=[teacher.model for teacher in teachers],
-                material=materials[name],
+                source=sources[name],
                 seed=settings.seed,
                 jit_compile=settings.jit_compile,
                 teacher_weights=settings.teacher_weights or None,

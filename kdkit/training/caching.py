@@ -1,4 +1,4 @@
-"""The caches of a run's teachers, and what a stage reads from them."""
+"""The teacher caches of a run, and the features that a stage reads."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import check_room
+from kdkit.teacher_cache import require_disk_space
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
@@ -30,22 +30,21 @@ from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
 
-READING = 2  # how checkpoints are read; counted up with their outputs
+READING = 2  # how checkpoints are read; increased when their outputs change
 
 
 class TeacherCaches:
     """The caches of all teachers of a run.
 
-    That of a single teacher is the directory itself; those of several are in
-    it.
+    The cache of a single teacher is the directory itself; several are in it.
 
     Args:
         settings: `CacheSettings`.
         teachers: list of `kdkit.models.LoadedModel`.
-        places: list of where they were loaded from.
+        places: list of the paths that they were loaded from.
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
-        distribution: `Distribution`, whose processes share the rows to run the
-            teachers over. Defaults to one device.
+        distribution: `Distribution`, whose processes share the examples that
+            teachers run on. Defaults to one device.
 
     Raises:
         UsageError: if a directory holds a cache of something else, or the
@@ -105,7 +104,7 @@ class TeacherCaches:
             self._parts = caches(distribution.part)
 
     def expect(self, stages, student, teacher_weights=None) -> None:
-        """Says which stages will ask, so that the teachers run once for all.
+        """Notes the stages that will read, so that teachers run only once.
 
         Args:
             stages: iterable of `Stage`.
@@ -131,9 +130,9 @@ class TeacherCaches:
 
         Returns:
             A callable from `kdkit.data.EncodedExamples`, as
-            `kdkit.data.training_batches` takes it. It runs the teachers over
-            the rows that are not there yet. All processes call it alike: each
-            fills its part, the chief puts the parts together, all read them.
+            a `DataSource` takes it. It runs the teachers on
+            the examples that are not cached. All processes call it: each fills
+            its part, the chief joins the parts, all read them.
         """
         entries_of = self._entries(stage, student, teacher_weights)
         for read, entries in zip(self._read, entries_of, strict=True):
@@ -141,12 +140,12 @@ class TeacherCaches:
 
         def outputs(caches, encoded):
             asked = list(zip(caches, entries_of, self._expected, strict=True))
-            if len(asked) > 1:  # before what the first one says is written
+            if len(asked) > 1:  # before the first one writes
                 size = sum(
                     cache.needed(encoded, entries, expected)
                     for cache, entries, expected in asked
                 )
-                check_room(self._directory, size)
+                require_disk_space(self._directory, size)
             return [
                 cache.outputs(encoded, entries, expected)
                 for cache, entries, expected in asked
@@ -154,10 +153,10 @@ class TeacherCaches:
 
         def features(encoded):
             if self._parts:
-                # What earlier processes wrote is no work for these.
+                # Outputs of earlier processes are not computed again.
                 with self._distribution.chief_first():
                     for cache in self._caches:
-                        cache.take_parts()
+                        cache.merge_parts()
                 outputs(self._parts, encoded)
                 self._distribution.barrier()
             with self._distribution.chief_first():
@@ -166,7 +165,7 @@ class TeacherCaches:
         return features
 
     def _entries(self, stage, student, teacher_weights):
-        """What a stage asks of each teacher."""
+        """The entries of each teacher that a stage reads."""
         terms = Terms(
             tuple(stage.weighted_objectives()),
             stage.label_weight,
@@ -179,11 +178,11 @@ class TeacherCaches:
     def measure_file(self, evaluator: Evaluator) -> None:
         """Compares a teacher's exported file with the teacher, once.
 
-        What is found stands in the index. Nothing is done without a file.
+        The agreement is written to the index. Without a file nothing is done.
 
         Args:
             evaluator: `Evaluator` on dev, with the teacher's logits if they
-                are there.
+                are known.
         """
         if self._file is None:
             return
@@ -197,7 +196,7 @@ class TeacherCaches:
                     evaluator, teachers_logits=(logits,)
                 )
             evaluation = evaluator(self._file)
-            cache.keep_agreement(
+            cache.save_agreement(
                 {
                     "split": evaluation["split"],
                     "examples": evaluation["examples"],
@@ -211,18 +210,18 @@ class TeacherCaches:
 
     @property
     def agreement(self) -> dict | None:
-        """What `measure_file` found, `None` without a file."""
+        """The agreement that `measure_file` found, `None` without a file."""
         return None if self._file is None else self._caches[0].agreement
 
     def relative_errors(self) -> list[dict]:
-        """The relative error of what was read, by name, for each teacher."""
+        """The relative error of each output that was read, per teacher."""
         return [
             {name: cache.relative_error(name) for name in sorted(read)}
             for cache, read in zip(self._caches, self._read, strict=True)
         ]
 
     def log(self, run: RunDirectory) -> None:
-        """Notes once how what was read was kept.
+        """Logs once the precision and errors of the outputs that were read.
 
         Args:
             run: `RunDirectory`.
@@ -238,9 +237,9 @@ class TeacherCaches:
 
 
 def _reading(place):
-    """How a Hugging Face checkpoint is read, of which its files say nothing.
+    """How a Hugging Face checkpoint is read: other outputs, another number.
 
-    Until 0.1 with keras-hub's activation, whatever the checkpoint's was.
+    Version 0.1 used keras-hub's activation, whatever the checkpoint's was.
     """
     is_read = hugging_face_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}

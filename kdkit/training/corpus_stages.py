@@ -15,8 +15,8 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
 from kdkit.training.stage_trainer import Arm
-from kdkit.training.text_material import check_readable
-from kdkit.training.text_material import load_corpus
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class CorpusStages:
         with self.distribution.scope():
             language_model = models.language_model(models.backbone_of(model))
         with self.distribution.chief_first():
-            material = load_corpus(
+            source = load_text(
                 self.settings.corpus,
                 self.tokenizer,
                 self.directory,
@@ -57,7 +57,7 @@ class CorpusStages:
             name=arm_name,
             model=language_model,
             teacher=self.teacher.model if self.teacher else None,
-            material=material,
+            source=source,
             seed=self.settings.seed,
             jit_compile=self.settings.jit_compile,
             distribution=self.distribution,
@@ -98,7 +98,7 @@ def prepare_corpus_stages(
             with check():
                 settings.corpus.check()
             with check():
-                check_readable(settings.corpus, student)
+                require_readable(settings.corpus, student)
             with check():
                 _check_encoder(student)
                 check_length(

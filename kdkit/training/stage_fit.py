@@ -28,7 +28,7 @@ from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import RunningState
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.material import Material
+from kdkit.training.sources import DataSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class StageFit:
         run: `RunDirectory`.
         arm: `Arm`.
         stage: `Stage`.
-        material: `Material` of the stage.
+        source: `DataSource` of the stage.
         checkpoints: `StageCheckpoints`.
         trainer: compiled `keras.Model`.
         seed: int. Of what is random in an epoch.
@@ -50,7 +50,7 @@ class StageFit:
     run: RunDirectory
     arm: object
     stage: Stage
-    material: Material
+    source: DataSource
     checkpoints: StageCheckpoints
     trainer: keras.Model
     seed: int
@@ -178,8 +178,8 @@ class StageFit:
             self.trainer,
             self.arm.model,
             epoch,
-            evaluation["metrics"][self.material.primary_metric],
-            self.material.larger_is_better,
+            evaluation["metrics"][self.source.primary_metric],
+            self.source.larger_is_better,
         )
 
     def _measure(self, logs):
@@ -193,7 +193,7 @@ class StageFit:
             return None
         learning_rate = self.trainer.optimizer.learning_rate
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(learning_rate))
-        evaluation = self.material.evaluate(self.arm.forward, logs)
+        evaluation = self.source.evaluate(self.arm.forward, logs)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value

@@ -9,7 +9,6 @@ import keras
 from keras import ops
 
 from kdkit import models
-from kdkit.data import in_parts
 from kdkit.distillation import label_count
 from kdkit.distillation import sum_over_replicas
 from kdkit.distillation.distiller import Distiller
@@ -33,10 +32,10 @@ from kdkit.training.caching import TeacherCaches
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
-from kdkit.training.material import Material
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.optimizers import make_optimizer
+from kdkit.training.sources import DataSource
 from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
 
@@ -54,7 +53,7 @@ class Arm:
         model: the classifier that is trained.
         teacher: the classifier that it learns from, a list of several, or
             `None`.
-        material: `Material`. What it trains on.
+        source: `DataSource` that it trains on.
         seed: int. Seed of the order of the rows.
         jit_compile: bool or `"update"`, as in the settings of a run.
         teacher_weights: tuple of floats, one per teacher, or `None` for equal
@@ -69,7 +68,7 @@ class Arm:
     name: str
     model: keras.Model
     teacher: keras.Model | list[keras.Model] | None
-    material: Material
+    source: DataSource
     seed: int
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
@@ -139,9 +138,9 @@ class StageRun:
         self.run_directory = run
         self.arm = arm
         self.stage = stage
-        self._material = arm.material
+        self._source = arm.source
         if not stage.objectives:
-            self._material = arm.material.labeled_only()
+            self._source = arm.source.labeled_only()
         self.checkpoints = StageCheckpoints(
             _checkpoints(run, arm, stage),
             stage.averaged_epochs,
@@ -175,7 +174,9 @@ class StageRun:
         self._check_log(position.epoch)
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
-        batches, steps_per_epoch = self._training_batches(position)
+        stream = self._source.training_stream(
+            self.stage, self.arm.seed, self._features, distribution.shares
+        )
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
@@ -184,8 +185,8 @@ class StageRun:
             trainer = make_trainer(
                 self.arm,
                 self.stage,
-                self._material,
-                self.stage.epochs * steps_per_epoch,
+                self._source,
+                self.stage.epochs * stream.batches_per_epoch,
             )
         running = self.checkpoints.restore(trainer)
         if position.epoch or position.step:
@@ -194,15 +195,17 @@ class StageRun:
             run=self.run_directory,
             arm=self.arm,
             stage=self.stage,
-            material=self._material,
+            source=self._source,
             checkpoints=self.checkpoints,
             trainer=trainer,
             seed=seed,
-            steps_per_epoch=steps_per_epoch
-            * self.stage.gradient_accumulation_steps,
-            validation=self._validation_batches(),
+            steps_per_epoch=stream.steps_per_epoch,
+            validation=self._source.validation_stream(
+                self.stage, self._features, distribution.shares
+            ).evaluation(),
         )
         if position.epoch < self.stage.epochs:
+            batches = stream.training(position.epoch, position.step)
             training.fit(batches, running)
         if self.stage.averaged_epochs:
             self._take_mean(training, title)
@@ -212,22 +215,6 @@ class StageRun:
             else:
                 self.checkpoints.restore_final(self.arm.model)
         self._log_end()
-
-    def _training_batches(self, position):
-        """Batches from a position on, and how many an epoch has."""
-        num_parts = self.stage.gradient_accumulation_steps
-        batches, steps_per_epoch = self._material.training_batches(
-            self.stage,
-            self.arm.seed,
-            position.epoch,
-            self._features,
-            self.arm.distribution.shares,
-            position.step // num_parts,
-        )
-        if num_parts > 1:
-            parts = in_parts(batches, num_parts)
-            batches = parts.skip(position.step % num_parts)
-        return batches, steps_per_epoch
 
     def _log_end(self):
         """Notes once that the stage is done, and the time that it took."""
@@ -263,11 +250,6 @@ class StageRun:
         _log.info(
             f"{title}: mean of the last {self.stage.average_last} epochs: "
             f"{format_metrics(evaluation['metrics'])}",
-        )
-
-    def _validation_batches(self):
-        return self._material.validation_batches(
-            self.stage, self._features, self.arm.distribution.shares
         )
 
     def _check_log(self, last_epoch):
@@ -318,13 +300,13 @@ def _checkpoints(run, arm, stage):
     return run.path / CHECKPOINTS / arm.name / stage.name
 
 
-def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
+def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
     """Returns a compiled `Distiller`, or what trains on labels alone.
 
     Args:
         arm: `Arm`. Its model is trained.
         stage: `Stage`.
-        material: `Material` that the stage trains on.
+        source: `DataSource` that the stage trains on.
         num_updates: int. Updates of the stage, for its learning rates.
     """
     if stage.objectives:
@@ -344,13 +326,13 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
         stage,
         num_updates,
         fused=arm.jit_compile == UPDATE,
-        padding_row=padding_row(arm.model, material.pad_token_id),
+        padding_row=padding_row(arm.model, source.pad_token_id),
     )
     trainer.compile(
         optimizer=optimizer,
-        loss=make_label_loss(stage, material.label_loss),
+        loss=make_label_loss(stage, source.label_loss),
         # Rows whose label does not count have weight 0.
-        weighted_metrics=material.training_metrics or None,
+        weighted_metrics=source.training_metrics or None,
         jit_compile=arm.jit_compile is True,
     )
     # Keras' own, around the stage's where losses are scaled.

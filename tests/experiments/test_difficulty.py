@@ -200,11 +200,7 @@ def test_mistakes_are_told_in_one_line(
 ):
     words, _ = command
     words = [*words, *changes, "--run-dir", str(tmp_path / "runs")]
-    try:
-        status = difficulty.main(words)
-    except SystemExit as stop:  # argparse
-        status = stop.code
-    assert status == 2
+    assert difficulty.main(words) == 2
     told = capsys.readouterr().err
     assert message in told
     assert len(told.splitlines()) == 1

@@ -205,7 +205,7 @@ def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
         assert said in capsys.readouterr().err
     words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
     for place, said in (
-        (saved("decoder"), "reads the tokens of a MassTokenizer"),
+        (saved("decoder"), "needs a MassTokenizer"),
         (text_files / "two", "The words of a hidden span stand on both sides"),
     ):
         assert distill(*words, place) == 2

@@ -160,7 +160,7 @@ def test_what_is_said_of_a_damaged_model_of_a_run_mends_it(
     damage(model / "model.weights.h5")
     assert main(["evaluate", str(run / part)]) == 2
     told = capsys.readouterr().err
-    assert f"Or remove {model}, and it is made again from its check" in told
+    assert f"Or remove {model}, it is then rebuilt from its check" in told
     command = shlex.split(told[told.index("by: kdkit ") :])[2:]
     shutil.rmtree(model)
     assert main(command) == 0
@@ -172,7 +172,7 @@ def test_a_damaged_model_without_its_stages_is_trained_again(run, capsys):
     flip_a_bit(run / "student" / "model.weights.h5")
     shutil.rmtree(run / "checkpoints")
     assert main(["evaluate", str(run)]) == 2
-    assert "is trained again, since its checkpoints are gone, by: kdkit" in (
+    assert "trained again, because its checkpoints are missing, by: kdkit" in (
         capsys.readouterr().err
     )
 

@@ -173,11 +173,7 @@ def test_mistakes_are_told(run_dir, words, message, tmp_path, capsys):
     file.touch()
     words = [str(file) if word == "x.tflite" else word for word in words]
     words = [str(run_dir) if word == "RUN" else word for word in words]
-    try:
-        status = perturb(run_dir, *words)
-    except SystemExit as stop:  # argparse
-        status = stop.code
-    assert status == 2
+    assert perturb(run_dir, *words) == 2
     assert message in capsys.readouterr().err
 
 

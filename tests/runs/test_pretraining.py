@@ -48,7 +48,9 @@ def test_perplexity_and_accuracy_are_of_the_held_out_masks(pretrained):
     held_out = data.open_packed(pretrained / "corpus" / "held_out")
     masker = data.Masker(data.Masking(), loaded.tokenizer)
     losses, hits = [], []
-    for x, y, weights in data.masked_evaluation_batches(held_out, masker, 16):
+    rows = data.MaskedRows(held_out, masker)
+    stream = data.BatchStream(rows, data.FullBatches(16))
+    for x, y, weights in stream.evaluation():
         logits = np.asarray(loaded.model(x))
         chosen = np.take_along_axis(
             log_softmax(logits), y.numpy()[..., None], -1

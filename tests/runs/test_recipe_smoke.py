@@ -87,8 +87,8 @@ def test_the_exported_file_does_what_the_student_does(recipe_run):
     report = export.to_litert(student.model, path)
     assert report.max_abs_difference <= 1e-4
     rows = data.encode(task.load("dev").take(range(8)), student.tokenizer, 32)
-    batches, _ = data.evaluation_batches(rows, batch_size=8, num_buckets=1)
-    ((x, _),) = list(batches)
+    stream = data.BatchStream(rows, data.Buckets(8, num_buckets=1))
+    ((x, _),) = list(stream.evaluation())
     logits = student.model(select_inputs(student.model, x))
     np.testing.assert_allclose(export.LiteRTModel(path)(x), logits, atol=1e-4)
 

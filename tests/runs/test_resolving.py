@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from kdkit.cli import compiling
 from kdkit.cli import resolving
-from kdkit.cli import resolving as compiling
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES

@@ -382,7 +382,7 @@ def test_what_does_not_fit_is_told_before_training(
     )
     with pytest.raises(UsageError) as raised:
         distill(settings, tmp_path / "run")
-    assert "head counts differ" in str(raised.value)
+    assert "numbers of heads differ" in str(raised.value)
     assert "different widths" in str(raised.value)
     assert not (tmp_path / "run" / "config.json").exists()
 

@@ -17,7 +17,7 @@ from kdkit import data
 from kdkit import models
 from kdkit.augmentation import Augmentation
 from kdkit.augmentation import files
-from kdkit.augmentation import part_of_file
+from kdkit.augmentation import part_path
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
@@ -147,7 +147,7 @@ def run_two(settings, folder, *programs):
 def rows_run(output, rank):
     """Over how many rows a process ran the teacher, each time."""
     assert "cache: running the teacher" not in output
-    parts = re.findall(r"(part_\S+): running the teacher over (\d+)", output)
+    parts = re.findall(r"(part_\S+): running the teacher on (\d+)", output)
     assert {part for part, _ in parts} == {f"part_{rank + 1}_of_2"}
     return [int(count) for _, count in parts]
 
@@ -284,7 +284,7 @@ def test_a_part_is_made_where_it_is_missing(tmp_path, monkeypatch, there, made):
     monkeypatch.setattr(augmenting, "augment", lambda *args: calls.append(args))
     file = tmp_path / "copies.tsv"
     if there is not None:
-        path = file if there == "the file" else part_of_file(file, there)
+        path = file if there == "the file" else part_path(file, there)
         path.write_text("")
     prepare_part(AugmentedSettings(str(file)), (1, 2))
     assert bool(calls) == made
@@ -325,8 +325,8 @@ def test_caches_of_machines_are_filled_whether_shared_or_not(
     )
     out = logged()
     assert all(f"{folder}/part_1_of_3: taken in" in out for folder in folders)
-    parts = re.findall(r"_of_2: running the teacher over (\d+)", out)
+    parts = re.findall(r"_of_2: running the teacher on (\d+)", out)
     assert sum(map(int, parts)) == ROWS - there
     # Each machine runs the others' rows too where it sees its own alone.
-    alone = re.findall(r"\d: running the teacher over (\d+)", out)
+    alone = re.findall(r"\d: running the teacher on (\d+)", out)
     assert (len(alone) > len(parts)) != is_shared

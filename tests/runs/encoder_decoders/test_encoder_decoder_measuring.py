@@ -17,7 +17,7 @@ from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
-from kdkit.training.seq2seq_material import other_sources
+from kdkit.training.text_data import other_sources
 
 
 def test_evaluate_measures_what_is_written(text, translator, capsys):
