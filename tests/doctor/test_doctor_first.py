@@ -191,7 +191,7 @@ def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
     printed = logged()
     assert "only 16" in printed
     assert "all cut" not in printed
-    assert "1 of them printed before" in printed
+    assert "1 of them printed earlier" in printed
     if is_ruined:
         with pytest.raises(RunError, match="lengths"):
             examination.examine_first(run, subject, force=False)
