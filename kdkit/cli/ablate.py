@@ -24,7 +24,6 @@ import pathlib
 import statistics
 
 from rich.console import Console
-from rich.table import Table
 
 from kdkit import generation
 from kdkit.cli import evaluate
@@ -49,6 +48,9 @@ from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.results import TEXT_METRICS
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
@@ -452,11 +454,23 @@ def show_arms(
     ]
     where = "dev" if "task" in about else "what is held out"
     (subject,) = about.values()
+
+    def cells(row):
+        paper = row["paper"]
+        mark = f" {MARK}" if row["within_two_standard_errors"] else ""
+        return Row(
+            row["arm"],
+            (
+                shown.mean(row["values"]) + mark,
+                str(len(row["values"])),
+                "not printed" if paper is None else f"{paper:.1f}",
+            ),
+        )
+
     table = Table(
         "arm",
-        f"{shown.title} on {where}",
-        "seeds",
-        "paper",
+        (Column(f"{shown.title} on {where}"), Column("seeds"), Column("paper")),
+        tuple(map(cells, rows)),
         title=f"{options.recipe} over {options.over} on {subject}",
         caption=f"Paper: {ablation.source}."
         + (f"\n{shown.title}: {signature}" if signature else "")
@@ -466,16 +480,7 @@ def show_arms(
             else ""
         ),
     )
-    for row in rows:
-        paper = row["paper"]
-        table.add_row(
-            row["arm"],
-            shown.mean(row["values"])
-            + (f" {MARK}" if row["within_two_standard_errors"] else ""),
-            str(len(row["values"])),
-            "not printed" if paper is None else f"{paper:.1f}",
-        )
-    Console().print(table)
+    Console().print(table.terminal())
     print(
         json.dumps(
             {

@@ -193,7 +193,7 @@ def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
     printed = logged()
     assert "only 16" in printed
     assert "all cut" not in printed
-    assert "1 of them printed before" in printed
+    assert "1 of them printed earlier" in printed
     if is_ruined:
         with pytest.raises(RunError, match="lengths"):
             examination.examine_first(run, subject, force=False)
@@ -228,7 +228,7 @@ def test_steps_on_text_are_examined_before_the_first(
         assert (
             f"About {byte_size(4 * size)} will be written (outputs" in printed
         )
-    assert "20 also stand in the 60 that step teacher trains on" in printed
+    assert "20 are also among the 60 that step teacher trains on" in printed
     assert "GPT-2 24×1024" in printed
     assert main(["distill", *words, "--run-dir", "run"]) == 1
     assert "texts kept apart" in capsys.readouterr().err
@@ -261,4 +261,4 @@ def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
     # On a small disk its row ruins the run, too.
     assert "longest row" in printed.rpartition("ruin the run")[2]
     assert "lengths ok" in printed
-    assert "text.txt is no directory. Expected" in printed
+    assert "text.txt is not a directory. Expected" in printed
