@@ -25,6 +25,7 @@ KDKIT = [sys.executable, "-m", "kdkit"]
 MISTAKES = {
     "list": ["--nothing"],
     "show": ["nothing"],
+    "init": ["nothing"],
     "demo": ["--run-dir", "file"],
     "train-teacher": ["--smoke", "--run-dir", "r", "--set", "nothing=1"],
     "pretrain": ["--smoke", "--run-dir", "r", "--set", "nothing=1"],

@@ -27,18 +27,24 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
-from kdkit import training
-from kdkit.cli import options as shared
+from kdkit.cli.groups import Seed
+from kdkit.cli.groups import SettingOptions
 from kdkit.cli.main import run_script
 from kdkit.cli.options import absolute
 from kdkit.cli.options import located
+from kdkit.cli.parser import File
+from kdkit.cli.parser import option
+from kdkit.data import BatchStream
+from kdkit.data import FullBatches
+from kdkit.data import MaskedRows
 from kdkit.data import Masker
-from kdkit.data import masked_evaluation_batches
-from kdkit.data import next_token_evaluation_batches
+from kdkit.data import PackedRows
 from kdkit.data import open_packed
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
+from kdkit.runs import Pipeline
+from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
@@ -46,12 +52,12 @@ from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import UPDATE
-from kdkit.training.text_material import EVALUATION_BATCH_SIZE
+from kdkit.training.sources import SentenceSource
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Row:
 
     Args:
         title: string. The model.
-        metric: string. The accuracy, as its material names it.
+        metric: string. The accuracy, as its data source names it.
         accuracy: float. The paper's.
         seen: float. The paper's share of input tokens.
     """
@@ -71,7 +77,6 @@ class Row:
     seen: float
 
 
-EVENT = "tokens_seen"
 SOURCE = "LightPAFF, https://arxiv.org/abs/2004.12817, table 8"
 ROWS = {
     "bert": Row("BERT", "masked_accuracy", 0.73, 0.85),
@@ -80,57 +85,34 @@ ROWS = {
 }
 
 
-def add_arguments(parser):
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help="files of one text a line; several need --held-out",
+@dataclasses.dataclass
+class Options(SettingOptions):
+    """runs"""
+
+    corpus: list[File] | None = option(
+        "files of one text a line. Several need --held-out.", required=True
     )
-    parser.add_argument(
-        "--held-out",
-        nargs="+",
-        metavar="FILE",
-        help="text to measure on, a file for each of --corpus; by default "
-        "every 100th text of --corpus, which is then not trained on",
+    held_out: list[File] | None = option(
+        "text to measure on, a file for each of --corpus. Defaults to every "
+        "100th text of --corpus, which is then not trained on."
     )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=int,
-        required=True,
-        metavar="N",
-        help="tokens of the vocabulary that is trained on the text",
+    vocabulary_size: int | None = option(
+        "tokens of the vocabulary that is trained on the text", required=True
     )
-    for name, default, of in (
-        ("layers", 12, "; MASS has half of them on each side"),
-        ("heads", 12, " of a block"),
-    ):
-        parser.add_argument(
-            f"--num-{name}",
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{name}{of}; default {default}",
-        )
-    parser.add_argument(
-        "--hidden-dim",
-        type=int,
+    num_layers: int = option(
+        "layers. Defaults to 12; MASS has half of them on each side.",
+        default=12,
+    )
+    num_heads: int = option("heads of a layer. Defaults to 12.", default=12)
+    hidden_dim: int = option(
+        "width of the states, a quarter of that of the feed-forward layers. "
+        "Defaults to 768.",
         default=768,
-        metavar="N",
-        help="width of the states, a quarter of that of the feed-forward "
-        "layers; default 768",
     )
-    parser.add_argument(
-        "--run-dir",
-        required=True,
-        metavar="DIR",
-        help="where the runs are kept, or go on",
+    run_dir: str | None = option(
+        "where the runs are saved, or continue", required=True, metavar="DIR"
     )
-    parser.add_argument(
-        "--seed", type=shared.a_seed, default=0, help="default 0"
-    )
-    shared.add_settings(parser)
+    seed: Seed = option("Defaults to 0.", default=0)
 
 
 def run(options) -> None:
@@ -147,7 +129,7 @@ def run(options) -> None:
     for name, of_run in settings.items():
         path = pathlib.Path(options.run_dir, name)
         print(f"\n{ROWS[name].title}: {path}", flush=True)
-        training.pretrain(of_run, path)
+        Pipeline(of_run, path).run()
     rows = [
         _measured(name, settings[name], pathlib.Path(options.run_dir, name))
         for name in ROWS
@@ -240,18 +222,19 @@ def _check(settings):
 def _measured(name, settings, path):
     """What the table has of a finished run."""
     run, row = RunDirectory(path), ROWS[name]
-    (finished,) = run.events("run_finished")
-    (model,) = run.events("model")
-    (best,) = finished["best"].values()
-    if not run.events(EVENT):
-        run.log(EVENT, share=_share_seen(name, settings, path))
-    (seen,) = run.events(EVENT)
+    (finished,) = run.events(events.RunFinished)
+    (model,) = run.events(events.Model)
+    (best,) = finished.best.values()
+    if not run.events(events.TokensSeen):
+        share = _share_seen(name, settings, path)
+        run.log(events.TokensSeen(share=share))
+    (seen,) = run.events(events.TokensSeen)
     return {
-        "model": model["name"],
-        "parameters": model["parameters"],
+        "model": model.name,
+        "parameters": model.parameters,
         "run": str(path),
-        "accuracy": best["metrics"][row.metric],
-        "seen": seen["share"],
+        "accuracy": best.metrics[row.metric],
+        "seen": seen.share,
         "paper": {
             "model": row.title,
             "accuracy": row.accuracy,
@@ -265,15 +248,21 @@ def _share_seen(name, settings, path):
     tokenizer = models.load_tokenizer(path)
     special = tokenizer.special_token_ids
     if name == "mass":
-        held_out = seq2seq_material.load_held_out(settings.corpus, tokenizer)
-        return span_share(held_out.batches(), special)
+        held_out = text_data.load_sentences(
+            settings.corpus, tokenizer, is_held_out=True
+        )
+        source = SentenceSource(None, held_out)
+        return span_share(source.held_out_batches, special)
     rows = open_packed(path / "corpus" / "held_out")
     if name == "gpt2":
-        batches = next_token_evaluation_batches(rows, EVALUATION_BATCH_SIZE)
+        batches = _in_order(PackedRows(rows, counts_once=True))
         return next_token_share(batches, special)
     masker = Masker(settings.corpus.masking, tokenizer)
-    batches = masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
-    return masked_share(batches, special)
+    return masked_share(_in_order(MaskedRows(rows, masker)), special)
+
+
+def _in_order(examples):
+    return BatchStream(examples, FullBatches(16)).evaluation()
 
 
 def _print_table(rows):
@@ -363,7 +352,7 @@ def next_token_share(
 
     Args:
         batches: iterable of `(x, y, sample_weight)` as
-            `kdkit.data.next_token_evaluation_batches` makes them.
+            `kdkit.data.PackedRows` makes them.
         special_token_ids: as in `masked_share`.
 
     Returns:

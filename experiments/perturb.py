@@ -16,6 +16,7 @@ example:
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import math
 import pathlib
@@ -27,15 +28,34 @@ from rich.table import Table
 
 from kdkit import export
 from kdkit import models
-from kdkit.cli import options as shared
 from kdkit.cli.evaluate import open_measurable
+from kdkit.cli.groups import MeasuredOptions
+from kdkit.cli.groups import Seed
 from kdkit.cli.main import run_script
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.reporting import plot_noise
+from kdkit.runs.events import Measurement
 
-EVENT = "perturbation"
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Perturbation(Measurement, kind="perturbation"):
+    """What was measured of a model with noise on its weights.
+
+    Args:
+        scale: string. What the noise is relative to.
+        sigma: float. The noise's standard deviation.
+        seed: int.
+    """
+
+    scale: str
+    sigma: float
+    seed: int
+
+
 SEEDS = (0, 1, 2)
 # Weights of both signs nearly cancel in the mean, so σ must be larger there.
 SIGMAS = {
@@ -44,43 +64,41 @@ SIGMAS = {
 }
 
 
-def add_arguments(parser):
-    parser.add_argument("models", nargs="+", metavar="MODEL")
-    shared.add_measured(parser)
-    parser.add_argument(
-        "--sigmas",
-        nargs="+",
-        type=float,
-        metavar="σ",
-        help="; ".join(
+@dataclasses.dataclass
+class Options(MeasuredOptions):
+    """noise"""
+
+    models: list[Model] = option(
+        "runs, preset directories or .keras files",
+        default=[],
+        positional=True,
+        required=True,
+        metavar="MODEL",
+    )
+    sigmas: list[float] | None = option(
+        "multiples of --scale. Defaults to "
+        + "; ".join(
             f"{' '.join(map(str, sigmas))} for {scale}"
             for scale, sigmas in SIGMAS.items()
         ),
+        metavar="σ",
     )
-    parser.add_argument(
-        "--seeds",
-        nargs="+",
-        type=shared.a_seed,
-        metavar="SEED",
-        default=SEEDS,
-        help=f"of the noise; default {' '.join(map(str, SEEDS))}",
+    seeds: list[Seed] = option(
+        f"seeds of the noise. Defaults to {' '.join(map(str, SEEDS))}.",
+        default=[*SEEDS],
     )
-    parser.add_argument(
-        "--scale",
-        choices=[*SIGMAS],
+    scale: str = option(
+        "what σ is a multiple of. Defaults to mean, as the paper writes it.",
         default="mean",
-        help="what σ is a multiple of; default mean, as the paper writes it",
+        choices=(*SIGMAS,),
     )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="what is shown and drawn; by default the task's first metric, or "
-        "perplexity",
+    metric: str | None = option(
+        "what is shown and drawn. Defaults to the task's first metric, or "
+        "perplexity."
     )
-    parser.add_argument(
-        "--curves",
+    curves: str | None = option(
+        "also draw the metric over σ, a colour for each model",
         metavar="FILE.svg",
-        help="also draw the metric over σ, a colour for each model",
     )
 
 
@@ -174,7 +192,7 @@ def _check_metric(metric, metrics):
 
 def _points(opened, options, sigmas):
     """The measurements of one model, those of its run among them."""
-    known = [] if opened.run is None else opened.run.events(EVENT)
+    known = [] if opened.run is None else opened.run.events(Perturbation)
     for sigma in sigmas:
         # Without noise every seed is the same.
         for seed in options.seeds if sigma else options.seeds[:1]:
@@ -190,15 +208,15 @@ def _points(opened, options, sigmas):
             if metrics is None:
                 metrics = _measure(opened, sigma, seed, options.scale)
                 if opened.run is not None:
-                    opened.run.log(EVENT, **fields, metrics=metrics)
+                    opened.run.log(Perturbation(**fields, metrics=metrics))
             yield {**point, "metrics": metrics}
 
 
 def _known(events, fields):
     """The metrics of a point that its run has noted, of the same data."""
     for event in events:
-        if fields.items() <= event.items():
-            return event["metrics"]
+        if fields.items() <= event.line.items():
+            return event.metrics
     return None
 
 

@@ -1,7 +1,10 @@
 """The two ways in which kdkit says no."""
 
 import contextlib
+import difflib
 import unicodedata
+
+CLOSE = 0.75  # how alike two names are of which one may be mistyped
 
 
 class UsageError(ValueError):
@@ -82,3 +85,15 @@ def shortened(value, limit: int = 100) -> str:
         value = value[:limit]
     shown = repr(value)
     return shown if len(shown) <= limit else f"{shown[:limit]}..."
+
+
+def suggestion(name: str, valid) -> str:
+    """Returns the question whether another name was meant, with a space first.
+
+    >>> suggestion("--tsk", ["--task", "--seed"])
+    ' Did you mean --task?'
+    >>> suggestion("--nothing", ["--task", "--seed"])
+    ''
+    """
+    close = difflib.get_close_matches(str(name), map(str, valid), 1, CLOSE)
+    return f" Did you mean {close[0]}?" if close else ""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.errors import suggestion
 from kdkit.io.reading import parse_json
 
 LARGEST_INT = (1 << 63) - 1
@@ -169,6 +170,7 @@ def _unknown(values, path, key):
     valid = ", ".join(_parts(values) or ["nothing"])
     return (
         f"Unknown setting {path!r}: there is no {key!r}. Valid here: {valid}."
+        f"{suggestion(key, _parts(values) or ())}"
     )
 
 
@@ -237,7 +239,7 @@ def _convert_dataclass(kind, value, path, problems):
     for name in sorted(set(value) - set(fields)):
         problems.append(
             f"Unknown setting {prefix + name!r}. Valid here: "
-            f"{', '.join(fields)}."
+            f"{', '.join(fields)}.{suggestion(name, fields)}"
         )
     missing = [
         name

@@ -1,5 +1,7 @@
 """The Distiller: its numbers, its forward passes, and the teacher's rest."""
 
+import traceback
+
 import keras
 import numpy as np
 import pytest
@@ -232,6 +234,26 @@ def test_each_step_runs_each_model_once(run_eagerly):
     assert counted(model.fit) == [[2, 0], [2, 2]]
     assert counted(model.evaluate) == [[2, 0], [2, 0]]
     assert counted(model.predict) == [[0, 0], [2, 0]]
+
+
+@tensorflow_only
+def test_a_loss_is_at_most_five_calls_below_the_step(monkeypatch):
+    model, traces = distiller(), []
+
+    def traced(self, teacher, student):
+        frames = [entry.name for entry in traceback.extract_stack()]
+        start = len(frames) - frames[::-1].index("train_step")
+        traces.append(frames[start:-1])
+        return call(self, teacher, student)
+
+    for objective in model.objectives:
+        call = type(objective.loss).call
+        with monkeypatch.context() as patch:
+            patch.setattr(type(objective.loss), "call", traced)
+            model.compile("sgd", run_eagerly=True)
+            model.train_on_batch(batch())
+    assert len({frames[-1] for frames in traces}) == 1
+    assert max(map(len, traces)) <= 5
 
 
 def test_head_stays_as_it_is_without_an_objective_on_logits():

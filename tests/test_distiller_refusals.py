@@ -33,7 +33,7 @@ ATTENTION = kdkit.Objective(losses.AttentionMSE(), tap="attention_logits")
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ([hidden()], "no projection.*hidden_dim=12.*hidden_dim=8"),
+        ([hidden()], "without a projection.*hidden_dim=12.*hidden_dim=8"),
         ([hidden(projection="shared", layer_map={1: 3})], "out of range"),
         ([hidden(projection="shared", layer_map={2: 1})], "out of range"),
         ([hidden(projection="shared", layer_map="skip")], "at least 2 student"),
@@ -44,7 +44,7 @@ ATTENTION = kdkit.Objective(losses.AttentionMSE(), tap="attention_logits")
             r"\['hard_label_loss'\]",
         ),
         ([], "at least one objective"),
-        ([losses.LogitMSE()], "LogitMSE in it. Wrap a loss"),
+        ([losses.LogitMSE()], "Received in it: LogitMSE. Wrap a loss"),
     ],
 )
 def test_distiller_refuses_objectives_that_do_not_fit(
@@ -58,7 +58,11 @@ def test_distiller_refuses_objectives_that_do_not_fit(
     ("build", "terms", "message"),
     [
         (lambda: bert(1, 8, num_classes=2), [LOGITS], "different class counts"),
-        (lambda: bert(1, 8, num_heads=4), [ATTENTION], "head counts differ"),
+        (
+            lambda: bert(1, 8, num_heads=4),
+            [ATTENTION],
+            "of heads differ",
+        ),
         (lambda: bert(3, 8), [ATTENTION], "no deeper than its teacher"),
         (lambda: bert(1, 8, num_classes=None), [LOGITS], "logits need a head"),
         (
@@ -101,7 +105,7 @@ def test_distiller_refuses_a_model_as_its_own_teacher(teacher):
 
 
 def test_distiller_tells_all_problems_at_once(teacher):
-    with pytest.raises(ValueError, match="no projection") as caught:
+    with pytest.raises(ValueError, match="without a projection") as caught:
         kdkit.Distiller(
             teacher,
             bert(1, 8, num_heads=4, num_classes=2),
@@ -112,7 +116,7 @@ def test_distiller_tells_all_problems_at_once(teacher):
 
 
 def test_refusal_leaves_the_models_usable(teacher, student):
-    with pytest.raises(ValueError, match="no projection"):
+    with pytest.raises(ValueError, match="without a projection"):
         kdkit.Distiller(teacher, student, [hidden()])
     model = kdkit.Distiller(teacher, student, [hidden(projection="shared")])
     model.compile(run_eagerly=True)

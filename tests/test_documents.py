@@ -60,6 +60,8 @@ def test_there_are_commands_to_check():
 @pytest.mark.parametrize(("verb", "words"), COMMANDS)
 def test_documented_command_parses(verb, words):
     words = [word for word in words if word != "$@"]
+    if words[:1] and words[0].endswith(".toml"):
+        words[0] = "tinybert"  # a file of kdkit init, which is not there
     make_verb_parser(verb).parse_args(words)
 
 

@@ -37,8 +37,9 @@ def value(objective, teacher, student, mask=None, sample_weight=None, **shapes):
         shapes.get("teacher_shape", TEACHER),
         shapes.get("student_shape", STUDENT),
     )
+    x = {} if mask is None else {"padding_mask": mask}
     numerator, denominator = term.sums(
-        {objective.tap: teacher}, {objective.tap: student}, mask, sample_weight
+        {objective.tap: teacher}, {objective.tap: student}, x, sample_weight
     )
     return float(numerator) / float(denominator)
 
@@ -115,7 +116,10 @@ def test_projection_maps_the_student_before_the_comparison(sharing):
     (term,) = bind([objective], 0.0, TEACHER, STUDENT)
     teacher, student = states(TEACHER), states(STUDENT)
     numerator, denominator = term.sums(
-        {"hidden_states": teacher}, {"hidden_states": student}, MASK, None
+        {"hidden_states": teacher},
+        {"hidden_states": student},
+        {"padding_mask": MASK},
+        None,
     )
     assert list(term.projections) == [0, 1, 2]
     expected = sum(
@@ -283,7 +287,7 @@ RELATION = {"tap": "queries", "loss": losses.RelationKLDivergence(4)}
 @pytest.mark.parametrize(
     ("arguments", "student", "message"),
     [
-        (HIDDEN, STUDENT, "no projection.*hidden_dim=12.*hidden_dim=8"),
+        (HIDDEN, STUDENT, "without a projection.*hidden_dim=12.*hidden_dim=8"),
         (
             {**HIDDEN, "projection": "shared", "layer_map": {3: 4}},
             STUDENT,
@@ -294,7 +298,11 @@ RELATION = {"tap": "queries", "loss": losses.RelationKLDivergence(4)}
             STUDENT,
             "Unknown layer map",
         ),
-        (ATTENTION, ModelShape(3, 2, 8, 4), "head counts differ.*num_heads=4"),
+        (
+            ATTENTION,
+            ModelShape(3, 2, 8, 4),
+            "of heads differ.*num_heads=4",
+        ),
         (ATTENTION, ModelShape(3), "not available for the student"),
         (ATTENTION, ModelShape(3, 5, 8, 2), "no deeper than its teacher"),
         ({"loss": losses.LogitMSE()}, ModelShape(2), "num_classes=3"),
@@ -337,10 +345,10 @@ def test_bind_tells_all_problems_at_once():
         kdkit.Objective(losses.LogitMSE()),
         kdkit.Objective(losses.LogitMSE()),
     ]
-    with pytest.raises(ValueError, match="no projection") as caught:
+    with pytest.raises(ValueError, match="without a projection") as caught:
         bind(objectives, -1.0, TEACHER, ModelShape(2, 2, 8, 4))
     message = str(caught.value)
-    assert "head counts differ" in message
+    assert "of heads differ" in message
     assert "hard_label_weight=-1.0" in message
     assert "['logit_mse', 'loss']. Pass name=..." in message
     assert message.count("different class counts") == 2
@@ -348,7 +356,7 @@ def test_bind_tells_all_problems_at_once():
 
 @pytest.mark.parametrize("objectives", [[], [losses.LogitMSE()], ["logits"]])
 def test_bind_refuses_what_is_no_list_of_objectives(objectives):
-    with pytest.raises(ValueError, match="at least one objective|in it. Wrap"):
+    with pytest.raises(ValueError, match="at least one objective|in it:.*Wrap"):
         bind(objectives, 0.0, TEACHER, STUDENT)
 
 

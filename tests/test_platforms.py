@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from kdkit.cli.places import is_path
+from kdkit.cli.parser import is_path
 from kdkit.io.files import staged
 from kdkit.io.files import write_text
 from kdkit.io.locks import append_line

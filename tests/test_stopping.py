@@ -188,7 +188,7 @@ def test_a_verb_that_is_stopped_says_how_to_go_on(
     words, goes_on, number, status, monkeypatch, capsys
 ):
     monkeypatch.setattr(
-        command_line, "require_places", lambda options: send(number)
+        command_line, "missing_places", lambda *unused: send(number)
     )
     assert command_line.main(words) == status
     told = capsys.readouterr().err

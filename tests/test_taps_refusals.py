@@ -14,7 +14,7 @@ from kdkit import taps
 @pytest.mark.parametrize(
     ("tap", "message"),
     [
-        ("attention_scores", "Unknown tap.*Received: 'attention_scores'"),
+        ("attention_scores", "Unknown tap: 'attention_scores'"),
         ("pooled_output", "not available for.*Available taps.*'hidden_states'"),
     ],
 )

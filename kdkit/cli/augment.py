@@ -11,69 +11,63 @@ example:
       --word-vectors glove.6B.300d.txt --output sst2_augmented.tsv
 """
 
+import dataclasses
+
 from kdkit.cli import options as shared
+from kdkit.cli.groups import Seed
+from kdkit.cli.groups import ShardOptions
+from kdkit.cli.groups import TaskOptions
+from kdkit.cli.parser import File
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import changed
+from kdkit.cli.parser import option
 
 
-def add_arguments(parser):
-    shared.add_task(parser, required=True)
-    parser.add_argument(
-        "--model",
+@dataclasses.dataclass
+class Options(TaskOptions, ShardOptions):
+    """augmentation"""
+
+    task: str | None = changed(TaskOptions, "task", required=True)
+    model: Model | None = option(
+        "a masked-language model. A run of kdkit pretrain, or a Hugging Face "
+        "checkpoint with its head, such as BertForMaskedLM's.",
         required=True,
-        metavar="MODEL",
-        help="a masked-language model: a run of kdkit pretrain, or a Hugging "
-        "Face checkpoint with its head, such as BertForMaskedLM's",
     )
-    parser.add_argument(
-        "--word-vectors",
-        metavar="FILE",
-        help="the text file of vectors, such as glove.6B.300d.txt, of which "
-        "the first 100,000 are used; words that it lacks, or all without it, "
-        "have neighbours in the model's own embeddings",
+    word_vectors: File | None = option(
+        "the text file of vectors, such as glove.6B.300d.txt. Its first "
+        "100,000 are used; words that it lacks, or all without it, have "
+        "neighbours in the model's own embeddings."
     )
-    parser.add_argument("--output", required=True, metavar="FILE.tsv")
-    parser.add_argument(
-        "--copies",
-        type=int,
-        metavar="N",
-        help="copies of each text; 20 unless set, with --parity the task's",
+    output: str | None = option(
+        "where to write", required=True, metavar="FILE.tsv"
     )
-    parser.add_argument(
-        "--probability",
-        type=float,
+    copies: int | None = option(
+        "augmented examples of each text. Defaults to 20, with --parity to the "
+        "task's."
+    )
+    probability: float = option(
+        "of each word to be replaced. Defaults to 0.4.",
         default=0.4,
         metavar="P",
-        help="of each word to be replaced; 0.4 unless set",
     )
-    parser.add_argument(
-        "--candidates",
-        type=int,
-        default=15,
-        metavar="M",
-        help="words that one may become; 15 unless set",
+    candidates: int = option(
+        "words that one may become. Defaults to 15.", default=15, metavar="M"
     )
-    parser.add_argument(
-        "--sequential",
-        action="store_true",
-        help="predict from the copy so far, as the algorithm has it word for "
-        "word, not from the original text",
+    sequential: bool = option(
+        "predict from the copy so far, not from the original text. As the "
+        "algorithm has it word for word.",
+        default=False,
     )
-    parser.add_argument(
-        "--parity",
-        choices=["tinybert"],
-        help="the authors' code: copies by task, the model also reads the "
-        "unmasked text and texts up to its last place, the second text of a "
-        "pair stands beside the last copy of the first",
+    parity: str | None = option(
+        "the authors' code. Copies by task, the model also reads the unmasked "
+        "text and texts up to its last position, the second text of a pair is "
+        "next to the last copy of the first.",
+        choices=("tinybert",),
     )
-    parser.add_argument(
-        "--stop-words",
-        metavar="FILE",
-        help="words that stay, one a line; scikit-learn's English ones unless "
-        "set",
+    stop_words: File | None = option(
+        "words that stay, one a line. Defaults to scikit-learn's English ones."
     )
-    shared.add_shard(parser)
-    parser.add_argument(
-        "--seed", type=shared.a_seed, default=0, help="0 unless set"
-    )
+    seed: Seed = option("Defaults to 0.", default=0)
 
 
 def run(options):

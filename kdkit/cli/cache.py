@@ -13,23 +13,30 @@ example:
       --cache caches/sst2 --cache-precision bf16
 """
 
-from kdkit.cli import distill as distill_verb
+import dataclasses
+
 from kdkit.cli import options as shared
+from kdkit.cli.groups import DistillationOptions
+from kdkit.cli.groups import OnTasksAlone
+from kdkit.cli.groups import ShardOptions
+from kdkit.cli.groups import StageOptions
+from kdkit.cli.options import validate_distillation
 
 
-def add_arguments(parser):
-    distill_verb.add_distillation(parser)
-    shared.add_settings(parser)
-    shared.add_shard(parser)
-    parser.set_defaults(
-        seed=None,
-        control=False,
-        smoke=False,
-        config=None,
-        mixed_precision=None,
-        strategy=None,
-        encoder=None,
-    )
+@dataclasses.dataclass
+class Options(OnTasksAlone, DistillationOptions, StageOptions, ShardOptions):
+    """options"""
+
+    encoder: None = None
+    control: bool = False
+    seed: None = None
+    smoke: bool = False
+    config: None = None
+    mixed_precision: None = None
+    strategy: None = None
+
+
+validate = validate_distillation
 
 
 def run(options):

@@ -9,7 +9,8 @@ from kdkit.augmentation import copies_for
 from kdkit.cli.options import absolute
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
-from kdkit.cli.places import is_path
+from kdkit.cli.options import reject_beside
+from kdkit.cli.parser import is_path
 from kdkit.data import Masking
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
@@ -362,7 +363,7 @@ def corpus_settings(options, recipe=None) -> CorpusSettings | None:
         recipe: `Recipe` whose stages are on it, or `None`. Defaults to `None`.
     """
     if options.corpus is None:
-        _reject_beside(
+        reject_beside(
             options,
             "--corpus",
             *("column", "held_out", "one_document", "detokenizer"),
@@ -401,12 +402,6 @@ def corpus_of(options, recipe, stages):
 def unlabeled_settings(options) -> UnlabeledSettings | None:
     """The unlabelled text that the options name; `None` for none."""
     if options.unlabeled is None:
-        _reject_beside(
-            options,
-            "--unlabeled",
-            "unlabeled_columns",
-            "unlabeled_per_labeled",
-        )
         return None
     per_labeled = options.unlabeled_per_labeled
     return UnlabeledSettings(
@@ -414,15 +409,6 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
         columns=tuple(options.unlabeled_columns or ()),
         per_labeled=1.0 if per_labeled is None else per_labeled,
     )
-
-
-def _reject_beside(options, needed, *names):
-    """Refuses options that mean nothing without another."""
-    given = given_flags(options, names)
-    if given:
-        raise UsageError(
-            f"{' and '.join(given)} needs {needed}. Received: none."
-        )
 
 
 def augment_settings(options) -> AugmentSettings:
@@ -461,12 +447,6 @@ def augment_settings(options) -> AugmentSettings:
 def augmented_settings(options) -> AugmentedSettings | None:
     """The copies that a distillation trains on; `None` for none."""
     if options.augment is None:
-        given = given_flags(options, ("augment_model", "augment_vectors"))
-        if given:
-            raise UsageError(
-                f"{' and '.join(given)} needs --augment, the name of the file. "
-                "Received: none."
-            )
         return None
     made_by = None
     parity = options.parity if options.parity == "tinybert" else None
@@ -481,11 +461,6 @@ def augmented_settings(options) -> AugmentedSettings | None:
             ),
             parity=parity,
         )
-    elif options.augment_vectors is not None:
-        raise UsageError(
-            "--augment-vectors needs --augment-model, which the copies are "
-            "made with. Received: none."
-        )
     return AugmentedSettings(file=located(options.augment), made_by=made_by)
 
 
@@ -494,14 +469,14 @@ BUCKETS = "data.num_buckets"
 POSITIONS = "max_sequence_length"
 
 
-def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
+def with_rows_that_fit(settings: PretrainSettings, assignments):
     """The settings with rows that each model has positions for, unless set.
 
     Args:
         settings: `PretrainSettings`.
-        options: the parsed options, with `set`.
+        assignments: list of `dotted.field=value`, what was set.
     """
-    if any(field.startswith(f"{FIELD}=") for field in options.set):
+    if any(field.startswith(f"{FIELD}=") for field in assignments):
         return settings
     longest = settings.corpus.sequence_length
     known = [length for length in _positions(settings) if length is not None]
@@ -516,16 +491,14 @@ def with_rows_that_fit(settings: PretrainSettings, options) -> PretrainSettings:
     return dataclasses.replace(settings, corpus=corpus)
 
 
-def with_batches_that_fit(
-    settings: DistillSettings, options
-) -> DistillSettings:
+def with_batches_that_fit(settings: DistillSettings, assignments):
     """The settings with batches of one length for losses that count padding.
 
     Args:
         settings: `DistillSettings`.
-        options: the parsed options, with `set`.
+        assignments: list of `dotted.field=value`, what was set.
     """
-    if any(field.startswith(f"{BUCKETS}=") for field in options.set):
+    if any(field.startswith(f"{BUCKETS}=") for field in assignments):
         return settings
     names = counting_padding(settings.stages)
     if not names:

@@ -10,28 +10,34 @@ example:
   kdkit demo --run-dir runs/demo
 """
 
+import dataclasses
 
-def add_arguments(parser):
-    parser.add_argument(
-        "--run-dir",
+from kdkit.cli.parser import option
+
+
+@dataclasses.dataclass
+class Options:
+    """run"""
+
+    run_dir: str = option(
+        "where the run is saved, or continues. Defaults to runs/demo.",
         default="runs/demo",
         metavar="RUN",
-        help="where the run is kept, or goes on; runs/demo unless set",
     )
 
 
 def run(options):
     import pathlib
 
-    from kdkit import training
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
+    from kdkit.runs import Pipeline
     from kdkit.runs import first_checks
     from kdkit.runs import smoke
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.check_first(smoke.DEMO, run_dir)
-    training.distill(smoke.DEMO, run_dir)
+    Pipeline(smoke.DEMO, run_dir).run()
     teacher = str(run_dir / "teacher_run")
     for command in (
         ["export", teacher, "--precision", "fp32", "--overwrite"],

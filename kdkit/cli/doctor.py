@@ -7,35 +7,38 @@ fewer rows, and goes on in spite of them with --force; see docs/doctor.md.
 
 example:
   kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
-  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \
-      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \
+  kdkit doctor lightpaff --model gpt2 --decoder gpt2_medium_en \\
+      --vocabulary-size 8000 --corpus wiki.txt --task-text ptb.train.txt \\
       --task-held-out ptb.valid.txt --one-document --detokenizer ptb
   kdkit doctor --config runs/tinybert/config.json
 """
 
+import dataclasses
 import pathlib
 
 from kdkit import doctor
 from kdkit.cli import distill
-from kdkit.cli import options as shared
-from kdkit.cli import resolving
-from kdkit.cli.distill import add_whole_distillation
-from kdkit.cli.options import is_on_text
-from kdkit.cli.text_steps import decoder_steps
-from kdkit.cli.text_steps import given_models
-from kdkit.cli.text_steps import reject_for_encoders
-from kdkit.cli.text_steps import try_steps
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs.first_checks import check_places
+from kdkit.runs.first_checks import check_steps
+from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
 
 
-def add_arguments(parser):
-    add_whole_distillation(parser, nargs="?")
-    shared.add_run(parser, required=False)
-    parser.set_defaults(trains_nothing=True)
+@dataclasses.dataclass
+class Options(distill.Options):
+    """options"""
+
+    run_dir: str | None = changed(RunOptions, "run_dir", required=False)
+    force: bool = False
+    trains_nothing: bool = True
+
+
+validate = distill.validate
 
 
 def run(options):
@@ -61,44 +64,15 @@ def diagnosis(options):
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
-    if options.recipe is None:
-        distill.complete(options)
-    if options.config is not None and is_on_text(options.config):
-        reject_for_encoders(options)
-        return _on_text_again(options)
-    if options.model != "bert":
-        return _on_text(options)
-    reject_for_encoders(options)
-    settings = resolving.distill_settings(options)
-    check_places(settings)
-    return training_diagnosis.diagnose(settings, options.run_dir)
-
-
-def _on_text_again(options):
-    """What is found of the steps of a run that there is."""
-    steps = distill.repeated_steps(options)
-    findings = doctor.Findings()
-    try_steps(steps.runs(), options, findings.attempt)
-    text_examination.examine_text(
-        distill.text_steps(steps, options.run_dir),
-        text_examination.TEXTS,
-        findings,
-    )
-    return findings
-
-
-def _on_text(options):
-    """What is found of the steps of a decoder or an encoder-decoder."""
-    runs = decoder_steps(resolving.get_recipe(options.recipe), options).runs()
-    findings = doctor.Findings()
-    right = try_steps(runs, options, findings.attempt)
-    given = {
-        name: place
-        for name, place in given_models(options).items()
-        if name in right
-    }
-    steps = text_examination.TextSteps(
-        runs, given, pathlib.Path(options.run_dir)
-    )
-    text_examination.examine_text(steps, text_examination.TEXTS, findings)
-    return findings
+    pipeline = distill.pipeline_of(options)
+    if isinstance(pipeline.settings, PretrainSettings):
+        findings = doctor.Findings()
+        right = check_steps(pipeline, findings.attempt)
+        text_examination.examine_text(
+            text_examination.TextSteps(pipeline, right),
+            text_examination.TEXTS,
+            findings,
+        )
+        return findings
+    check_places(pipeline.settings)
+    return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

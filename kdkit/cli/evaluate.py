@@ -16,23 +16,26 @@ Without any of these such a run is measured on what it held out. What is
 measured of a run directory is noted in it, for kdkit report.
 
 example:
-  kdkit evaluate runs/tinybert/exports/student-int8.tflite \
+  kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
   kdkit evaluate runs/pretrained --corpus text.txt
-  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \
+  kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
       --detokenizer ptb --sequence-length 512 --stride 256
   kdkit evaluate runs/en_de --pairs test.en test.de --num-beams 5
 """
 
 import contextlib
+import dataclasses
 import pathlib
 import sys
 
-from kdkit.cli import options as shared
+from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import require_labels
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.cli.text_evaluation import is_about_sentences
 from kdkit.cli.text_evaluation import is_about_text
@@ -41,12 +44,19 @@ from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
+from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
 
 
-def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL")
-    shared.add_measured(parser)
+@dataclasses.dataclass
+class Options(MeasuredOptions):
+    """model"""
+
+    model: Model | None = option(
+        "a run, a preset directory, a .keras file or an exported file",
+        positional=True,
+        required=True,
+    )
 
 
 def run(options):
@@ -55,7 +65,7 @@ def run(options):
     from kdkit.reporting.notes import what_is_hidden
 
     result = measure_and_note(options)
-    hidden = what_is_hidden(result)
+    hidden = what_is_hidden(result.get("masking"), result.get("spans"))
     if hidden:
         print(f"Measured with {hidden}.")
     signatures = result.get("signatures", {})
@@ -87,7 +97,7 @@ def measure_and_note(options) -> dict:
         if model.model is None:
             noted["file"] = pathlib.Path(options.model).name
         try:
-            model.run.log("measurement", **noted)
+            model.run.log(Measurement(**noted))
         except (OSError, RunError) as error:  # a disk that is full, for one
             print(f"Not noted in the run: {error}.", file=sys.stderr)
     return result

@@ -31,11 +31,14 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
-from kdkit.cli import options as shared
+from kdkit.cli.groups import ModelChoiceOptions
+from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.options import given_flags
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -43,51 +46,49 @@ from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
-from kdkit.training import seq2seq_material
+from kdkit.runs.events import Export
+from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
 
-def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL")
-    shared.add_task(parser)
-    shared.add_model_choice(parser)
-    parser.add_argument(
-        "--format",
+@dataclasses.dataclass
+class Options(ModelChoiceOptions, TaskOptions):
+    """files"""
+
+    model: Model | None = option(
+        "a run, a preset directory or a .keras file",
+        positional=True,
+        required=True,
+    )
+    format: str = option(
+        "litert, onnx, saved_model, or one of your own. Defaults to litert.",
         default="litert",
-        help="litert, onnx, saved_model, or one of your own; default: litert",
     )
-    parser.add_argument(
-        "--precision",
-        nargs="+",
+    precision: list[str] | None = option(
+        "of the weights: fp32, fp16 or int8. Defaults to all that the format "
+        "has.",
         metavar="P",
-        help="of the weights: fp32, fp16 or int8; default: all that the format "
-        "has",
     )
-    parser.add_argument(
-        "--dynamic-length",
-        action="store_true",
-        help="let a LiteRT file take any length; by default it takes the one "
-        "of --sequence-length, or of the run, preset or task",
+    dynamic_length: bool = option(
+        "let a LiteRT file take any length. By default it takes the one of "
+        "--sequence-length, or of the run, preset or task.",
+        default=False,
     )
-    parser.add_argument(
-        "--output",
+    output: str | None = option(
+        "where to write. Defaults to RUN/exports for models of a run, else to "
+        "exports.",
         metavar="DIR",
-        help="where to write; RUN/exports for models of a run, else exports",
     )
-    parser.add_argument(
-        "--no-teacher",
-        dest="teacher",
-        action="store_false",
-        help="do not export the run's teacher in int8",
+    teacher: bool = option(
+        "do not export the run's teacher in int8",
+        default=True,
+        flag="--no-teacher",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace existing files"
-    )
+    overwrite: bool = option("replace existing files", default=False)
 
 
 def run(options):
-
     export_model(options)
 
 
@@ -190,7 +191,7 @@ def _read_classifier(place, exporter, options):
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
         some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches, _ = data.evaluation_batches(some_rows, batch_size=16)
+        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
     else:
         print(
             "No data directory is known, so the files are compared on "
@@ -274,13 +275,13 @@ def _file_of_teacher(place, made_from):
     """The file that was exported from the same, `None` if it has changed."""
     events = [
         event
-        for event in place.run.events("export")
-        if event["arm"] == "teacher" and event.get("made_from") == made_from
+        for event in place.run.events(Export)
+        if event.arm == "teacher" and event.made_from == made_from
     ]
     if not events or made_from["model"] is None:
         return None
-    file = place.run.path / events[-1]["file"]
-    is_same = file.is_file() and digest(file) == events[-1].get("file_digest")
+    file = place.run.path / events[-1].file
+    is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
 
 
@@ -323,13 +324,15 @@ def _read_encoder_decoder(place, exporter, options):
 def _held_out_pairs(text, tokenizer, length):
     """Some pairs that a run held out, `None` if its files are gone."""
     try:
-        found = seq2seq_material.load_held_out(
-            dataclasses.replace(text, sequence_length=length), tokenizer
+        found = text_data.load_sentences(
+            dataclasses.replace(text, sequence_length=length),
+            tokenizer,
+            is_held_out=True,
         )
     except UsageError as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
-    return found.rows(DECODER_ROWS)
+    return found.first_pairs(DECODER_ROWS)
 
 
 def _reject_options_of_classifiers(options):
@@ -366,7 +369,7 @@ def _note(place, report, metrics=None, **noted):
         event["file"] = os.path.relpath(path, place.run.path)
         if path.is_file():
             event["file_digest"] = digest(path)
-        place.run.log("export", arm=place.arm, **event)
+        place.run.log(Export(arm=place.arm, **event))
 
 
 def _output_directory(place, options):

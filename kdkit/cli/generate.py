@@ -11,10 +11,10 @@ of.
 
 example:
   kdkit generate runs/gpt2 --prompt "the company said"
-  kdkit generate runs/gpt2/exports/decoder-int8.tflite --sampler top_p \
+  kdkit generate runs/gpt2/exports/decoder-int8.tflite --sampler top_p \\
       --top-p 0.9 --temperature 0.8 --seed 1 --prompt "the company said"
   kdkit generate runs/en_de --sampler beam --num-beams 5 --prompt "Two dogs."
-  kdkit generate runs/en_de --sampler beam --input train.en \
+  kdkit generate runs/en_de --sampler beam --input train.en \\
       --output written.de --kept-input written.en
 """
 
@@ -28,10 +28,16 @@ import keras_hub
 from kdkit import export
 from kdkit import generation
 from kdkit import models
-from kdkit.cli import options as shared
+from kdkit.cli.groups import BeamOptions
+from kdkit.cli.groups import Seed
 from kdkit.cli.models import file_tokenizer
 from kdkit.cli.models import locate
 from kdkit.cli.options import given_flags
+from kdkit.cli.parser import PAGES
+from kdkit.cli.parser import File
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import changed
+from kdkit.cli.parser import option
 from kdkit.cli.texts import KEPT
 from kdkit.cli.texts import BegunTexts
 from kdkit.cli.texts import beams_of
@@ -52,76 +58,62 @@ from kdkit.runs import inputs
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
 
 
-def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument(
-        "--prompt",
+@dataclasses.dataclass
+class Options(BeamOptions):
+    """text"""
+
+    model: Model | None = option(
+        "a run, a preset directory or the .tflite file of a decoder",
+        positional=True,
+        required=True,
+    )
+    prompt: str = option(
+        "what the text begins with. Defaults to nothing. For an "
+        "encoder-decoder, the source.",
         default="",
         metavar="TEXT",
-        help="what the text begins with; nothing unless set. Of an "
-        "encoder-decoder, what it writes of",
     )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="to add at most; 64 unless set. Of an encoder-decoder, to read "
-        "and to write at most; as many as in its run unless set",
+    max_tokens: int | None = option(
+        "tokens to add at most. Defaults to 64. For an encoder-decoder, tokens "
+        "to read and to write at most; defaults to as many as in its run."
     )
-    parser.add_argument(
-        "--sampler",
-        choices=SAMPLERS,
+    sampler: str = option(
+        "keras-hub's sampler. With its own settings by default. Defaults to "
+        "greedy; beam is for Keras models, and for files of encoder-decoders.",
         default="greedy",
-        help="of keras-hub, with its own settings unless these are set: greedy "
-        "unless set; beam for Keras models, and for files of encoder-decoders",
+        choices=SAMPLERS,
     )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        metavar="T",
-        help="for random, top_k and top_p",
+    num_beams: int | None = changed(BeamOptions, "num_beams", pages=(*PAGES,))
+    temperature: float | None = option(
+        "for random, top_k and top_p", metavar="T"
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="for top_k")
-    parser.add_argument("--top-p", type=float, metavar="P", help="for top_p")
-    shared.add_beams(parser)
-    parser.add_argument(
-        "--languages",
-        nargs="+",
-        metavar="NAME",
-        help="for encoder-decoders: the one that is read and the one that is "
-        "written; those of the run unless set",
+    top_k: int | None = option("for top_k", metavar="K")
+    top_p: float | None = option("for top_p", metavar="P")
+    seed: Seed | None = option("for random, top_k and top_p. Defaults to 0.")
+    languages: list[str] | None = option(
+        "the language that is read and the one that is written. Defaults to "
+        "those of the run.",
+        pages=("mass",),
     )
-    parser.add_argument(
-        "--input",
+    input: File | None = option("texts to read, one a line", pages=("mass",))
+    output: str | None = option(
+        "for --input: where the texts are written, one a line",
         metavar="FILE",
-        help="for encoder-decoders: texts to write of, one a line",
+        pages=("mass",),
     )
-    parser.add_argument(
-        "--output",
+    kept_input: str | None = option(
+        "for --input: a file for its lines that --output has a text for. Lines "
+        "without one are in neither, and the two files are the --pairs of "
+        "kdkit pretrain.",
         metavar="FILE",
-        help="for --input: where what is written goes, one text a line",
+        pages=("mass",),
     )
-    parser.add_argument(
-        "--kept-input",
-        metavar="FILE",
-        help="for --input: a file for its lines that --output has a text for; "
-        "those that nothing was written of are in neither, and the two files "
-        "are the --pairs of kdkit pretrain",
-    )
-    parser.add_argument(
-        "--seed",
-        type=shared.a_seed,
-        help="for random, top_k and top_p; 0 unless set",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="MODEL",
-        help="where the tokenizer is, for a file outside of a run",
+    tokenizer: Model | None = option(
+        "where the tokenizer is, for a file outside a run"
     )
 
 
 def run(options):
-
     print_text(options)
 
 

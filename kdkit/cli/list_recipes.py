@@ -4,9 +4,12 @@ example:
   kdkit list
 """
 
+import dataclasses
 
-def add_arguments(parser):
-    del parser
+
+@dataclasses.dataclass
+class Options:
+    """no options"""
 
 
 def run(options):

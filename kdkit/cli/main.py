@@ -1,6 +1,5 @@
 """`kdkit VERB`: finds the verb and turns errors into plain lines."""
 
-import argparse
 import contextlib
 import functools
 import importlib
@@ -16,10 +15,15 @@ import warnings
 from collections.abc import Iterator
 
 from kdkit.cli import late
-from kdkit.cli.places import require_places
+from kdkit.cli.help_pages import wanted_page
+from kdkit.cli.messages import shown_messages
+from kdkit.cli.parser import HELP
+from kdkit.cli.parser import Parser
+from kdkit.cli.parser import missing_places
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
+from kdkit.errors import suggestion
 from kdkit.io.disk import describe
 from kdkit.io.disk import disk_problem
 from kdkit.io.machine import keep_freed_memory
@@ -37,6 +41,7 @@ DONE, FAILED, MISTAKE = 0, 1, 2
 VERBS = {
     "list": ("list_recipes", "recipes, student presets and tasks"),
     "show": ("show", "a recipe's stages and settings"),
+    "init": ("init", "a commented TOML of a recipe, for kdkit distill"),
     "demo": ("demo", "the whole path in minutes, without data or network"),
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
     "pretrain": ("pretrain", "train a language model on text or pairs"),
@@ -60,13 +65,6 @@ GO_ON = (
 )  # fmt: skip
 
 
-class Parser(argparse.ArgumentParser):
-    """Shows a mistake as one line, not as the whole usage."""
-
-    def error(self, message):
-        self.exit(MISTAKE, f"{self.prog}: {message}. See {self.prog} --help.\n")
-
-
 def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
     with open_streams():
@@ -78,7 +76,7 @@ def run_script(module, arguments=None, goes_on: bool = False) -> int:
 
     Args:
         module: the script's module. Its docstring is the help; it has
-            `add_arguments(parser)` and `run(options)`.
+            `Options` and `run(options)`.
         arguments: list of strings or `None`. Defaults to those of the process.
         goes_on: bool. Whether the script, stopped and started again, does only
             what is missing. Defaults to `False`.
@@ -100,22 +98,26 @@ def _set_defaults():
 def _main(arguments):
     _set_defaults()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = _make_parser()
-    if not arguments:
-        parser.print_help()
-        return MISTAKE
-    options, rest = parser.parse_known_args(arguments[:1])
-    verb = options.verb
+    verb, *words = arguments or [None]
+    if verb == "--version":
+        print(__version__)
+        return DONE
+    if verb in (None, *HELP):
+        print(_help())
+        return DONE if verb else MISTAKE
+    if verb not in VERBS:
+        what = f"no verb {verb!r}.{suggestion(verb, VERBS)}"
+        return _say("kdkit", f"{what} See kdkit --help.", MISTAKE)
     return _command(
         f"kdkit {verb}",
         functools.partial(_module, verb),
-        arguments[1:] + rest,
+        words,
         again=f"kdkit {shlex.join(arguments)}" if verb in GO_ON else None,
         computes=verb != "report",  # which needs matplotlib only
     )
 
 
-def _command(name, find, arguments, again=None, computes=True):
+def _command(name, find, words, again=None, computes=True):
     """Runs the verb or script that `find` imports; returns its exit status."""
     options = None
 
@@ -123,10 +125,13 @@ def _command(name, find, arguments, again=None, computes=True):
         import_tensorflow(name, options)
 
     try:
-        with terminable(), late.imports(load):
+        with terminable(), late.imports(load), shown_messages():
             module = find()
-            options = make_command_parser(name, module).parse_args(arguments)
-            require_places(options)
+            parser = make_command_parser(name, module)
+            if page := wanted_page(parser, words):
+                print(page, end="")
+                return DONE
+            options = _parsed(parser, module, words)
             if not computes:
                 return module.run(options) or DONE
             keep_freed_memory()
@@ -157,6 +162,23 @@ def _command(name, find, arguments, again=None, computes=True):
         return _say(name, line, FAILED)
 
 
+def _parsed(parser, module, words):
+    """The options, or all that is wrong with them as one error."""
+    options, problems = parser.parse(words)
+    if problems:
+        problems = [parser.joined(problems)]
+    problems += missing_places(parser, options)
+    if not problems:
+        return options
+    # What the verb finds wrong with the other options is told with it.
+    if hasattr(module, "validate"):
+        try:
+            module.validate(options, checks_fields=True)
+        except UsageError as error:
+            problems.append(str(error))
+    raise UsageError("\n".join(problems))
+
+
 def _of_a_file(error):
     """What the system says of a file, where nothing nearer to it did.
 
@@ -184,45 +206,32 @@ def _say(name, what, status):
     return status
 
 
-def make_verb_parser(verb):
+def make_verb_parser(verb: str) -> Parser:
     """Returns the parser of the options of a verb."""
     return make_command_parser(f"kdkit {verb}", _module(verb))
 
 
-def make_command_parser(name, module):
+def make_command_parser(name: str, module) -> Parser:
     """Returns the parser of the options of a verb's or a script's module."""
-    parser = Parser(
-        prog=name,
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    return parser
+    return Parser(name, module.Options, module.__doc__)
 
 
 def _module(verb):
     return importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
 
 
-def _make_parser():
+def _help():
     width = max(map(len, VERBS))
     verbs = "\n".join(
         f"  {verb:<{width}}  {help_line}"
         for verb, (_, help_line) in VERBS.items()
     )
-    parser = Parser(
-        prog="kdkit",
-        usage="kdkit VERB [options]",
-        description="Make transformers small: distil, measure, ship.\n\n"
-        f"verbs:\n{verbs}\n\nkdkit VERB --help shows a verb's options and an "
-        "example.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return (
+        "usage: kdkit VERB [options]\n\n"
+        f"Make transformers small: distil, measure, ship.\n\nverbs:\n{verbs}"
+        "\n\nkdkit VERB --help shows a verb's options and an example, kdkit "
+        "--version the\nversion."
     )
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument(
-        "verb", choices=VERBS, metavar="VERB", help=argparse.SUPPRESS
-    )
-    return parser
 
 
 class _Pipe(io.FileIO):

@@ -9,7 +9,7 @@ import numpy as np
 from kdkit import export
 from kdkit import models
 from kdkit import tasks
-from kdkit.cli.places import is_path
+from kdkit.cli.parser import is_path
 from kdkit.errors import UsageError
 from kdkit.io.reading import check_links
 from kdkit.runs.directory import CONFIG
@@ -211,7 +211,7 @@ def open_model(place, options) -> Opened:
             task, file, None, tokenizer_for(place, options), data_dir, length
         )
     loaded = models.load_classifier(place.path, task.head)
-    models.check_num_classes(loaded.num_other_classes, task.head, place.path)
+    models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head, so it cannot "

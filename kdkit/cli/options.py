@@ -1,276 +1,402 @@
-"""Options that several verbs share."""
+"""What options mean, and which of them go together."""
 
-import argparse
+import contextlib
+import dataclasses
+import functools
 import pathlib
 
 from kdkit import models
+from kdkit.cli.groups import BenchmarkTextOptions
+from kdkit.cli.groups import CorpusOptions
+from kdkit.cli.groups import DecoderOptions
+from kdkit.cli.groups import PretrainedModelOptions
+from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.groups import StudentOptions
+from kdkit.cli.groups import TaskOptions
+from kdkit.cli.groups import TeacherOptions
+from kdkit.cli.groups import TextOptions
+from kdkit.cli.groups import TransferOptions
+from kdkit.cli.parser import given_flags
+from kdkit.cli.parser import names_in
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.errors import shortened
+from kdkit.errors import suggestion
 from kdkit.models import PRESETS
 from kdkit.models import MassConfig
+from kdkit.recipes import RECIPES
+from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
+from kdkit.runs.directory import read_settings
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.settings import from_dict
-from kdkit.training.model_settings import LARGEST_SEED
-from kdkit.training.model_settings import check_seed
+from kdkit.settings import override
+from kdkit.tasks import TASKS
+from kdkit.tasks import get_task
+from kdkit.training.data_settings import CacheSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
-LONGEST = 65536  # tokens of a row; models of the known families read far fewer
+# What --config and --smoke decide already.
+ON_TASKS = (
+    TaskOptions, TeacherOptions, StudentOptions, TextOptions, CorpusOptions,
+    TransferOptions,
+)  # fmt: skip
+SENTENCES = (BenchmarkTextOptions, SentenceOptions)
+OF_TEXT = (TextOptions, CorpusOptions, *SENTENCES, PretrainedModelOptions)
 
 
-def a_seed(text: str) -> int:
-    """The type of options that are seeds."""
+# Options that mean nothing without another, the first.
+NEEDED = (
+    ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
+    ("augment", "augment_model", "augment_vectors"),
+    ("augment_model", "augment_vectors"),
+    ("corpus", "column", "held_out"),
+)
+
+
+def validate_teacher(options, checks_fields: bool = False) -> None:
+    """Refuses options of `kdkit train-teacher`, without a look at files.
+
+    Args:
+        options: the parsed options.
+        checks_fields: bool. Whether the fields that are set are checked where
+            nothing else is wrong. Defaults to `False`.
+
+    Raises:
+        UsageError: with all that is wrong.
+    """
+    stand_in = functools.partial(_same, smoke.TEACHER)
+    with _together(options, stand_in, checks_fields) as check:
+        with check():
+            _reject_clashes(options, (TaskOptions,), "model")
+        with check():
+            _require_task(options.task)
+        with check():
+            _require(options, "task", "model")
+
+
+def validate_pretraining(options, checks_fields: bool = False) -> None:
+    """Refuses options of `kdkit pretrain`, without a look at files.
+
+    Args:
+        options, checks_fields: as for `validate_teacher`.
+
+    Raises:
+        UsageError: with all that is wrong.
+    """
+    stand_in = functools.partial(_same, smoke.PRETRAINING)
+    with _together(options, stand_in, checks_fields) as check:
+        with check():
+            _reject_clashes(options, OF_TEXT)
+        if options.pairs is None:
+            with check():
+                _require(options, "corpus")
+        with check():
+            if (options.recipe is None) != (options.teacher is None):
+                raise UsageError(
+                    "--recipe and --teacher go together. Received: only "
+                    f"{'--recipe' if options.teacher is None else '--teacher'}."
+                )
+        with check():
+            if options.recipe is not None:
+                get_recipe(options.recipe)
+            elif given_flags(options, ("parity", "stage")):
+                raise UsageError(
+                    "--parity and --stage need --recipe. Received: none."
+                )
+        with check():
+            cache_settings(options)
+
+
+def validate_distillation(options, checks_fields: bool = False) -> None:
+    """Refuses options of `kdkit distill`, without a look at files.
+
+    Args:
+        options, checks_fields: as for `validate_teacher`.
+
+    Raises:
+        UsageError: with all that is wrong.
+    """
+    stand_in = functools.partial(_smoke_settings, options)
+    is_new = not (options.config or options.smoke)
+    with _together(options, stand_in, checks_fields) as check:
+        if options.recipe is not None or options.config is None:
+            with check():
+                get_recipe(options.recipe)
+        if options.model != "bert":
+            return
+        with check():
+            _require_task(options.task)
+        with check():
+            reject_text_options(options)
+        with check():
+            _reject_clashes(options, ON_TASKS, "stages")
+        if is_new:
+            with check():
+                check_one_source(options)
+            with check():
+                needed = "teacher" if options.encoder is None else "encoder"
+                _require(options, "task", needed)
+            for other, *names in NEEDED:
+                if getattr(options, other) is None:
+                    with check():
+                        flag = f"--{other.replace('_', '-')}"
+                        reject_beside(options, flag, *names)
+        with check():
+            cache_settings(options)
+
+
+def _require_task(name):
+    if name is not None:
+        get_task(name)
+
+
+@contextlib.contextmanager
+def _together(options, stand_in, checks_fields):
+    """Collects mistakes; if there are any, those in fields that are set, too.
+
+    The settings of a run may not be there yet: `stand_in` returns some with
+    the same fields, or `None`.
+    """
+    problems = []
     try:
-        seed = int(text)
-        check_seed(seed)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"expected a seed from 0 to {LARGEST_SEED}, received {text!r}"
-        ) from error
-    return seed
+        with all_mistakes() as check:
+            yield check
+    except UsageError as error:
+        problems.append(str(error))
+    if problems or checks_fields:
+        try:
+            settings = stand_in()
+            if settings is not None:
+                fields = _fields_of(type(settings), options.set)
+                override(settings, [*_short(settings, options), *fields])
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
 
 
-def a_length(text: str) -> int:
-    """The type of options that are lengths in tokens."""
-    try:
-        length = int(text)
-    except ValueError:
-        length = 0
-    if not 1 <= length <= LONGEST:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of tokens from 1 to {LONGEST}, received "
-            f"{shortened(text)}"
+def _same(settings):
+    return settings
+
+
+def _smoke_settings(options):
+    """Those of a recipe's smoke run, with the stages of the run."""
+    is_on_task = options.model == "bert" and not options.config
+    if options.recipe not in RECIPES or not is_on_task:
+        return None
+    recipe = RECIPES[options.recipe]
+    settings = smoke.distillation(recipe, options.parity)
+    if options.smoke:
+        return settings
+    task = get_task(options.task if options.task in TASKS else "sst2")
+    stages = recipe.stages_for(task, options.parity)
+    chosen = [one for one in stages if one.name in (options.stages or ())]
+    changes = {"stages": tuple(chosen) or stages}
+    if not any(stage.data == "corpus" for stage in changes["stages"]):
+        changes["corpus"] = None
+    return dataclasses.replace(settings, **changes)
+
+
+def _fields_of(kind, assignments):
+    """The assignments whose fields do not depend on what a run is given."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    found = []
+    for one in assignments:
+        first, _, rest = one.partition("=")[0].partition(".")
+        if first in ("stages", "data") or first not in known or not rest:
+            found.append(one)
+    return found
+
+
+SHORT = ("epochs", "batch_size", "learning_rate")
+
+
+def all_assignments(settings, options) -> list[str]:
+    """The `dotted.field=value` texts of short flags, then those of `--set`.
+
+    Args:
+        settings: those of a run, whose stages the flags are for.
+        options: the parsed options.
+
+    Raises:
+        UsageError: if a flag may mean several fields, with their names.
+    """
+    return [*_short(settings, options), *options.set]
+
+
+def _short(settings, options):
+    found, problems = [], []
+    stages = [f"stages.{stage.name}" for stage in settings.stages]
+    texts = [
+        name
+        for name in ("data", "corpus")
+        if getattr(settings, name, None) is not None
+    ]
+    for name, field, places in (
+        *((name, name, stages) for name in SHORT),
+        ("max_length", "sequence_length", texts),
+    ):
+        value = getattr(options, name)
+        if value is None:
+            continue
+        fields = [f"{place}.{field}={value}" for place in places]
+        if len(fields) == 1:
+            found += fields
+        else:
+            (flag,) = given_flags(options, (name,))
+            problems.append(
+                f"{flag} has {len(fields)} meanings in this run. Expected one "
+                f"of {', '.join(fields)}. Received: {flag} {value}."
+            )
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
+
+
+def for_steps(options):
+    """Returns options with their short flags as settings of steps on text.
+
+    Args:
+        options: the parsed options of a verb with `--model`.
+
+    Raises:
+        UsageError: for flags that each step has a field for.
+    """
+    problems = [
+        f"{flag} has 4 meanings in this run, one for each step. Expected "
+        f"student.stages.0.{name}={getattr(options, name)}, or pretrained, "
+        f"teacher or general in place of student."
+        for name in SHORT
+        for flag in given_flags(options, (name,))
+    ]
+    if problems:
+        raise UsageError("\n".join(problems))
+    if options.max_length is None:
+        return options
+    length = f"corpus.sequence_length={options.max_length}"
+    return dataclasses.replace(options, set=[length, *options.set])
+
+
+def reject_beside(options, needed, *names):
+    """Refuses options that mean nothing without another."""
+    given = given_flags(options, names)
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} needs {needed}. Received: none."
         )
-    return length
 
 
-def add_task(parser, required=False):
-    """Adds `--task` and `--data-dir`."""
-    parser.add_argument(
-        "--task",
-        required=required,
-        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, sentiment "
-        "(generated), race, polyphone and others: see kdkit list",
+def reject_text_options(options) -> None:
+    """Refuses what only models on text are told.
+
+    Raises:
+        UsageError: with the flags.
+    """
+    names = names_in(DecoderOptions, *SENTENCES)
+    given = given_flags(
+        options,
+        [name for name in names if name != "model" and hasattr(options, name)],
     )
-    parser.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="the folder that holds SST-2/, MRPC/, RACE/ ... as the data sets "
-        "come; without it, TensorFlow Datasets, which has GLUE",
-    )
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
+            "--model gpt2, --model llama3 or --model mass too, or remove it."
+        )
 
 
-def add_texts(parser):
-    """Adds `--corpus` and `--column`."""
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
-        metavar="FILE",
-        help="running text: files of one text a line, or tables with a header "
-        "(then with --column); for encoder-decoders sentences, a file for "
-        "each of --languages",
+def check_one_source(options) -> None:
+    """Refuses what --encoder decides, beside it.
+
+    Raises:
+        UsageError: with the flags that clash.
+    """
+    given = given_flags(
+        options,
+        ("teacher", "teacher_weights", "pretrained", "cache", "teacher_file"),
     )
-    parser.add_argument(
-        "--column",
-        help="the column of tab-separated tables that holds the texts",
-    )
+    if options.encoder is not None and given:
+        raise UsageError(
+            "--encoder makes the teachers in this run, and "
+            f"{', '.join(given)} is of teachers that are there. Leave one of "
+            "them out."
+        )
 
 
-def add_corpus(parser):
-    """Adds `--corpus`, `--column` and `--held-out`."""
-    add_texts(parser)
-    parser.add_argument(
-        "--held-out",
-        nargs="+",
-        metavar="FILE",
-        help="text to measure on; unless set, every 100th text of --corpus, "
-        "which is then not trained on",
-    )
+def get_recipe(name):
+    """Returns a recipe.
+
+    Raises:
+        UsageError: if there is none of this name.
+    """
+    if name is None:
+        raise UsageError(
+            "Missing: RECIPE (see kdkit list), or --config, the config.json of "
+            "a run to make again."
+        )
+    if name not in RECIPES:
+        raise UsageError(
+            f"Unknown recipe. Expected one of {sorted(RECIPES)}. Received: "
+            f"{name!r}.{suggestion(name, RECIPES)}"
+        )
+    return RECIPES[name]
 
 
-def add_benchmark_text(parser):
-    """Adds `--one-document` and `--detokenizer`."""
-    parser.add_argument(
-        "--one-document",
-        action="store_const",
-        const=True,
-        help="for decoders: the lines of a file follow each other, as those of "
-        "WikiText and Penn Treebank do",
+def _reject_clashes(options, groups, *names):
+    """Refuses options that --config or --smoke would silently overrule."""
+    source = "--config" if options.config else "--smoke"
+    names = [*names_in(*groups), *names]
+    if options.config and hasattr(options, "parity"):
+        names.append("parity")
+    given = given_flags(
+        options, [one for one in names if getattr(options, one) is not False]
     )
-    parser.add_argument(
-        "--detokenizer",
-        choices=["ptb", "wikitext"],
-        help="make running text of a benchmark's words first",
-    )
+    if options.config and options.smoke:
+        given.append("--smoke")
+    if given and (options.config or options.smoke):
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside {source}, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
 
 
-def add_sentences(parser):
-    """Adds `--pairs`, `--pair-columns` and `--languages`."""
-    parser.add_argument(
-        "--pairs",
-        nargs="+",
-        metavar="FILE",
-        help="for encoder-decoders: texts and what is to be written of them, "
-        "two files whose lines belong together, or tables with a header or "
-        "tfds:NAME:SPLIT of TensorFlow Datasets (then with --pair-columns)",
-    )
-    parser.add_argument(
-        "--pair-columns",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        help="the columns or features of these",
-    )
-    parser.add_argument(
-        "--languages",
-        nargs="+",
-        metavar="NAME",
-        help="for encoder-decoders: the language of each file of --corpus, or "
-        "of the two sides of --pairs, such as en de; with both, the source's "
-        "first, then the target's, then those of further files",
-    )
+def _require(options, *names):
+    if options.config or options.smoke:
+        return
+    missing = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is None
+    ]
+    if missing:
+        raise UsageError(
+            f"Missing: {', '.join(missing)}. Or try it on generated data with "
+            "--smoke."
+        )
 
 
-def add_beams(parser):
-    """Adds `--num-beams` and `--length-penalty`."""
-    parser.add_argument(
-        "--num-beams",
-        type=int,
-        metavar="N",
-        help="texts that a beam search keeps open; of an encoder-decoder 4 "
-        "unless set, and 1 is greedy",
-    )
-    parser.add_argument(
-        "--length-penalty",
-        type=float,
-        metavar="P",
-        help="for encoder-decoders: a text's score is its log probability over "
-        "its length to this power; 1 unless set",
-    )
+def cache_settings(options) -> CacheSettings | None:
+    """Returns where the teacher's outputs are to be kept, if anywhere.
 
+    Args:
+        options: the parsed options of a verb with `--cache`.
 
-def add_unlabeled(parser):
-    """Adds `--unlabeled`, its columns and its proportion."""
-    parser.add_argument(
-        "--unlabeled",
-        nargs="+",
-        metavar="FILE",
-        help="text for the teacher to label: files of one text a line, or "
-        "tables with a header (then with --unlabeled-columns); rows of dev and "
-        "test are left out",
-    )
-    parser.add_argument(
-        "--unlabeled-columns",
-        nargs="+",
-        metavar="NAME",
-        help="the columns of these tables that hold the text, two for pairs",
-    )
-    parser.add_argument(
-        "--unlabeled-per-labeled",
-        type=float,
-        metavar="R",
-        help="rows of it for each labelled one in an epoch; 1 unless set",
-    )
-
-
-def add_cache(parser):
-    """Adds `--cache` and `--cache-precision`."""
-    parser.add_argument(
-        "--cache",
-        metavar="DIR",
-        help="keep the teacher's outputs there, and run it only over rows of "
-        "which there are none; shared by runs with the same teacher",
-    )
-    parser.add_argument(
-        "--cache-precision",
-        choices=["fp32", "bf16", "int8"],
-        help="how they are kept; fp32 unless set",
-    )
-
-
-def add_teacher_file(parser):
-    """Adds `--teacher-file`."""
-    parser.add_argument(
-        "--teacher-file",
-        metavar="FILE",
-        help="fill the cache with the logits of this exported file of the "
-        "teacher (.tflite, .onnx or SavedModel); its agreement with the "
-        "teacher is measured first and stored with the cache",
-    )
-
-
-def add_run(
-    parser, seed=True, strategies=("mirrored", "multi_worker"), required=True
-):
-    """Adds what all runs have: directory, seed, settings, devices, smoke."""
-    parser.add_argument(
-        "--run-dir",
-        required=required,
-        metavar="RUN",
-        help="where the run is kept, or goes on",
-    )
-    if seed:
-        parser.add_argument("--seed", type=a_seed, help="0 unless set")
-    add_settings(parser)
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="begin with the settings in a run's config.json",
-    )
-    parser.add_argument(
-        "--mixed-precision",
-        choices=["bfloat16", "float16"],
-        help="what this run trains computes in it; it is measured and kept in "
-        "float32 (on CPUs with AMX faster with --set jit_compile=false)",
-    )
-    add_devices(parser, strategies)
-    parser.add_argument(
-        "--smoke",
-        action="store_true",
-        help="tiny models on generated sentences, in under a minute",
-    )
-
-
-def add_force(parser):
-    """Adds `--force`."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="go on where the first checks say that the run would be ruined "
-        "(see kdkit doctor)",
-    )
-
-
-def add_devices(parser, strategies):
-    """Adds `--strategy` and `--devices`."""
-    parser.add_argument(
-        "--strategy",
-        choices=strategies,
-        help="train on several devices, among which the rows of each batch are "
-        "divided: mirrored for all GPUs of this machine, or else the logical "
-        "CPUs of --devices; multi_worker for those of several machines, one "
-        "process on each, started by srun or with TF_CONFIG; "
-        "sets jit_compile=false",
-    )
-    parser.add_argument(
-        "--devices",
-        type=int,
-        metavar="N",
-        help="with --strategy: the first N GPUs, or without GPUs the CPU as N "
-        "logical devices; all GPUs unless set",
-    )
-
-
-def add_shard(parser):
-    """Adds `--shard`."""
-    parser.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="do part I of N, counted from 1, which N processes share; "
-        "launcher for the part that TF_CONFIG, srun or torchrun says",
-    )
+    Raises:
+        UsageError: if something is said of a cache and there is none.
+    """
+    if options.cache is not None:
+        return CacheSettings(
+            located(options.cache),
+            options.cache_precision or "fp32",
+            absolute(options.teacher_file),
+        )
+    if given := given_flags(options, ("cache_precision", "teacher_file")):
+        raise UsageError(
+            f"{' and '.join(given)} needs --cache beside it. Received: none."
+        )
+    return None
 
 
 def part_of(shard):
@@ -298,26 +424,6 @@ def part_of(shard):
     return int(which) - 1, int(count)
 
 
-def add_settings(parser):
-    """Adds `--set`."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="change a setting, such as stages.0.epochs=3; may be repeated",
-    )
-
-
-def given_flags(options, names) -> list[str]:
-    """Those of the named options that were given, as they are typed."""
-    return [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(options, name) is not None
-    ]
-
-
 def absolute(place):
     """An existing path made absolute; other names (presets) as they are."""
     if place is None or not pathlib.Path(place).exists():
@@ -328,45 +434,6 @@ def absolute(place):
 def located(place):
     """A path made absolute, whether something is there yet or not."""
     return str(pathlib.Path(place).resolve())
-
-
-def add_model_choice(parser):
-    """Adds which model of a run, its tokenizer, and the length."""
-    parser.add_argument(
-        "--arm",
-        choices=["student", "teacher", "control"],
-        help="which model of a run directory; its student unless set",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="MODEL",
-        help="where the tokenizer is, for a file outside of a run",
-    )
-    parser.add_argument(
-        "--sequence-length",
-        type=a_length,
-        metavar="N",
-        help="longest sequence in tokens; that of the run, of the preset or of "
-        "the task unless set",
-    )
-
-
-def add_measured(parser):
-    """Adds what models are measured on: a split of a task, or text."""
-    add_task(parser)
-    add_model_choice(parser)
-    parser.add_argument("--split", help="dev unless set")
-    add_texts(parser)
-    add_benchmark_text(parser)
-    add_sentences(parser)
-    add_beams(parser)
-    parser.add_argument(
-        "--stride",
-        type=int,
-        metavar="N",
-        help="of a decoder: begin each row so many tokens after the last one, "
-        "so that more stands before what is predicted; a whole row unless set",
-    )
 
 
 def require_labels(encoded, split):
@@ -466,10 +533,10 @@ def settings_of(kind, config):
         config: string or path of the file, or of the run directory.
 
     Raises:
-        UsageError: if another verb made the run, or a setting is wrong.
+        UsageError: if another verb made the run, or as `read_settings`.
     """
     check_verb(config, kind.verb)
-    return from_dict(kind, read_config(config))
+    return read_settings(config, kind)
 
 
 def check_verb(config, expected: str) -> None:

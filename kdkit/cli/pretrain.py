@@ -1,15 +1,16 @@
 """Trains a language model on text.
 
-An encoder learns masked tokens and is left in RUN/encoder/; a decoder learns
-what comes next and is left in RUN/decoder/; an encoder-decoder learns to write
+An encoder learns masked tokens and is saved in RUN/encoder/; a decoder learns
+the next token and is saved in RUN/decoder/; an encoder-decoder learns to write
 the hidden part of a sentence, or from --pairs one text from another, and is
-left in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
-and accuracy are of text that is held out. The same command goes on with a run
-that was stopped.
+saved in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
+and accuracy are of text that is held out. The same command continues a run that
+was stopped.
 
-With --recipe and --teacher the student learns from an encoder by the stages of
-a recipe that are on running text: TinyBERT's general distillation, DistilBERT's
-pretraining. kdkit distill takes the run by --general. With --cache what the
+With --recipe and --teacher a student learns from a teacher by the recipe's
+stages on text, such as TinyBERT's general distillation or DistilBERT's
+pretraining, and is saved in RUN/student/. kdkit distill takes the run by
+--general. With --cache what the
 teacher says is kept, of text that is the same in every epoch: running text for
 decoders or as it stands, and pairs.
 
@@ -33,70 +34,34 @@ example:
       --run-dir runs/en_de_from_scratch
 """
 
-from kdkit.cli import options as shared
+import dataclasses
+
+from kdkit.cli.groups import BenchmarkTextOptions
+from kdkit.cli.groups import CacheOptions
+from kdkit.cli.groups import CorpusOptions
+from kdkit.cli.groups import ForceOptions
+from kdkit.cli.groups import PretrainedModelOptions
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.options import validate_pretraining
 
 
-def add_arguments(parser):
-    shared.add_corpus(parser)
-    shared.add_benchmark_text(parser)
-    shared.add_sentences(parser)
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="the model to go on with: a preset's name, a directory or a run; "
-        "an encoder without a head gets a new one",
-    )
-    parser.add_argument(
-        "--student",
-        metavar="PRESET",
-        help="in place of --model: a student preset (see kdkit list) with "
-        "random weights",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="MODEL",
-        help="for --student: where its tokenizer is, a run, a preset directory "
-        "or a vocabulary file: of one piece a line (.txt), or of byte pairs "
-        "with the merges beside it (vocab.json, encoder.json)",
-    )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=int,
-        metavar="N",
-        help="in place of --tokenizer, for a decoder or an encoder-decoder: "
-        "train a byte-pair tokenizer of so many tokens on the text",
-    )
-    parser.add_argument(
-        "--separate-vocabularies",
-        action="store_const",
-        const=True,
-        help="for --pairs and --vocabulary-size: train a tokenizer of so many "
-        "tokens on each side, in place of a joint one",
-    )
-    parser.add_argument(
-        "--recipe",
-        metavar="RECIPE",
-        help="learn from --teacher as a recipe does (see kdkit list)",
-    )
-    parser.add_argument(
-        "--teacher",
-        metavar="MODEL",
-        help="for --recipe: the model to learn from, trained on such text",
-    )
-    parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help="for --recipe and a decoder or an encoder-decoder: which of the "
-        "recipe's stages; its first unless set, with --pairs its last",
-    )
-    parser.add_argument(
-        "--parity",
-        help="for --recipe: a variant of it, see kdkit show RECIPE",
-    )
-    shared.add_cache(parser)
-    parser.set_defaults(teacher_file=None)  # of tasks
-    shared.add_force(parser)
-    shared.add_run(parser)
+@dataclasses.dataclass
+class Options(
+    CorpusOptions,
+    BenchmarkTextOptions,
+    SentenceOptions,
+    PretrainedModelOptions,
+    CacheOptions,
+    ForceOptions,
+    RunOptions,
+):
+    """options"""
+
+    teacher_file: None = None  # of tasks
+
+
+validate = validate_pretraining
 
 
 def run(options):

@@ -20,49 +20,52 @@ example:
   kdkit report runs.jsonl --only 'pkd_*' vanilla_kd_seed0 --pages reports
 """
 
+import dataclasses
 
-def add_arguments(parser):
-    parser.add_argument("runs", nargs="+", metavar="RUN")
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        metavar="NAME",
-        default=(),
-        help="the runs of a file of records to report, in this order; * and ? "
-        "match as in a shell",
+from kdkit.cli.parser import File
+from kdkit.cli.parser import option
+
+
+@dataclasses.dataclass
+class Options:
+    """pages and tables"""
+
+    runs: list[File] = option(
+        "run directories, or files of records",
+        default=[],
+        positional=True,
+        required=True,
+        metavar="RUN",
     )
-    parser.add_argument(
-        "--pages",
+    only: list[str] = option(
+        "the runs of a file of records to report, in this order. * and ? match "
+        "as in a shell.",
+        default=[],
+    )
+    pages: str | None = option(
+        "write the pages to DIR/NAME.html, not to the run directories",
         metavar="DIR",
-        help="write the pages to DIR/NAME.html, not to the run directories",
     )
-    parser.add_argument(
-        "--markdown",
-        metavar="FILE",
-        help="also write the results of all runs into this file",
+    markdown: str | None = option(
+        "also write the results of all runs into this file", metavar="FILE"
     )
-    parser.add_argument(
-        "--overview",
-        metavar="FILE",
-        help="also write one table of all runs into this file",
+    overview: str | None = option(
+        "also write one table of all runs into this file", metavar="FILE"
     )
-    parser.add_argument(
-        "--curves",
+    curves: str | None = option(
+        "also draw the students' metric over the epochs, on training data and "
+        "dev",
         metavar="FILE.svg",
-        help="also draw the students' metric over the epochs, on training data "
-        "and dev",
     )
-    parser.add_argument(
-        "--trade-off",
+    trade_off: str | None = option(
+        "also draw the students' and teachers' metric against parameters. And, "
+        "where files were timed, against latency.",
         metavar="FILE.svg",
-        help="also draw the students' and teachers' metric against parameters "
-        "and, where files were timed, against latency",
     )
-    parser.add_argument(
-        "--keep",
+    keep: str | None = option(
+        "also add what the runs and their teachers recorded to this file of "
+        "records",
         metavar="FILE",
-        help="also add what the runs and their teachers recorded to this file "
-        "of records",
     )
 
 

@@ -4,19 +4,28 @@ example:
   kdkit show tinybert --task cola --parity paper
 """
 
+import dataclasses
 
-def add_arguments(parser):
-    parser.add_argument("recipe", metavar="RECIPE", help="see kdkit list")
-    parser.add_argument(
-        "--task", default="sst2", help="epochs differ by task; default sst2"
+from kdkit.cli.parser import option
+
+
+@dataclasses.dataclass
+class Options:
+    """recipe"""
+
+    recipe: str = option(
+        "see kdkit list", positional=True, required=True, metavar="RECIPE"
     )
-    parser.add_argument("--parity", help="a variant of the recipe")
+    task: str = option(
+        "epochs differ by task. Defaults to sst2.", default="sst2"
+    )
+    parity: str | None = option("a variant of the recipe")
 
 
 def run(options):
     import json
 
-    from kdkit.cli.resolving import get_recipe
+    from kdkit.cli.options import get_recipe
     from kdkit.settings import to_dict
     from kdkit.tasks import get_task
     from kdkit.training.data_settings import counting_padding

@@ -13,30 +13,37 @@ is held out. Settings that decide which tokens that is of, such as masks, the
 vocabulary or the length of rows, are refused.
 
 example:
-  kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \
+  kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
       --over temperature=5,10,20 learning_rate=5e-5,2e-5 --run-dir runs/sweep
-  kdkit sweep pkd --paper --task mrpc --data-dir glue \
+  kdkit sweep pkd --paper --task mrpc --data-dir glue \\
       --teacher runs/teacher --run-dir runs/pkd_search
-  kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \
-      --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \
+  kdkit sweep lightpaff --corpus wiki.txt --teacher bert_base_en_uncased \\
+      --over soft_label_weight=0.0,0.2,0.4,0.6,0.8,1.0 \\
       --curves lambda.svg --run-dir runs/lambda
-  kdkit sweep lightpaff --paper --corpus ptb.train.txt \
-      --held-out ptb.valid.txt --one-document --detokenizer ptb \
+  kdkit sweep lightpaff --paper --corpus ptb.train.txt \\
+      --held-out ptb.valid.txt --one-document --detokenizer ptb \\
       --teacher runs/gpt2_ptb --student runs/general --run-dir runs/ptb_lambda
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 
 from rich.console import Console
 from rich.table import Table
 
-from kdkit.cli import distill as distill_verb
-from kdkit.cli import options as shared
+from kdkit.cli.groups import ONE_MACHINE
+from kdkit.cli.groups import TEXT
+from kdkit.cli.groups import BenchmarkTextOptions
+from kdkit.cli.groups import DistillationOptions
+from kdkit.cli.groups import ForceOptions
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.options import get_recipe
 from kdkit.cli.options import given_flags
+from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.resolving import get_recipe
 from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
@@ -55,46 +62,45 @@ from kdkit.settings import override
 from kdkit.settings import parse_value
 
 
-def add_arguments(parser):
-    distill_verb.add_distillation(parser)
-    parser.add_argument(
-        "--over",
-        nargs="+",
+@dataclasses.dataclass
+class Options(
+    DistillationOptions,
+    BenchmarkTextOptions,
+    SentenceOptions,
+    ForceOptions,
+    RunOptions,
+):
+    """search"""
+
+    over: list[str] | None = option(
+        "a setting and the values that it is tried with",
         metavar="FIELD=V1,V2",
-        help="a setting and the values that it is tried with",
+        assignments=True,
     )
-    parser.add_argument(
-        "--paper",
-        action="store_true",
-        help="in place of --over: the search that the recipe's paper describes",
+    paper: bool = option(
+        "in place of --over: the search that the recipe's paper describes",
+        default=False,
     )
-    parser.add_argument(
-        "--random",
-        type=int,
-        metavar="N",
-        help="try N different choices drawn at random by --seed, not all "
-        "combinations in their order",
+    random: int | None = option(
+        "try N different choices drawn at random by --seed. Not all "
+        "combinations in their order."
     )
-    parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help="on running text alone, as kdkit pretrain --stage; with --paper "
-        "the last unless set",
+    stage: str | None = option(
+        "which stage of a recipe on running text alone. As kdkit pretrain "
+        "--stage; with --paper the default is the last.",
+        pages=TEXT,
     )
-    shared.add_benchmark_text(parser)
-    shared.add_sentences(parser)
-    parser.add_argument(
-        "--curves",
+    curves: str | None = option(
+        "also draw the metric over the values of the one setting",
         metavar="FILE.svg",
-        help="also draw the metric over the values of the one setting",
     )
-    shared.add_force(parser)
-    shared.add_run(parser, strategies=["mirrored"])
-    parser.set_defaults(control=False, encoder=None)
+    strategy: str | None = ONE_MACHINE
+    model: str = "bert"
+    control: bool = False
+    encoder: None = None
 
 
 def run(options):
-
     sweep(options)
 
 

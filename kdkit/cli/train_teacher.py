@@ -8,18 +8,26 @@ example:
       --model bert_base_en_uncased --run-dir runs/teacher
 """
 
-from kdkit.cli import options as shared
+import dataclasses
+
+from kdkit.cli.groups import ForceOptions
+from kdkit.cli.groups import RunOptions
+from kdkit.cli.groups import TaskOptions
+from kdkit.cli.options import validate_teacher
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
 
 
-def add_arguments(parser):
-    shared.add_task(parser)
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="the pretrained encoder: a preset's name or a directory",
+@dataclasses.dataclass
+class Options(TaskOptions, ForceOptions, RunOptions):
+    """model"""
+
+    model: Model | None = option(
+        "the pretrained encoder: a preset's name or a directory"
     )
-    shared.add_force(parser)
-    shared.add_run(parser)
+
+
+validate = validate_teacher
 
 
 def run(options):

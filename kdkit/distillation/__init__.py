@@ -1,7 +1,7 @@
 """Distillation: the `Distiller`, its objectives, layer maps and checks.
 
-Names are imported when they are first used: objectives are data, which recipes
-hold before Keras is imported.
+Names are imported when they are first used, because recipes hold objectives
+before Keras is imported.
 """
 
 from kdkit.late_names import late_names
@@ -17,15 +17,15 @@ _DEFINED_IN = {
     "TotalLoss": "terms",
     "as_tuple": "binding",
     "bind": "binding",
-    "check_labels": "binding",
-    "check_taken_apart": "binding",
-    "entry_of_teacher": "binding",
+    "require_labels": "binding",
+    "require_chunkable_loss": "binding",
+    "teacher_entry": "binding",
     "label_count": "binding",
     "label_term": "binding",
     "label_weights": "weights",
     "mean_label_loss": "binding",
     "sum_over_replicas": "binding",
-    "weights_of_labels": "binding",
+    "spread_label_weights": "binding",
 }
 __all__ = list(_DEFINED_IN)
 

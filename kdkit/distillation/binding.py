@@ -1,5 +1,6 @@
-"""Objectives bound to two models: pairs, projections, weighted sums."""
+"""Objectives bound to two models: layer pairs, projections, weighted sums."""
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -13,6 +14,8 @@ from kdkit.distillation.layer_maps import layer_map as make_layer_map
 from kdkit.distillation.objective import Objective
 from kdkit.distillation.weights import combine_weights
 from kdkit.distillation.weights import label_weights
+from kdkit.distillation.weights import objective_masks
+from kdkit.distillation.weights import objective_weights
 from kdkit.distillation.weights import pair_weights
 from kdkit.distillation.weights import position_weights
 from kdkit.errors import UsageError
@@ -24,7 +27,7 @@ from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import Entry
-from kdkit.taps import check_taps
+from kdkit.taps import require_taps
 from kdkit.taps import split_tap
 
 # Names of the Distiller's other scalars.
@@ -32,7 +35,7 @@ RESERVED_NAMES = ("loss", "hard_label_loss")
 
 
 def as_tuple(objectives) -> tuple:
-    """Returns objectives as a tuple, also where a single one is given.
+    """Returns objectives as a tuple, also if a single one is given.
 
     Args:
         objectives: iterable of `kdkit.Objective`, or one of them.
@@ -45,7 +48,7 @@ def as_tuple(objectives) -> tuple:
 def bind(
     objectives, hard_label_weight, teacher, student, dtype=None, suffix=""
 ):
-    """Checks a loss' terms against two models and builds the projections.
+    """Checks objectives against two models and builds the projections.
 
     Args:
         objectives: iterable of `kdkit.Objective`.
@@ -53,36 +56,35 @@ def bind(
         teacher: `kdkit.taps.ModelShape` of the teacher.
         student: `kdkit.taps.ModelShape` of the student.
         dtype: dtype or policy of the projections.
-        suffix: string. Stands behind the names of the projections, so that
-            those of several teachers differ.
+        suffix: string. Added to the names of the projections, so that those of
+            several teachers differ.
 
     Returns:
         A list of `BoundObjective`s.
 
     Raises:
-        UsageError: if the objectives clash with each other, the weight is
-            impossible or the models' sizes do not fit. All problems are in
-            one message.
+        UsageError: if the objectives' names clash, the weight is invalid or
+            the models' sizes do not fit. One message lists all errors.
     """
-    strangers = [
+    wrong_types = [
         type(objective).__name__
         for objective in objectives
         if not isinstance(objective, Objective)
     ]
-    if strangers:
+    if wrong_types:
         raise UsageError(
             "Invalid value for argument `objectives`. Expected a list of "
-            f"kdkit.Objective. Received: {', '.join(strangers)} in it. Wrap a "
-            "loss as kdkit.Objective(loss)."
+            f"kdkit.Objective. Received in it: {', '.join(wrong_types)}. Wrap "
+            "a loss as kdkit.Objective(loss)."
         )
     if not objectives:
         raise UsageError(
             "A Distiller needs at least one objective. Received: "
-            "objectives=[]. To train on labels alone, compile and fit the "
+            "objectives=[]. To train on labels only, compile and fit the "
             "student itself."
         )
-    problems = _clashing_names(objectives)
-    problems += _label_problems(hard_label_weight, student)
+    problems = _name_errors(objectives)
+    problems += _label_weight_errors(hard_label_weight, student)
     bound = []
     for objective in objectives:
         try:
@@ -96,9 +98,9 @@ def bind(
 
 def _bind_one(objective, teacher, student, dtype, suffix):
     for role, shape in (("teacher", teacher), ("student", student)):
-        check_taps((objective.tap,), shape, f"the {role}")
+        require_taps((objective.tap,), shape, f"the {role}")
     pairs = _pairs(objective, teacher, student)
-    _check_sizes(objective, teacher, student)
+    _require_matching_sizes(objective, teacher, student)
     projections = {}
     if objective.projection is not None:
         projections = objective.projection.build(
@@ -113,15 +115,16 @@ def _bind_one(objective, teacher, student, dtype, suffix):
     )
 
 
-def entry_of_teacher(
+def teacher_entry(
     objective: Objective, layer: int, num_classes: int | None
 ) -> Entry:
-    """Returns what an objective reads of a teacher's layer.
+    """Returns the entry that an objective reads from a teacher's layer.
 
     Args:
         objective: `kdkit.Objective`.
         layer: int, as in `kdkit.taps.Entry`.
-        num_classes: int or `None`. Of the teacher's logits, if it has any.
+        num_classes: int or `None`. The number of the teacher's logits, if it
+            has any.
     """
     top_k = objective.loss.top_k
     if objective.tap != "logits" or top_k is None or top_k >= num_classes:
@@ -129,8 +132,8 @@ def entry_of_teacher(
     return Entry("logits", 0, top_k, objective.loss.temperature)
 
 
-def _clashing_names(objectives):
-    """What is wrong with the objectives' names, as a list of texts."""
+def _name_errors(objectives):
+    """Returns errors about the objectives' names, as a list of strings."""
     names = [objective.name for objective in objectives]
     clashes = sorted(
         {name for name in names if names.count(name) > 1}
@@ -140,13 +143,13 @@ def _clashing_names(objectives):
         return []
     return [
         "Objective names must differ from each other and from "
-        f"{RESERVED_NAMES}, since each is a scalar in the logs. Received: "
+        f"{RESERVED_NAMES}, because each is a scalar in the logs. Received: "
         f"{clashes}. Pass name=... to Objective."
     ]
 
 
-def _label_problems(hard_label_weight, student):
-    """What is wrong with the labels' weight, as a list of texts."""
+def _label_weight_errors(hard_label_weight, student):
+    """Returns errors about the labels' weight, as a list of strings."""
     if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
         return [
             "Invalid value for argument `hard_label_weight`. Expected a finite "
@@ -156,8 +159,8 @@ def _label_problems(hard_label_weight, student):
     if hard_label_weight and student.num_classes is None:
         return [
             "A `hard_label_weight` above 0 needs a student with a head, whose "
-            "output are logits. Received: a backbone, hard_label_weight="
-            f"{hard_label_weight}."
+            "output is logits. Received: a backbone, hard_label_weight="
+            f"{hard_label_weight}. Add a head to the student."
         ]
     return []
 
@@ -173,38 +176,34 @@ class BoundObjective:
 
     @property
     def teacher_entries(self) -> set[Entry]:
-        """What is read of the teacher's taps."""
+        """The entries that are read from the teacher's taps."""
         return {self._entry(layer) for _, layer in self.pairs}
 
     def _entry(self, layer):
-        return entry_of_teacher(self.objective, layer, self._num_classes)
+        return teacher_entry(self.objective, layer, self._num_classes)
 
     def sums(
         self,
         teacher_taps,
         student_taps,
-        padding_mask,
+        x,
         sample_weight,
-        key_padding_mask=None,
     ):
-        """Returns Σ weight × value over the pairs, reduced, and Σ weight.
+        """Returns Σ weight × value, summed over the pairs, and Σ weight.
 
-        Their quotient is the value of the objective. Both add up over
+        Their quotient is the objective's value. Both can be added over
         replicas and batches.
 
         Args:
             teacher_taps: dict of the teacher's tensors by tap name.
             student_taps: dict of the student's tensors by tap name.
-            padding_mask: `None` or tensor of shape `(batch_size,
-                sequence_length)`, true or 1 where there is a token.
+            x: the inputs of the models, whose padding masks count.
             sample_weight: `None` or tensor of shape `(batch_size,)` or
                 `(batch_size, sequence_length)`.
-            key_padding_mask: the padding mask of the keys of cross-attention,
-                likewise. Defaults to `None`.
         """
         tap = self.objective.tap
-        if not self.objective.use_sample_weight:
-            sample_weight = None
+        padding_mask, key_padding_mask = objective_masks(tap, x)
+        sample_weight = self._objective_weights(x, sample_weight)
         numerators = []
         for student_index, teacher_index in self.pairs:
             sums, teacher = self._compared(teacher_taps, teacher_index)
@@ -214,7 +213,7 @@ class BoundObjective:
             projection = self.projections.get(student_index)
             if projection is not None:
                 student = projection(student)
-            # Every pair has the same shapes, so the same denominator.
+            # Every pair has the same shapes and so the same denominator.
             numerator, denominator = sums(teacher, student, weights)
             numerators.append(numerator)
         total = sum(numerators)
@@ -222,36 +221,44 @@ class BoundObjective:
             total /= len(self.pairs)
         return total, denominator
 
-    def _compared(self, teacher_taps, layer):
-        """The sums of the loss, and what of the teacher they take.
+    def _objective_weights(self, x, sample_weight):
+        if not self.objective.use_sample_weight:
+            return None
+        return objective_weights(self.objective.tap, x, sample_weight)
 
-        The teacher's entropy is subtracted, so that logs show what is left to
-        learn.
+    def _compared(self, teacher_taps, layer):
+        """Returns the loss's sums function and its teacher tensor.
+
+        The teacher's entropy is subtracted, so that the logs show how much the
+        student can still improve.
         """
         entry, loss = self._entry(layer), self.objective.loss
-        was_kept = entry.top_k and entry.name in teacher_taps
-        sums = loss.sums_on_top if was_kept else loss.excess_sums
+        is_top_only = entry.top_k and entry.name in teacher_taps
+        if is_top_only:
+            sums = loss.sums_on_top
+        else:
+            sums = functools.partial(loss.sums, subtract_entropy=True)
         return sums, entry.read(teacher_taps)
 
     def chunk_term(
         self,
         teacher_taps,
         student_taps,
-        padding_mask,
+        x,
         sample_weight,
         teacher_weight,
     ):
-        """Returns the term of an objective on logits, for `chunked_sums`.
+        """Returns the term for `chunked_sums`, if the objective is on logits.
 
         Args:
             teacher_taps, student_taps: dicts whose `"logits"` are
-                `kdkit.taps.FactoredLogits`; those of the teacher may have been
-                kept.
-            padding_mask, sample_weight: as in `sums`.
-            teacher_weight: float. The share of this teacher in the objective.
+                `kdkit.taps.FactoredLogits`; the teacher's may also be cached
+                logits.
+            x, sample_weight: as in `sums`.
+            teacher_weight: float. This teacher's share in the objective.
         """
-        if not self.objective.use_sample_weight:
-            sample_weight = None
+        padding_mask, _ = objective_masks("logits", x)
+        sample_weight = self._objective_weights(x, sample_weight)
         weight = self.objective.weight * teacher_weight
         states = student_taps["logits"].states
         weights = combine_weights("logits", states, padding_mask, sample_weight)
@@ -268,7 +275,7 @@ class BoundObjective:
 
 
 def _pairs(objective, teacher, student):
-    """Pairs of student and teacher layer index, (0, 0) if not per layer."""
+    """Returns pairs of student and teacher layer, (0, 0) if not per layer."""
     tap = objective.tap
     _, kind = split_tap(tap)
     if kind not in PER_LAYER_TAPS:
@@ -283,8 +290,8 @@ def _pairs(objective, teacher, student):
     return pairs
 
 
-def _check_sizes(objective, teacher, student):
-    """Raises a `UsageError` where the models' sizes do not fit."""
+def _require_matching_sizes(objective, teacher, student):
+    """Raises a `UsageError` if the models' sizes do not fit the objective."""
     tap = objective.tap
     _, kind = split_tap(tap)
     name = objective.name
@@ -295,7 +302,7 @@ def _check_sizes(objective, teacher, student):
     ):
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} of different widths "
-            "with no projection. Received: teacher hidden_dim="
+            "without a projection. Received: teacher hidden_dim="
             f"{teacher.hidden_dim}, student hidden_dim={student.hidden_dim}. "
             'Pass projection="shared" or projection="per_layer".'
         )
@@ -312,8 +319,8 @@ def _check_sizes(objective, teacher, student):
     compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and not relations
     if compares_heads and teacher.num_heads != student.num_heads:
         raise UsageError(
-            f"Objective {name!r} compares tap {tap!r} head by head, and the "
-            "head counts differ. Received: teacher num_heads="
+            f"Objective {name!r} compares tap {tap!r} head by head, but the "
+            "numbers of heads differ. Received: teacher num_heads="
             f"{teacher.num_heads}, student num_heads={student.num_heads}. "
             "Build the student with as many heads as the teacher, or use "
             'RelationKLDivergence on the taps "queries", "keys", "values".'
@@ -327,12 +334,12 @@ def _check_sizes(objective, teacher, student):
             f"Objective {name!r} compares tap {tap!r} of different widths. "
             f"Received: teacher hidden_dim={teacher.hidden_dim}, student "
             f"hidden_dim={student.hidden_dim}. Use RelationKLDivergence, "
-            "which needs no equal widths."
+            "which accepts different widths."
         )
     if tap == "logits" and teacher.num_classes < objective.loss.min_classes:
         raise UsageError(
-            f"Objective {name!r} applies a softmax, which is always 1 over a "
-            "single logit, so that nothing would be learned. Expected at least "
+            f"Objective {name!r} applies a softmax, which is always 1 for a "
+            "single logit, so nothing would be learned. Expected at least "
             f"{objective.loss.min_classes} logits. Received: "
             f"{type(objective.loss).__name__}, and a teacher with "
             f"{teacher.num_classes} logit. Use kdkit.losses.LogitMSE() for "
@@ -340,7 +347,7 @@ def _check_sizes(objective, teacher, student):
         )
     if tap == "logits" and teacher.num_classes != student.num_classes:
         raise UsageError(
-            f"Objective {name!r} compares logits of different class counts. "
+            f"Objective {name!r} compares logits for different class counts. "
             f"Received: teacher num_classes={teacher.num_classes}, student "
             f"num_classes={student.num_classes}. Build the student with "
             f"num_classes={teacher.num_classes}."
@@ -350,11 +357,11 @@ def _check_sizes(objective, teacher, student):
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
-def check_labels(hard_label_weight, loss, labels) -> None:
-    """Refuses a loss on labels that has no labels or is no loss.
+def require_labels(hard_label_weight, loss, labels) -> None:
+    """Raises an error if the labels or the compiled loss are missing.
 
     Raises:
-        UsageError: if one of them is missing.
+        UsageError: if one of them is `None`.
     """
     if labels is None or loss is None:
         raise UsageError(
@@ -366,73 +373,74 @@ def check_labels(hard_label_weight, loss, labels) -> None:
         )
 
 
-def check_taken_apart(loss) -> None:
-    """Refuses a compiled loss that is no sum over positions.
+def require_chunkable_loss(loss) -> None:
+    """Raises an error if a compiled loss cannot be computed in chunks.
 
     Args:
-        loss: `keras.losses.SparseCategoricalCrossentropy` of logits, or
+        loss: `keras.losses.SparseCategoricalCrossentropy` on logits, or
             `kdkit.losses.SmoothedCrossEntropy`.
 
     Raises:
-        UsageError: for other losses, or one that leaves labels out.
+        UsageError: for other losses, or for a loss that ignores a class.
     """
     config = loss.get_config() if hasattr(loss, "get_config") else {}
-    of_all_labels = isinstance(loss, SmoothedCrossEntropy) or (
+    counts_all_labels = isinstance(loss, SmoothedCrossEntropy) or (
         isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
         and config["from_logits"]
         and config["ignore_class"] is None
     )
-    if not of_all_labels or loss.reduction not in REDUCTIONS:
+    if not counts_all_labels or loss.reduction not in REDUCTIONS:
         raise UsageError(
-            "With chunk_size the compiled loss is taken apart. Expected "
+            "This loss cannot be computed in chunks of positions. Expected "
             "keras.losses.SparseCategoricalCrossentropy(from_logits=True) or "
-            "kdkit.losses.SmoothedCrossEntropy, its reduction one of "
-            f"{REDUCTIONS}. Received: {loss}, {config}."
+            "kdkit.losses.SmoothedCrossEntropy with a reduction in "
+            f"{REDUCTIONS}. Received: {loss}, {config}. Change the loss, or "
+            "omit chunk_size."
         )
 
 
-def weights_of_labels(x, y, y_pred, sample_weight):
-    """The sample weights of the labels, per position where these have some.
+def spread_label_weights(x, y, y_pred, sample_weight):
+    """Returns the labels' sample weights, per position for labels per position.
 
-    Keras' mean over weights divides by those that it is given; of rows, they
-    are too few for labels per position.
+    Keras' mean with sample weights divides by the sum of the weights as given.
+    For labels per position the sum of one weight per example is too small.
 
     Args:
         x: the inputs of the models.
         y: tensor of labels.
-        y_pred: tensor of logits, or `None` where they are taken in chunks, of
+        y_pred: tensor of logits, or `None` if they are computed in chunks, for
             a decoder whose labels have shape `(batch_size, sequence_length)`.
         sample_weight: `None` or tensor.
     """
     weights = label_weights(x, sample_weight)
-    of_positions = y_pred is None or len(y_pred.shape) == 3
-    if weights is None or not of_positions:
+    per_position = y_pred is None or len(y_pred.shape) == 3
+    if weights is None or not per_position:
         return weights
     return position_weights(y if y_pred is None else y_pred, weights)
 
 
 def single(structure):
-    """Returns the one entry of a dict or list of one output, or what is none.
+    """Returns the only entry of a dict or list, or the value itself.
 
     Args:
-        structure: labels or a loss, as Keras takes them for one output.
+        structure: labels or a loss, as passed to Keras for one output.
     """
     return keras.tree.flatten(structure)[0]
 
 
 def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
-    """Returns a compiled loss as a term for `chunked_sums`.
+    """Returns a compiled loss as a `ChunkTerm` for `chunked_sums`.
 
     Args:
-        loss: as in `check_taken_apart`.
+        loss: as in `require_chunkable_loss`.
         labels: tensor of shape `(batch_size, sequence_length)`.
         sample_weight: `None` or tensor, as in `label_count`.
         hard_label_weight: float. Weight of the loss on the labels.
 
     Raises:
-        UsageError: as `check_taken_apart`.
+        UsageError: as in `require_chunkable_loss`.
     """
-    check_taken_apart(loss)
+    require_chunkable_loss(loss)
 
     def sums(labels, logits, weights):
         losses = loss.call(labels, ops.cast(logits, "float32"))
@@ -440,20 +448,21 @@ def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
 
     def coefficient(denominator):
         one = ops.ones_like(denominator)
-        of_replica = mean_label_loss(loss, labels, (one, denominator))
+        replica_loss = mean_label_loss(loss, labels, (one, denominator))
         count = label_count(loss, labels, sample_weight)
         (total,) = sum_over_replicas([count])
-        return hard_label_weight * of_replica * safe_divide(count, total)
+        return hard_label_weight * replica_loss * safe_divide(count, total)
 
     weights = position_weights(labels, sample_weight)
     return ChunkTerm(sums, labels, weights, coefficient)
 
 
 def label_count(loss, labels, sample_weight):
-    """Returns what the mean that is a compiled loss was divided by.
+    """Returns the denominator of the mean in a compiled loss; 1 for a sum.
 
-    Up to a factor that all replicas share, so that means over replicas of
-    unequal shares of a batch add up to the mean over the batch. 1 for a sum.
+    The value may be off by a factor that all replicas share. Replicas with
+    unequal shares of a batch multiply their means by it, so that these add up
+    to the mean over the batch.
 
     Args:
         loss: the compiled loss.
@@ -470,7 +479,7 @@ def label_count(loss, labels, sample_weight):
 
 
 def mean_label_loss(loss, labels, sums):
-    """Returns what the compiled loss is, from the sums of its term.
+    """Returns the value of the compiled loss from the two sums of its term.
 
     Args:
         loss: as in `label_term`.
@@ -484,7 +493,7 @@ def mean_label_loss(loss, labels, sums):
 
 
 def sum_over_replicas(values):
-    """Sums scalars over the replicas of the strategy, without gradient."""
+    """Sums scalars over the strategy's replicas, without gradient."""
     values = [ops.stop_gradient(value) for value in values]
     if not on_tensorflow():  # no replicas: one program has the whole batch
         return values

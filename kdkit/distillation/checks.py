@@ -1,4 +1,4 @@
-"""What a distiller refuses after its constructor, before its first update."""
+"""The errors that a distiller raises between its creation and first update."""
 
 import functools
 import inspect
@@ -9,7 +9,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.distillation.binding import check_labels
+from kdkit.distillation.binding import require_labels
 from kdkit.distillation.binding import single
 from kdkit.errors import UsageError
 from kdkit.losses import SoftBinaryCrossEntropy
@@ -31,18 +31,18 @@ class Checks:
         Args:
             optimizer, *args, **kwargs: as in `keras.Model.compile`.
             loss: the loss between labels and the student's logits, such as
-                `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`,
-                which counts `hard_label_weight` times. Defaults to `None`.
+                `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
+                Its weight is `hard_label_weight`. Defaults to `None`.
 
         Raises:
-            UsageError: (a `ValueError`) if the loss takes probabilities, or is
-                a softmax over a single logit.
+            UsageError: (a `ValueError`) if the loss expects probabilities, or
+                applies a softmax to a single logit.
         """
         if self.hard_label_weight:
-            check_label_loss(loss, describe(self.student).num_classes)
+            validate_label_loss(loss, describe(self.student).num_classes)
         elif loss is not None and not self._has_warned:
             self._has_warned = True
-            warn_of_unused_loss()
+            warn_unused_loss()
         super().compile(optimizer, loss, *args, **kwargs)
 
     def compile_from_config(self, config):
@@ -50,26 +50,26 @@ class Checks:
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def check_batch(self, data) -> None:
-        """Refuses labels and outputs that would be misread.
+    def validate_batch(self, data) -> None:
+        """Raises an error for labels or outputs that would be misinterpreted.
 
         The first step of `fit` and `train_on_batch` calls it before any weight
-        changes. Models whose graph does not show whether their output is
-        logits, such as subclassed ones, are run once on the batch. Batches of a
-        `tf.distribute` strategy with several replicas are not checked.
+        changes. If a model's graph does not show whether its output is logits,
+        as for subclassed models, the model runs once on the batch. With a
+        `tf.distribute` strategy of several replicas batches are not checked.
 
         Args:
             data: a batch, as in `keras.Model.train_step`.
 
         Raises:
-            UsageError: (a `ValueError`) if labels are no classes of the student
-                or outputs are probabilities: at least two rows without negative
-                values, each of which sums to 1.
+            UsageError: (a `ValueError`) if a label is not a class of the
+                student, or if the outputs are probabilities: at least two rows,
+                no negative value, and each row sums to 1.
         """
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         if self.hard_label_weight:
-            check_labels(self.hard_label_weight, self.loss, y)
-            check_label_values(
+            require_labels(self.hard_label_weight, self.loss, y)
+            validate_label_values(
                 single(self.loss),
                 single(y),
                 describe(self.student).num_classes,
@@ -79,41 +79,41 @@ class Checks:
             for objective in self.objectives
             if objective.tap == "logits"
         ]
-        # Logits in chunks are of known models.
+        # Models with chunked logits are of known families.
         if self.chunk_size is None and (losses or self.hard_label_weight):
             teachers = []
             if losses and self.teacher is not None:
                 teachers = keras.tree.flatten(self.teacher)
-            check_outputs(teachers, self.student, losses, x)
+            validate_outputs(teachers, self.student, losses, x)
 
 
-_OF_CLASSES = ("SparseCategoricalCrossentropy", "SmoothedCrossEntropy")
-_OF_SHARES = (
+_CLASS_LABEL_LOSSES = ("SparseCategoricalCrossentropy", "SmoothedCrossEntropy")
+_SHARE_LABEL_LOSSES = (
     "BinaryCrossentropy",
     "BinaryFocalCrossentropy",
     "CategoricalCrossentropy",
     "CategoricalFocalCrossentropy",
 )
-# How far sums of probabilities are from 1, in single and in half precision.
+# How far sums of probabilities may be from 1, by precision.
 _TOLERANCES = {"float16": 0.01, "bfloat16": 0.02}
 _TOLERANCE = 0.001
 _POSITIONS = (
     keras_hub.layers.PositionEmbedding,
     keras_hub.layers.TokenAndPositionEmbedding,
 )
-_FEW = 32  # numbers that may all be in [0, 1] by chance
+_MIN_VALUES = 32  # fewer values may all be in [0, 1] by chance
 
 
 def longest_input(model) -> int | None:
-    """Returns the longest example that a model reads, `None` for any length.
+    """Returns a model's maximum sequence length, `None` if there is none.
 
     Args:
-        model: `keras.Model`. A model of a known family, or one with keras-hub's
-            position embeddings in it.
+        model: `keras.Model`. A model from a known family, or one that contains
+            keras-hub's position embeddings.
     """
-    of_family = num_positions(model)
-    if of_family is not None:
-        return of_family
+    family_length = num_positions(model)
+    if family_length is not None:
+        return family_length
     found = [
         layer.sequence_length
         for layer in _layers(model)
@@ -122,17 +122,17 @@ def longest_input(model) -> int | None:
     return min(found, default=None)
 
 
-def check_positions(model, positions: int, role: str, x) -> None:
-    """Refuses examples that are longer than a model's positions.
+def require_positions(model, positions: int, role: str, x) -> None:
+    """Raises an error if examples are longer than the model can read.
 
     Args:
         model: `keras.Model`.
-        positions: int, as `longest_input` returns it.
+        positions: int, the result of `longest_input`.
         role: string. `"teacher"` or `"student"`.
-        x: the inputs, tensors or arrays. Unknown lengths pass.
+        x: the inputs, tensors or arrays. Unknown lengths are accepted.
 
     Raises:
-        UsageError: if there are any.
+        UsageError: if an example is too long.
     """
     inputs = select_inputs(model, x)
     if isinstance(inputs, dict):
@@ -147,16 +147,16 @@ def check_positions(model, positions: int, role: str, x) -> None:
     longest = max(lengths, default=0)
     if longest > positions:
         raise UsageError(
-            f"Examples are longer than the {role} reads. Expected at most its "
-            f"{positions} positions. Received: {longest} tokens. Cut the "
-            "examples, such as with the preprocessor's "
+            f"Examples are too long for the {role}. Expected at most its "
+            f"{positions} positions. Received: {longest} tokens. Truncate the "
+            "examples, for example with the preprocessor's "
             f"sequence_length={positions}, or build a {role} with "
             f"max_sequence_length={longest}."
         )
 
 
-def check_label_values(loss, y, num_classes: int | None) -> None:
-    """Refuses labels that the compiled loss cannot take.
+def validate_label_values(loss, y, num_classes: int | None) -> None:
+    """Raises an error for labels that the compiled loss does not accept.
 
     Args:
         loss: the compiled loss.
@@ -164,17 +164,17 @@ def check_label_values(loss, y, num_classes: int | None) -> None:
         num_classes: int. Width of the logits.
 
     Raises:
-        UsageError: if there are any.
+        UsageError: if there is such a label.
     """
     name = class_name(loss)
     labels = ops.convert_to_numpy(y)
-    if name in _OF_CLASSES:
+    if name in _CLASS_LABEL_LOSSES:
         ignored = ignored_class(loss)
         if ignored is not None:
             labels = labels[labels != ignored]
         wrong = labels[(labels < 0) | (labels >= num_classes)]
         expected = f"classes from 0 to {num_classes - 1}"
-    elif name in _OF_SHARES:
+    elif name in _SHARE_LABEL_LOSSES:
         wrong = labels[(labels < 0) | (labels > 1)]
         expected = "numbers from 0 to 1"
     else:
@@ -203,27 +203,28 @@ def check_label_values(loss, y, num_classes: int | None) -> None:
     )
 
 
-def check_outputs(teachers, student, losses, x) -> None:
-    """Refuses models whose outputs on a batch are probabilities.
+def validate_outputs(teachers, student, losses, x) -> None:
+    """Raises an error if a model's outputs on a batch are probabilities.
 
-    Only models whose graph does not show what ends them are run, and cached
-    outputs are read.
+    Only runs models whose graph does not show their last operation. Reads
+    cached outputs.
 
     Args:
-        teachers: list of `keras.Model`, whose logits count.
+        teachers: list of `keras.Model` whose logits are compared.
         student: `keras.Model`.
         losses: list of `kdkit.losses.DistillationLoss` that compare logits.
         x: the inputs of the models, with values.
 
     Raises:
-        UsageError: if no value of at least two rows is negative, and each row
+        UsageError: if there are at least two rows, none with a negative value,
+            and each row sums to 1.
             sums to 1.
     """
     is_binary = any(isinstance(loss, SoftBinaryCrossEntropy) for loss in losses)
     if isinstance(x, dict) and TEACHER_OUTPUTS in x:
         for outputs in x[TEACHER_OUTPUTS]:
             if "logits" in outputs:
-                _check_logits("teacher", "", outputs["logits"], is_binary)
+                _require_logits("teacher", "", outputs["logits"], is_binary)
         teachers = []
     for role, model in (
         *(("teacher", one) for one in teachers),
@@ -232,14 +233,14 @@ def check_outputs(teachers, student, losses, x) -> None:
         if ending(model).function is None:
             outputs = model(select_inputs(model, x), training=False)
             (logits,) = keras.tree.flatten(outputs)
-            _check_logits(role, f" {model.name!r}", logits, is_binary)
+            _require_logits(role, f" {model.name!r}", logits, is_binary)
 
 
-def _check_logits(role, name, logits, is_binary):
-    """Refuses logits that are probabilities; warns where a sigmoid is likely.
+def _require_logits(role, name, logits, is_binary):
+    """Raises an error for probabilities; warns if a sigmoid is likely.
 
-    It is if all of many different values are from 0 to 1, for a loss that takes
-    each logit independently.
+    A sigmoid is likely if a loss takes each logit independently, and all of
+    many different values are between 0 and 1.
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
     rows = ops.convert_to_numpy(ops.cast(logits, "float32"))
@@ -252,22 +253,22 @@ def _check_logits(role, name, logits, is_binary):
         raise UsageError(
             f"The outputs of {role}{name} are probabilities, not logits: each "
             "row of the first batch sums to 1. Expected the values before the "
-            "softmax. Received as first row: "
+            "softmax. Received in the first row: "
             f"{np.array2string(rows[0][:5], precision=4)}. Build the {role} "
-            "without softmax at its end, and compile losses with "
+            "without a final softmax, and compile losses with "
             "from_logits=True."
         )
-    if is_binary and rows.size >= _FEW and rows.min() < rows.max():
+    if is_binary and rows.size >= _MIN_VALUES and rows.min() < rows.max():
         warnings.warn(
             f"The outputs of {role}{name} may be probabilities, not logits: "
-            f"all {rows.size} values of the first batch are from 0 to 1. If "
-            "they come from a sigmoid, build the model without it.",
+            f"all {rows.size} values in the first batch are between 0 and 1. "
+            "If they come from a sigmoid, build the model without it.",
             stacklevel=2,
         )
 
 
 def _layers(model):
-    """The layers of a model, and those of models in it."""
+    """Yields the layers of a model and of the models in it."""
     for layer in getattr(model, "layers", ()):
         yield layer
         yield from _layers(layer)
@@ -278,20 +279,20 @@ def _rank(tensor):
 
 
 # Losses between distributions over at least two classes.
-_OF_DISTRIBUTIONS = (
+_SOFTMAX_LOSSES = (
     "SparseCategoricalCrossentropy",
     "CategoricalCrossentropy",
     "CategoricalFocalCrossentropy",
     "SmoothedCrossEntropy",
 )
-# Losses on probabilities that have no `from_logits`, and what to use instead.
+# Losses on probabilities without `from_logits`, and their replacements.
 _WITHOUT_LOGITS = {
     "KLDivergence": "CategoricalCrossentropy",
     "CategoricalGeneralizedCrossEntropy": "SparseCategoricalCrossentropy",
     "Dice": "CategoricalCrossentropy",
     "Tversky": "CategoricalFocalCrossentropy",
 }
-# The classes of Keras' functions.
+# The class for each of Keras' loss functions.
 _CLASSES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
     "categorical_crossentropy": "CategoricalCrossentropy",
@@ -305,34 +306,35 @@ _CLASSES = {
     "dice": "Dice",
     "tversky": "Tversky",
 }
-_KNOWN = (*_CLASSES.values(), *_OF_DISTRIBUTIONS)
+_KNOWN = (*_CLASSES.values(), *_SOFTMAX_LOSSES)
 
 
-def check_label_loss(loss, num_classes: int | None) -> None:
-    """Refuses a compiled loss that would misread the student's logits.
+def validate_label_loss(loss, num_classes: int | None) -> None:
+    """Raises an error if a compiled loss does not take the student's logits.
 
     Args:
-        loss: what `compile` takes: string, `keras.losses.Loss`, function, or a
-            structure of these.
+        loss: the argument of `compile`: string, `keras.losses.Loss`, function,
+            or a structure of these.
         num_classes: int or `None`. Width of the student's logits.
 
     Raises:
-        UsageError: if it takes probabilities, or is a softmax over one logit.
+        UsageError: if the loss expects probabilities, or applies a softmax to
+            one logit.
     """
     for given in keras.tree.flatten(loss):
         resolved = _resolved(given)
         instead = _on_logits(resolved)
         if instead is not None:
             raise UsageError(
-                "The compiled loss takes probabilities, and the student's "
+                "The compiled loss expects probabilities, but the student's "
                 "output is logits. Expected a loss with from_logits=True. "
                 f"Received: loss={_shown(given)}. Pass loss={instead}, and "
-                "build the student without softmax or sigmoid at its end."
+                "build the student without a final softmax or sigmoid."
             )
-        if num_classes == 1 and class_name(resolved) in _OF_DISTRIBUTIONS:
+        if num_classes == 1 and class_name(resolved) in _SOFTMAX_LOSSES:
             raise UsageError(
-                "The compiled loss applies a softmax, which is always 1 over a "
-                "single logit, so that nothing would be learned. Expected at "
+                "The compiled loss applies a softmax, which is always 1 for a "
+                "single logit, so nothing would be learned. Expected at "
                 "least 2 logits. Received: 1 logit, loss="
                 f"{_shown(given)}. Pass loss=keras.losses.BinaryCrossentropy("
                 "from_logits=True) for yes or no, or "
@@ -340,8 +342,8 @@ def check_label_loss(loss, num_classes: int | None) -> None:
             )
 
 
-def warn_of_unused_loss() -> None:
-    """Warns that a compiled loss has no weight."""
+def warn_unused_loss() -> None:
+    """Warns that the weight of the compiled loss is 0."""
     warnings.warn(
         "The compiled loss is not used, because hard_label_weight is 0. Pass "
         "hard_label_weight=... to Distiller to train on the labels too, or "
@@ -351,7 +353,7 @@ def warn_of_unused_loss() -> None:
 
 
 def class_name(loss) -> str | None:
-    """Returns the name of a loss' class, also of its function's.
+    """Returns the name of a loss's class, also for a loss function.
 
     Args:
         loss: string, `keras.losses.Loss` or function.
@@ -374,7 +376,7 @@ def class_name(loss) -> str | None:
 
 
 def ignored_class(loss) -> int | None:
-    """Returns the label that a loss leaves out, `None` if it has none.
+    """Returns the label that a loss ignores, or `None`.
 
     Args:
         loss: string, `keras.losses.Loss` or function.
@@ -385,17 +387,17 @@ def ignored_class(loss) -> int | None:
 
 
 def _resolved(loss):
-    """The loss object or function of a name."""
+    """Returns the loss object or function for a name."""
     if not isinstance(loss, str):
         return loss
     try:
         return keras.losses.get(loss)
-    except ValueError:  # Keras names the loss when the step is made
+    except ValueError:  # Keras raises its own error when the step is built
         return loss
 
 
 def _on_logits(loss):
-    """What to write for a loss on probabilities, `None` for other losses."""
+    """Returns the fix for a loss on probabilities, `None` for other losses."""
     name = class_name(loss)
     if name in _WITHOUT_LOGITS:
         return f"keras.losses.{_WITHOUT_LOGITS[name]}(from_logits=True)"
@@ -414,7 +416,7 @@ def _on_logits(loss):
 
 
 def _has_no_logits(function):
-    """Whether a function has an argument `from_logits` that is false."""
+    """Whether a function's argument `from_logits` defaults to false."""
     try:
         found = inspect.signature(function).parameters.get("from_logits")
     except (TypeError, ValueError):
@@ -427,14 +429,14 @@ def _has_no_logits(function):
 
 
 def _function(loss):
-    """The function that arguments were bound to, or the loss as it is."""
+    """Returns the function inside a `functools.partial`, or the loss itself."""
     while isinstance(loss, functools.partial):
         loss = loss.func
     return loss
 
 
 def _config(loss):
-    """A loss' settings, none where a class of others returns none."""
+    """Returns a loss's config, or an empty dict if its class has none."""
     try:
         return loss.get_config() or {}
     except NotImplementedError:
@@ -442,7 +444,7 @@ def _config(loss):
 
 
 def _shown(loss):
-    """A loss as a person would write it."""
+    """Returns a loss as a user would write it."""
     if isinstance(loss, keras.losses.Loss):
         return f"{type(loss).__name__}()"
     name = getattr(_function(loss), "__name__", None)

@@ -1,6 +1,7 @@
-"""Sums over the logits of a vocabulary, some positions at a time.
+"""Sums over the logits of a large vocabulary, computed chunk by chunk.
 
-TensorFlow's own gradient of a loop keeps what every turn of it made.
+The gradient of a loop that TensorFlow derives itself would hold the logits of
+all chunks in memory; the loop here computes the gradient chunk by chunk too.
 """
 
 from collections.abc import Callable
@@ -20,13 +21,13 @@ class ChunkTerm(NamedTuple):
 
     Attributes:
         sums: callable of (target, logits, weights) with a first axis of
-            positions, which returns Σ weight × value and Σ weight.
-        target: `FactoredLogits` of a teacher; or a tensor of shape
-            `(batch_size, sequence_length, ...)`, such as labels, or a teacher's
-            logits that were kept.
+            positions. Returns Σ weight × value and Σ weight.
+        target: the teacher's `FactoredLogits`; or a tensor of shape
+            `(batch_size, sequence_length, ...)`, such as labels or a teacher's
+            cached logits.
         weights: tensor of shape `(batch_size, sequence_length)`.
-        coefficient: callable of Σ weight, which returns what Σ weight × value
-            is multiplied by in the loss.
+        coefficient: callable of Σ weight. Returns the factor of
+            Σ weight × value in the loss.
     """
 
     sums: Callable
@@ -41,24 +42,26 @@ def chunked_sums(
     chunk_size: int,
     scale=None,
 ):
-    """Returns the sums of terms on logits that are never all there.
+    """Returns the sums of terms on logits, never with all logits in memory.
 
-    A loop over chunks of positions makes the logits of teachers and student,
-    adds up, and forgets them. Sums and gradient are those of all logits at
-    once, up to rounding. On TensorFlow the same loop makes the gradient; on
-    other backends the gradient makes the logits once more.
+    A loop over chunks of positions computes the logits of teachers and
+    student, adds their terms to the sums, and frees the logits. The sums and
+    the gradient equal those of all logits at once, up to rounding. On
+    TensorFlow the same loop computes the gradient. On other backends the
+    gradient computes the logits a second time.
 
     Args:
         terms: list of `ChunkTerm`, at least one.
         student: `FactoredLogits`.
-        chunk_size: int. Positions, over rows and their lengths, at one time.
-        scale: float or scalar tensor. What the loss is multiplied by before its
-            gradient is taken, so that half precision can hold that. `None`
-            where no gradient is taken. Defaults to `None`.
+        chunk_size: int. How many positions, counted over all examples, are
+            computed at once.
+        scale: float or scalar tensor. The factor of the loss before its
+            gradient is taken, so that gradients fit half precision. `None` if
+            no gradient is taken. Defaults to `None`.
 
     Returns:
-        Tuple of two lists of scalars, one a term: Σ weight × value, which has
-        a gradient, and Σ weight.
+        Tuple of two lists of scalars, one scalar per term: Σ weight × value,
+        which has a gradient, and Σ weight.
     """
     width = student.states.shape[-1]
     batch_size, length = ops.shape(student.states)[:2]
@@ -67,7 +70,7 @@ def chunked_sums(
     padding = num_chunks * chunk_size - num_positions
 
     def chunks(tensor, last_axis=()):
-        """Chunks of positions on a new first axis; zeros behind the last."""
+        """Splits positions into chunks on a new first axis; pads with zeros."""
         flat = ops.reshape(tensor, (-1, *last_axis))
         padded = ops.pad(flat, [[0, padding], *([[0, 0]] * len(last_axis))])
         return ops.reshape(padded, (num_chunks, chunk_size, *last_axis))
@@ -80,8 +83,8 @@ def chunked_sums(
     ]
     weights = [chunks(ops.cast(term.weights, "float32")) for term in terms]
 
-    def sums_of(states, targets, weights, embeddings):
-        """The numerators and the denominators of one chunk."""
+    def chunk_sums(states, targets, weights, embeddings):
+        """Returns the numerators and the denominators of one chunk."""
         logits = ops.matmul(states, ops.transpose(embeddings))
         tops, bottoms = [], []
         for term, target, weight in zip(terms, targets, weights, strict=True):
@@ -95,7 +98,7 @@ def chunked_sums(
         return ops.stack(tops), ops.stack(bottoms)
 
     def coefficients(bottoms):
-        """What the loss, scaled, multiplies the numerators by."""
+        """Returns the factors of the numerators in the scaled loss."""
         each = ops.unstack(bottoms, num=len(terms))
         return ops.stack(
             [
@@ -112,22 +115,22 @@ def chunked_sums(
     )
     if on_tensorflow():
         tops, bottoms = loop_over_chunks(
-            sums_of, *tensors, None if scale is None else coefficients
+            chunk_sums, *tensors, None if scale is None else coefficients
         )
     else:
-        tops, bottoms = _scan(sums_of, *tensors)
+        tops, bottoms = _scan(chunk_sums, *tensors)
     count = len(terms)
     return ops.unstack(tops, num=count), ops.unstack(bottoms, num=count)
 
 
-def _scan(sums_of, states, targets, weights, embeddings):
-    """Adds up over chunks, of which the gradient keeps no logits.
+def _scan(chunk_sums, states, targets, weights, embeddings):
+    """Adds up over chunks; the gradient computes the logits a second time.
 
     Args:
-        sums_of, states, targets, weights, embeddings: as in
+        chunk_sums, states, targets, weights, embeddings: as in
             `loop_over_chunks`.
     """
-    forgetful = keras.remat(sums_of)
+    forgetful = keras.remat(chunk_sums)
 
     def add(sums, chunk):
         found = forgetful(*chunk, embeddings)
@@ -139,34 +142,35 @@ def _scan(sums_of, states, targets, weights, embeddings):
 
 
 def loop_over_chunks(
-    sums_of, states, targets, weights, embeddings, coefficients
+    chunk_sums, states, targets, weights, embeddings, coefficients
 ):
-    """Adds up over chunks, and makes the gradient in the same turns.
+    """Adds up over chunks, and computes the gradient in the same iterations.
 
-    So each chunk's logits are made once. What a turn needs for that is what the
-    loss multiplies the first sums by.
+    Each chunk's logits are thus computed only once. For this, the loop needs
+    the factors by which the loss multiplies the first sums.
 
     Args:
-        sums_of: callable of a chunk of states, the chunks of all targets, those
-            of all weights, and the embeddings, which returns Σ weight × value
-            and Σ weight, both of shape `(num_terms,)`.
+        chunk_sums: callable of a chunk of states, the chunks of all targets,
+            the chunks of all weights, and the embeddings. Returns
+            Σ weight × value and Σ weight, both of shape `(num_terms,)`.
         states: tensor of shape `(num_chunks, chunk_size, hidden_dim)`.
-        targets: list of tensors, one a term, whose first axes are likewise.
+        targets: list of tensors, one per term, with the same first two axes.
         weights: list of tensors of shape `(num_chunks, chunk_size)`.
         embeddings: tensor of shape `(vocabulary_size, hidden_dim)`.
-        coefficients: callable of the second sums, which returns what the loss
-            multiplies the first ones by, of shape `(num_terms,)`; or `None`
-            where no gradient is asked for.
+        coefficients: callable of the second sums. Returns the factors of the
+            first sums in the loss, of shape `(num_terms,)`. `None` if no
+            gradient is needed.
 
     Returns:
-        Tuple of the two sums. The first has a gradient in the states and the
-        embeddings, for a loss that is Σ coefficient × sum or a multiple of it.
+        Tuple of the two sums. The first one has a gradient with respect to
+        states and embeddings, for a loss that is a multiple of
+        Σ coefficient × sum.
     """
     num_chunks = tf.shape(states)[0]
     nothing = tf.zeros(len(weights))
 
-    def sums_of_number(number, chunk, embeddings):
-        return sums_of(
+    def numbered_sums(number, chunk, embeddings):
+        return chunk_sums(
             chunk,
             [target[number] for target in targets],
             [weight[number] for weight in weights],
@@ -183,26 +187,26 @@ def loop_over_chunks(
         return found
 
     def add_sums(number, tops, bottoms):
-        top, bottom = sums_of_number(number, states[number], embeddings)
+        top, bottom = numbered_sums(number, states[number], embeddings)
         return tops + top, bottoms + bottom
 
     def add_bottoms(number, bottoms):
-        # Depends on no logits, so that a graph makes none.
-        _, bottom = sums_of_number(number, states[number], embeddings)
+        # Does not depend on the logits, so the graph does not compute them.
+        _, bottom = numbered_sums(number, states[number], embeddings)
         return (bottoms + bottom,)
 
     if coefficients is None:
         return loop(add_sums, nothing, nothing)
     (bottoms,) = loop(add_bottoms, nothing)
     factors = tf.stop_gradient(coefficients(bottoms))
-    # So that nothing of the turns is kept for a gradient of them.
+    # Without these, TensorFlow would save every iteration for the gradient.
     fixed_states, fixed = map(tf.stop_gradient, (states, embeddings))
 
     def add(number, tops, to_states, to_embeddings):
         chunk = fixed_states[number]
         with tf.GradientTape() as tape:
             tape.watch((chunk, fixed))
-            top, _ = sums_of_number(number, chunk, fixed)
+            top, _ = numbered_sums(number, chunk, fixed)
         to_chunk, more = tape.gradient(
             top, (chunk, fixed), output_gradients=factors
         )
@@ -220,16 +224,17 @@ def loop_over_chunks(
     )
     slope = _nothing_with_gradient(states, to_states.stack())
     slope += _nothing_with_gradient(embeddings, to_embeddings)
-    # Of a loss that is a multiple of Σ factor × top, the slope is the same one.
+    # A loss that is a multiple of Σ factor × top has the same slope.
     along = tf.math.divide_no_nan(factors, tf.reduce_sum(tf.square(factors)))
     return tf.stop_gradient(tops) + slope * along, bottoms
 
 
 def _nothing_with_gradient(values, gradient):
-    """Returns 0, whose gradient in the values is what is given.
+    """Returns 0, with the given gradient with respect to `values`.
 
-    `tf.custom_gradient` would do, but TensorFlow keeps what it is given, with
-    the step around it and all weights in that, until the process ends.
+    `tf.custom_gradient` would do the same, but TensorFlow holds a reference to
+    its arguments, and through them to the step and all weights, until the
+    process ends.
     """
     values, gradient = (
         tf.reshape(tf.cast(one, "float32"), (-1,)) for one in (values, gradient)

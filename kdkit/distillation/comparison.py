@@ -1,10 +1,10 @@
-"""Student and teachers side by side: what is read of them, and the sums."""
+"""Runs student and teachers on a batch and compares their tensors."""
 
 import keras
 
 from kdkit.backends import check_chunk_size
-from kdkit.distillation.checks import check_positions
 from kdkit.distillation.checks import longest_input
+from kdkit.distillation.checks import require_positions
 from kdkit.errors import UsageError
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import describe
@@ -12,7 +12,7 @@ from kdkit.taps import tapped
 
 
 class Comparison:
-    """What a `Distiller` holds that Keras must neither track nor save.
+    """The parts of a `Distiller` that Keras must neither track nor save.
 
     Args:
         terms: `Terms`.
@@ -39,50 +39,50 @@ class Comparison:
 
     @property
     def is_in_chunks(self) -> bool:
-        """Whether logits are taken some positions at a time."""
+        """Whether logits are computed in chunks of positions."""
         return self.chunk_size is not None
 
     @property
     def has_logits(self) -> bool:
-        """Whether the student's logits are there, all at one time."""
+        """Whether the student's logits are available as one tensor."""
         return self._has_head and not self.is_in_chunks
 
     @property
     def why_no_logits(self) -> str:
-        """Why they are not, for an error."""
+        """The reason why they are not, for an error."""
         if self.is_in_chunks:
             return (
-                f"chunk_size={self.chunk_size}, so that they are never all "
-                "there"
+                f"chunk_size={self.chunk_size}, so the logits are never "
+                "complete"
             )
         return "a backbone"
 
     def attach(self, teacher) -> None:
-        """Sets the teachers' models, as `Teachers.attach`."""
+        """Sets the teachers' models, as `Teachers.attach` does."""
         self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
         self._longest_of_teachers = [*map(longest_input, self.teachers.models)]
 
     def run_student(self, x, training) -> dict:
-        """Returns the taps of the student.
+        """Returns the student's taps.
 
         Args:
             x: the inputs of the models.
             training: bool.
 
         Raises:
-            UsageError: if examples are longer than its positions.
+            UsageError: if examples are longer than the student can read.
         """
         if self._longest is not None:
-            check_positions(self._student, self._longest, "student", x)
+            require_positions(self._student, self._longest, "student", x)
         return self._run_student(x, training=training)
 
     def as_output(self, logits):
-        """Returns logits in a dict or list where the student's output is one.
+        """Returns logits in a dict or list if the student's output is one.
 
         Args:
-            logits: tensor, also in such a structure, or `None`.
+            logits: tensor, alone or in such a structure, or `None`.
         """
-        # A sequential model has one tensor, and before a call no `output`.
+        # A sequential model has one tensor, and no `output` before a call.
         if logits is None or isinstance(self._student, keras.Sequential):
             return logits
         output = self._student.output
@@ -97,8 +97,8 @@ class Comparison:
             x: the inputs of the models.
 
         Raises:
-            UsageError: if they are outputs that were kept, and an objective
-                reads what is not kept.
+            UsageError: if `x` has cached outputs, but an objective compares
+                padded positions, which the cache does not store.
         """
         padded = [
             objective.name
@@ -107,42 +107,14 @@ class Comparison:
         ]
         if padded and isinstance(x, dict) and TEACHER_OUTPUTS in x:
             raise UsageError(
-                f"{', '.join(padded)} compare padding too, of which a cache of "
-                "outputs keeps nothing. Leave parity out, or train beside the "
-                "teacher, without the cache."
+                f"{', '.join(padded)} compare padded positions, which the "
+                "teacher cache does not store. Expected the teacher itself. "
+                "Remove parity, or train without the cache."
             )
         if not (isinstance(x, dict) and TEACHER_OUTPUTS in x):
             for model, longest in zip(
                 self.teachers.models, self._longest_of_teachers, strict=True
             ):
                 if longest is not None:
-                    check_positions(model, longest, "teacher", x)
+                    require_positions(model, longest, "teacher", x)
         return self.teachers(x)
-
-    def sums(
-        self, teachers_taps, student_taps, x, sample_weight, labels, scale
-    ):
-        """Returns the sums of all terms, and those of the labels.
-
-        Args:
-            teachers_taps, student_taps, x, sample_weight: as in `Terms.sums`.
-            labels: `ChunkTerm` of the loss on the labels or `None`; it counts
-                where logits are in chunks.
-            scale: as in `chunked_sums`, which reads it there.
-
-        Returns:
-            Tuple of the numerators, the denominators, and a tuple of both of
-            the labels or `None`.
-        """
-        if self.is_in_chunks:
-            return self.terms.sums_in_chunks(
-                teachers_taps,
-                student_taps,
-                x,
-                sample_weight,
-                labels,
-                self.chunk_size,
-                scale,
-            )
-        sums = self.terms.sums(teachers_taps, student_taps, x, sample_weight)
-        return *sums, None

@@ -7,13 +7,13 @@ import keras
 from keras import ops
 
 from kdkit.distillation.binding import as_tuple
-from kdkit.distillation.binding import check_labels
-from kdkit.distillation.binding import check_taken_apart
 from kdkit.distillation.binding import label_count
 from kdkit.distillation.binding import label_term
 from kdkit.distillation.binding import mean_label_loss
+from kdkit.distillation.binding import require_chunkable_loss
+from kdkit.distillation.binding import require_labels
+from kdkit.distillation.binding import spread_label_weights
 from kdkit.distillation.binding import sum_over_replicas
-from kdkit.distillation.binding import weights_of_labels
 from kdkit.distillation.checks import Checks
 from kdkit.distillation.comparison import Comparison
 from kdkit.distillation.objective import Objective
@@ -23,7 +23,7 @@ from kdkit.distillation.terms import TotalLoss
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
-from kdkit.models.tokenizers import check_shared_ids
+from kdkit.models.tokenizers import require_shared_ids
 from kdkit.steps import Step
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
@@ -36,7 +36,7 @@ COMPILED_METRICS = "compile_metrics"
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class Distiller(Checks, Step, keras.Model):
-    r"""Trains a student to do what a teacher does.
+    r"""Trains a student to imitate a teacher.
 
     A `keras.Model` whose `train_step` minimises
 
@@ -45,61 +45,65 @@ class Distiller(Checks, Step, keras.Model):
 
     over its objectives $o$ and, with `hard_label_weight` $h$ above 0, the
     compiled loss on the labels. Each step runs the student once and the
-    teacher once; the teacher always in inference mode and without gradient.
-    With several teachers an objective is the weighted mean of its values
-    against each of them, with projections of their own.
+    teacher once. The teacher always runs in inference mode and without
+    gradient. With several teachers, an objective is the weighted mean of its
+    values for each teacher, and each teacher has its own projections.
 
     `compile`, `fit`, `evaluate`, callbacks, `sample_weight`, `class_weight`,
     mixed precision, `jit_compile` and `tf.distribute` work as for any Keras
     model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
-    give the student's logits. The logs hold one scalar per objective, before
-    its weight, beside `"loss"`, their weighted sum: means over all that counted
-    in the epoch, in whatever batches. Both are less the entropy of each teacher
-    for `SoftCrossEntropy` and `SoftBinaryCrossEntropy`, so that a student equal
-    to its teacher has 0; the gradient is the same. What `padding_mask` (of a
-    decoder `decoder_padding_mask`) leaves out counts in no objective. For
-    per-position logits, pass the mask as a per-position sample weight; the loss
-    on labels does not see the padding mask either. Keras drops sample weights
-    of data without labels: give it any labels then.
-    Rows without a label among others have any class, and 0 in the feature
-    `"label_weight"`, of shape `(batch_size,)`, which multiplies the sample
-    weights of the labels' loss and of `weighted_metrics` alone.
+    return the student's logits.
 
-    What is saved (`save`, `save_weights`, checkpoint callbacks) holds the
-    student, the projections and the optimiser, never the teacher's weights. A
-    distiller loaded from a `.keras` file predicts as it is; call
-    `attach_teacher` before training it further.
+    The logs contain one scalar per objective, before its weight, and `"loss"`,
+    their weighted sum. Each is a mean over all elements that count in the
+    epoch, independent of the batches. For `SoftCrossEntropy` and
+    `SoftBinaryCrossEntropy` each teacher's entropy is subtracted, so that a
+    student equal to its teacher has 0; the gradient does not change.
+
+    Positions outside `padding_mask` (for a decoder `decoder_padding_mask`)
+    count in no objective. For per-position logits, pass the mask as a
+    per-position sample weight; the label loss does not see the padding mask
+    either. Keras ignores sample weights of data without labels: add arbitrary
+    labels then. To mix labelled and unlabelled examples, give the unlabelled
+    ones any class and the value 0 in the feature `"label_weight"`, of shape
+    `(batch_size,)`. It multiplies the sample weights of the label loss and of
+    `weighted_metrics` only.
+
+    Saved files (`save`, `save_weights`, checkpoint callbacks) contain the
+    student, the projections and the optimizer, never the teacher's weights. A
+    distiller loaded from a `.keras` file can predict; call `attach_teacher`
+    before you train it further.
 
     Args:
         teacher: `keras.Model`. A keras-hub backbone or task model, or any
-            model whose only output is the logits. Or the
-            `kdkit.taps.ModelShape` of one that is attached later. Or a list of
-            either, for several teachers. The output may be in a dict; models
-            with several outputs, and with a softmax or sigmoid at their end,
-            are refused.
-        student: `keras.Model`, likewise.
+            model whose only output is the logits, alone or in a dict. Or the
+            `kdkit.taps.ModelShape` of a teacher that is attached later. Or a
+            list of either, for several teachers. Models with several outputs
+            or with a final softmax or sigmoid are rejected.
+        student: `keras.Model`, of the same kinds.
         objectives: list of `kdkit.Objective`, or a single one.
         hard_label_weight: float. Weight of the compiled loss on the labels:
             PKD's 1 − α, LightPAFF's 1 − λ. With 0 no labels are needed, and a
-            compiled loss gives a warning. Defaults to `0.0`.
+            compiled loss causes a warning. Defaults to `0.0`.
         teacher_weights: list of floats, one per teacher, or `None` for equal
-            ones. What counts is their ratio. Defaults to `None`.
-        chunk_size: int or `None`. Of decoders (`keras_hub.models.CausalLM`), at
-            how many positions, over rows and their lengths, the logits are
-            there at one time, which bounds the memory that a large vocabulary
-            takes; the losses are the same. The compiled loss must then be a
-            `keras.losses.SparseCategoricalCrossentropy`, and there are no
-            compiled metrics. `None` for all positions. Defaults to `None`.
+            weights. Only their ratio matters. Defaults to `None`.
+        chunk_size: int or `None`. For decoders (`keras_hub.models.CausalLM`),
+            the number of positions, counted over all examples, whose logits
+            are in memory at once. This limits the memory for a large
+            vocabulary and does not change the losses. The compiled loss must
+            then be `keras.losses.SparseCategoricalCrossentropy` or
+            `kdkit.losses.SmoothedCrossEntropy`, and compiled metrics are not
+            possible. `None` for all positions. Defaults to `None`.
         name: string. Name of the model. Defaults to `"distiller"`.
 
     Raises:
         UsageError: (a `ValueError`) if the objectives do not fit the models:
-            unknown tap, layer map out of range, different widths with no
+            unknown tap, layer map out of range, different widths without a
             projection, different head or class counts, a softmax over one
-            logit, clashing names. All problems are in one message. Or if a
-            model ends in a softmax, or both bring a tokenizer and the same ids
-            are different words to them. `compile` and `check_batch` refuse
-            more before the first update.
+            logit, clashing names; one message lists all errors. Also if a
+            model ends in a softmax, or if both models have a tokenizer and the
+            same ids are different words. `compile` and `validate_batch` detect
+            further errors before the first update.
 
     Example:
 
@@ -142,7 +146,8 @@ class Distiller(Checks, Step, keras.Model):
             if backbone is (find_backbone(model) or model):
                 raise UsageError(
                     "Teacher and student share their layers. Expected two "
-                    f"models. Received: {model.name!r} and {student.name!r}."
+                    f"models. Received: {model.name!r} and {student.name!r}. "
+                    "Build the student as a model of its own."
                 )
         objectives = as_tuple(objectives)
         policy = backbone.dtype_policy
@@ -176,7 +181,7 @@ class Distiller(Checks, Step, keras.Model):
 
     @property
     def teacher(self):
-        """The teacher, a tuple of several, or `None` if none is attached."""
+        """The teacher, a tuple of teachers, or `None` if none is attached."""
         return self._hidden.teachers.one_or_all
 
     def __dir__(self):
@@ -184,21 +189,21 @@ class Distiller(Checks, Step, keras.Model):
         return [name for name in super().__dir__() if name != "teacher"]
 
     def attach_teacher(self, teacher):
-        """Sets the teacher of a distiller that was made or loaded without one.
+        """Sets the teacher of a distiller created or loaded without one.
 
         Args:
-            teacher: `keras.Model` of the sizes that the distiller was made for,
-                or a list of as many as it was made for, in their order.
+            teacher: `keras.Model` with the sizes that the distiller was
+                created for, or a list of models in the same order.
 
         Raises:
-            UsageError: if the sizes differ, or the token ids where both models
-                bring a tokenizer.
+            UsageError: if the sizes differ, or if both models have a tokenizer
+                and their token ids differ.
         """
         self._hidden.attach(teacher)
         for model in self._hidden.teachers.models:
-            check_shared_ids(model, self.student)
+            require_shared_ids(model, self.student)
         self.has_checked_data = False
-        # A step traced with the old teacher would go on using it.
+        # A step that is already traced would continue to use the old teacher.
         self.train_function = None
         self.test_function = None
 
@@ -209,7 +214,7 @@ class Distiller(Checks, Step, keras.Model):
         )
 
     def teachers_variables(self) -> list:
-        """Returns the variables of the teachers, which the model has not."""
+        """Returns the teachers' variables, which this model does not track."""
         return [
             variable
             for model in self._hidden.teachers.models
@@ -218,11 +223,11 @@ class Distiller(Checks, Step, keras.Model):
 
     @property
     def teacher_entries(self) -> list[tuple]:
-        """What is read of each teacher, as `kdkit.teacher_cache` keeps it."""
+        """The entries read from each teacher; the teacher cache stores them."""
         return self._hidden.terms.teacher_entries
 
     def run_teachers(self, x) -> list[dict]:
-        """Returns the taps of each teacher, in inference, without gradient.
+        """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:
             x: the inputs of the models.
@@ -232,29 +237,30 @@ class Distiller(Checks, Step, keras.Model):
     def run_student(self, x, y, sample_weight, teachers_taps, training):
         """Returns this replica's share of the loss and the student's logits.
 
-        The shares add up over replicas, and so do their gradients, which is
-        what Keras' optimisers do with them. The running means are updated.
+        The shares add up over replicas, and so do their gradients, as Keras'
+        optimizers expect. The running means are updated.
 
         Args:
             x: the inputs of the models.
             y: the labels, or `None`.
             sample_weight: the weights of the data, or `None`.
-            teachers_taps: as `run_teachers` returns them.
+            teachers_taps: the result of `run_teachers`.
             training: bool.
         """
         student_taps = self._hidden.run_student(x, training=training)
-        labels, scale, y_pred = None, None, None
-        if self.chunk_size is None:
-            y_pred = student_taps.get("logits")
-        else:
-            if self.hard_label_weight:
-                labels = self._label_term(x, y, sample_weight)
-            if training:
-                scale = self.optimizer.scale_loss(1.0)
         terms = self._hidden.terms
-        numerators, denominators, label_sums = self._hidden.sums(
-            teachers_taps, student_taps, x, sample_weight, labels, scale
-        )
+        compared = (teachers_taps, student_taps, x, sample_weight)
+        if self.chunk_size is None:
+            y_pred, label_sums = student_taps.get("logits"), None
+            numerators, denominators = terms.sums(*compared)
+        else:
+            y_pred = None
+            numerators, denominators, label_sums = terms.sums_in_chunks(
+                *compared,
+                self._label_term(x, y, sample_weight),
+                self.chunk_size,
+                self.optimizer.scale_loss(1.0) if training else None,
+            )
         extra_loss = self._extra_loss()
         label_loss, num_labels = self._label_loss(
             x, y, y_pred, sample_weight, training, label_sums
@@ -294,48 +300,50 @@ class Distiller(Checks, Step, keras.Model):
         sample_weight=None,
         training=True,
     ):
-        """Keras' loss on the labels, with what layers add; 0 without labels."""
+        """Returns Keras' label loss plus layer losses; 0 without labels."""
         if self.hard_label_weight:
-            check_labels(self.hard_label_weight, self.loss, y)
+            require_labels(self.hard_label_weight, self.loss, y)
             if self.chunk_size is not None:
-                check_taken_apart(self.loss)
+                require_chunkable_loss(self.loss)
         elif y is None:
             return ops.zeros((), dtype="float32")
         y_pred = self._hidden.as_output(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
-        """Losses that layers add (regularisers), this replica's share."""
+        """Returns this replica's share of the losses of layers."""
         extra_loss = ops.zeros((), dtype="float32")
         for loss in self.losses:
             extra_loss += ops.sum(ops.cast(loss, "float32"))
         return extra_loss / self.num_replicas
 
     def _label_loss(self, x, y, y_pred, sample_weight, training, sums):
-        """The compiled loss on this replica's rows, and how much it counts."""
+        """Returns the compiled loss on this replica's examples, and a count."""
         if not self.hard_label_weight:
             return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
-        check_labels(self.hard_label_weight, self.loss, y)
-        weights = weights_of_labels(x, y, y_pred, sample_weight)
+        require_labels(self.hard_label_weight, self.loss, y)
+        weights = spread_label_weights(x, y, y_pred, sample_weight)
         num_labels = label_count(self.loss, y, weights)
         if sums is not None:
             return mean_label_loss(self.loss, y, sums), num_labels
         both = self.compute_loss(x, y, y_pred, weights, training)
-        # Keras divides both by the number of replicas. Of no rows at all, it
-        # gives losses of shape (0,).
+        # Keras divides both by the number of replicas. For zero examples it
+        # returns losses of shape (0,).
         both = ops.sum(ops.cast(both, "float32"))
         own = self.num_replicas * (both - self._extra_loss())
         return own, num_labels
 
     def _label_term(self, x, y, sample_weight):
-        """The compiled loss as a term on a few positions at a time."""
-        check_labels(self.hard_label_weight, self.loss, y)
-        weights = weights_of_labels(x, y, None, sample_weight)
+        """Returns the compiled loss as a term for chunks, `None` if unused."""
+        if not self.hard_label_weight:
+            return None
+        require_labels(self.hard_label_weight, self.loss, y)
+        weights = spread_label_weights(x, y, None, sample_weight)
         return label_term(self.loss, y, weights, self.hard_label_weight)
 
     @property
     def metrics(self):
-        """The metrics that have a result, compiled ones if they saw labels."""
+        """The metrics that have a result; compiled ones if they saw labels."""
         return [
             self._hidden.total if metric.name == "loss" else metric
             for metric in super().metrics
@@ -343,9 +351,9 @@ class Distiller(Checks, Step, keras.Model):
         ]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Updates the compiled metrics, if there are labels. Returns the logs.
+        """Updates the compiled metrics if there are labels. Returns the logs.
 
-        A transfer set without labels may go with labelled validation data.
+        Unlabelled training data can thus go with labelled validation data.
         """
         own = [
             metric for metric in self.metrics if metric.name != COMPILED_METRICS

@@ -14,16 +14,15 @@ def layer_map(
 ) -> dict[int, int]:
     """Maps student blocks to teacher blocks: TinyBERT's g(m), PKD's I_pt.
 
-    Blocks count from 1. Index 0, the embedding output, is never in a map; see
-    `include_embeddings` of `kdkit.Objective`.
+    Blocks are counted from 1. Index 0, the embedding output, is never in a
+    map; see `include_embeddings` in `kdkit.Objective`.
 
-    - `"uniform"`: evenly spread, the final block to the final block. Where
-      the depths do not divide, the nearest block (halves go up).
+    - `"uniform"`: evenly spaced, the final block to the final block. If one
+      depth is not a multiple of the other, the nearest block (halves go up).
     - `"top"`: the teacher's last blocks. `"bottom"`: its first ones.
     - `"skip"`, `"last"`: `"uniform"` and `"top"` without the final student
       block, whose output already decides the logits (PKD, section 3.2).
-    - `"final"`: the final block to the final block, and no other pair
-      (DistilBERT).
+    - `"final"`: only the final block to the final block (DistilBERT).
 
     Args:
         spec: string, one of the names above, or explicit pairs as a dict from
@@ -54,8 +53,8 @@ def layer_map(
     )
     if student_layers < 1 or teacher_layers < 1:
         raise UsageError(
-            "A layer map needs models of at least one layer each. "
-            f"Received: {received}."
+            "A layer map needs models with at least one layer each. "
+            f"Received: {received}. Build both models with blocks."
         )
     if isinstance(spec, Mapping):
         return _explicit(spec, teacher_layers, student_layers, received)
@@ -100,15 +99,15 @@ def layer_map(
 
 
 def numbered_blocks(pairs: Mapping) -> dict[int, int]:
-    """Returns explicit pairs whose keys are numbers, not texts as JSON has.
+    """Returns explicit pairs with int keys, also from JSON's string keys.
 
     Args:
         pairs: mapping from student block, such as `1` or `"1"`, to teacher
             block.
 
     Raises:
-        UsageError: (a `ValueError`) if a key is no number, or two are the same
-            one.
+        UsageError: (a `ValueError`) if a key is not a number, or if two keys
+            are the same number.
 
     >>> numbered_blocks({"1": 3, "2": 6})
     {1: 3, 2: 6}
@@ -119,8 +118,8 @@ def numbered_blocks(pairs: Mapping) -> dict[int, int]:
         numbered = {}
     if len(numbered) < len(pairs):
         raise UsageError(
-            "layer_map goes from blocks of the student, counted from 1, to the "
-            "teacher's, each of the student's once, for example {1: 3, 2: 6}. "
+            "Invalid layer_map. Expected a dict from student block, counted "
+            "from 1, to teacher block, for example {1: 3, 2: 6}. "
             f"Received: {shortened(dict(pairs))}."
         )
     return numbered
@@ -131,7 +130,7 @@ def _explicit(pairs, teacher_layers, student_layers, received):
     if not pairs:
         raise UsageError(
             "An explicit layer map needs at least one pair. Received: {}. "
-            f"For example layer_map={{{student_layers}: {teacher_layers}}}."
+            f"Pass e.g. layer_map={{{student_layers}: {teacher_layers}}}."
         )
     wrong = {
         student: teacher
@@ -143,8 +142,8 @@ def _explicit(pairs, teacher_layers, student_layers, received):
         raise UsageError(
             "Layer map has blocks out of range. Expected student blocks from "
             f"1 to {student_layers} and teacher blocks from 1 to "
-            f"{teacher_layers}. Received: {wrong} with {received}. The "
-            "embedding output is matched by include_embeddings=True."
+            f"{teacher_layers}. Received: {wrong} with {received}. For the "
+            "embedding output use include_embeddings=True."
         )
     return {int(student): int(pairs[student]) for student in sorted(pairs)}
 

@@ -1,4 +1,4 @@
-"""The objective: what is compared where, and how much it counts."""
+"""The objective: which tensors a loss compares, and its weight."""
 
 import dataclasses
 import math
@@ -8,15 +8,15 @@ import keras
 
 from kdkit import losses
 from kdkit.distillation.layer_maps import numbered_blocks
-from kdkit.distillation.weights import in_pairs
+from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError
 from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import DistillationLoss
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import SEQ2SEQ_TAPS
 from kdkit.taps import TAPS
+from kdkit.taps import sibling_taps
 from kdkit.taps import split_tap
-from kdkit.taps import taps_beside
 
 PAIR_REDUCTIONS = ("sum", "mean")
 SHARING = ("shared", "per_layer")
@@ -26,14 +26,14 @@ SHARING = ("shared", "per_layer")
 class Projection:
     """How an objective maps student states to the teacher's width.
 
-    TinyBERT's matrices W_e and W_h. The layers are trained with the student
-    and thrown away with the distiller.
+    These are TinyBERT's matrices W_e and W_h. The layers are trained with the
+    student and are not part of the saved student.
 
     Args:
-        sharing: string. `"shared"` for one dense layer over all pairs of an
+        sharing: string. `"shared"` for one dense layer for all pairs of an
             objective, as in the authors' code; `"per_layer"` for one per pair.
-        use_bias: bool. Whether the layers have a bias: the authors' code has,
-            the paper's equations have not. Defaults to `True`.
+        use_bias: bool. Whether the layers have a bias. The authors' code has
+            one, the paper's equations do not. Defaults to `True`.
 
     Raises:
         UsageError: if `sharing` is unknown.
@@ -52,7 +52,7 @@ class Projection:
 
     @classmethod
     def from_setting(cls, value):
-        """Returns the projection that a name or a dict of fields describes."""
+        """Returns the projection for a name or a dict of fields."""
         if isinstance(value, str):
             return cls(value)
         try:
@@ -64,15 +64,14 @@ class Projection:
             ) from error
 
     def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
-        """Returns the built dense layers, by student layer index.
+        """Returns the built dense layers as a dict by student layer index.
 
         Args:
             name: string. Prefix of the layers' names.
             student_dim: int. Width of the student's states.
             teacher_dim: int. Width of the teacher's states.
-            pairs: iterable of ints. The student layer indices that are
-                projected.
-            dtype: dtype or policy of the layers. Defaults to Keras' own.
+            pairs: iterable of ints. The student layer indices to project.
+            dtype: dtype or policy of the layers. Defaults to Keras' default.
         """
 
         def dense(suffix):
@@ -96,20 +95,20 @@ class Objective:
     """One term of the distillation loss: loss × tap × layer map × weight.
 
     Taps of the whole model are compared once. Taps per layer are compared pair
-    by pair along the layer map, and the values are summed over the pairs (or
-    averaged, see `pair_reduction`).
+    by pair along the layer map, and the values are summed over the pairs or
+    averaged (see `pair_reduction`).
 
     Args:
         loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
-        tap: string. What is compared, one of `kdkit.taps.TAPS` or, of an
-            encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention of its decoder
-            counts where a token may look, which is at itself and at what
-            stands before, and cross-attention where both the decoder's token
-            and the encoder's are not padding. Defaults to `"logits"`.
-        layer_map: string or dict, for taps per layer. See `kdkit.layer_map`.
-            `None` means `"uniform"` there. Defaults to `None`.
-        weight: float. Factor of this term in the total loss. The logs show
-            the value before it. Defaults to `1.0`.
+        tap: string. The tensor to compare, one of `kdkit.taps.TAPS` or, for an
+            encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention in its decoder
+            counts for each token and itself or an earlier token.
+            Cross-attention counts where neither the decoder's token nor the
+            encoder's token is padding. Defaults to `"logits"`.
+        layer_map: string or dict, for taps per layer; see `kdkit.layer_map`.
+            `None` means `"uniform"` for these taps. Defaults to `None`.
+        weight: float. Factor of this term in the total loss. The logs contain
+            the value before the factor. Defaults to `1.0`.
         projection: `None`, `"shared"` (one dense layer with bias for all
             pairs), `"per_layer"`, or a `kdkit.distillation.Projection`.
             Defaults to `None`.
@@ -117,18 +116,18 @@ class Objective:
             outputs (layer 0 to layer 0) are compared too. Defaults to `True`.
         name: string. Name of the scalar in the logs. Defaults to the name of
             the loss.
-        pair_reduction: string. `"sum"`, as the papers have it, or `"mean"` for
-            a value whose size does not depend on the number of pairs, as the
-            authors' code of Patient KD has it. Defaults to `"sum"`.
+        pair_reduction: string. `"sum"`, as in the papers, or `"mean"`, as in
+            the authors' code of Patient KD, for a value that does not grow
+            with the number of pairs. Defaults to `"sum"`.
         use_sample_weight: bool. Whether the data's sample weights count. Pass
             `False` for states and attention in token classification, where
-            the weights say which positions have labels. Weights per position
-            are the decoder's in an encoder-decoder, and do not count for taps
+            the weights mark the positions with labels. In an encoder-decoder,
+            weights per position are the decoder's and do not count for taps
             of its encoder. Defaults to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid on its own. What
-            depends on the models is checked by `kdkit.Distiller`.
+        UsageError: (a `ValueError`) if an argument is invalid by itself.
+            `kdkit.Distiller` checks the objective against the models.
 
     Example:
 
@@ -153,7 +152,7 @@ class Objective:
     use_sample_weight: bool = True
 
     def __post_init__(self):
-        _check_arguments(
+        _validate_arguments(
             self.loss,
             self.tap,
             self.layer_map,
@@ -177,10 +176,10 @@ class Objective:
 
     @classmethod
     def from_earlier(cls, values):
-        """Returns the fields of an objective in a configuration of kdkit 0.1.
+        """Returns the fields of an objective from a kdkit 0.1 configuration.
 
-        Its `loss_settings` are arguments of `loss` now, and `projection_bias`
-        is a field of `projection`.
+        The field `loss_settings` became arguments of `loss`, and
+        `projection_bias` became a field of `projection`.
         """
         values = dict(values)
         arguments = values.pop("loss_settings", {})
@@ -212,7 +211,7 @@ class Objective:
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        if "class_name" in config["loss"]:  # as kdkit 0.1 saved it
+        if "class_name" in config["loss"]:  # the format of kdkit 0.1
             cls_of_loss = getattr(losses, config["loss"]["class_name"])
             config["loss"] = cls_of_loss(**config["loss"]["config"])
         config["loss"] = losses.get_loss(config["loss"])
@@ -221,8 +220,10 @@ class Objective:
         return cls(**config)
 
 
-def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
-    """Raises a `UsageError` for what is wrong whatever the models are."""
+def _validate_arguments(
+    loss, tap, layer_map, weight, projection, pair_reduction
+):
+    """Raises a `UsageError` for errors that do not depend on the models."""
     if pair_reduction not in PAIR_REDUCTIONS:
         raise UsageError(
             "Invalid value for argument `pair_reduction`. Expected one of "
@@ -236,7 +237,7 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
         )
     if tap not in TAPS + SEQ2SEQ_TAPS:
         raise UsageError(
-            f"Unknown tap. Expected one of {TAPS}, or of an encoder-decoder "
+            f"Unknown tap. Expected one of {TAPS}, or for an encoder-decoder "
             f"one of {SEQ2SEQ_TAPS}. Received: tap={tap!r}."
         )
     _, kind = split_tap(tap)
@@ -244,25 +245,29 @@ def _check_arguments(loss, tap, layer_map, weight, projection, pair_reduction):
         raise UsageError(
             f"Tap {tap!r} is not per layer, so it takes no layer map. "
             f"Received: layer_map={layer_map!r}. Omit it, or use one of "
-            f"the taps {taps_beside(tap, PER_LAYER_TAPS)}."
+            f"the taps {sibling_taps(tap, PER_LAYER_TAPS)}."
         )
     if projection is not None and kind not in STATE_TAPS:
         raise UsageError(
             f"Tap {tap!r} takes no projection. Expected one of the taps "
-            f"{taps_beside(tap, STATE_TAPS)}. Received: "
+            f"{sibling_taps(tap, STATE_TAPS)}. Received: "
             f"projection={projection!r}."
         )
     kinds = loss.taps
     if kinds is not None and kind not in kinds:
         raise UsageError(
             f"{type(loss).__name__} cannot compare tap {tap!r}. Expected one "
-            f"of the taps {taps_beside(tap, kinds) or kinds}. Received: "
+            f"of the taps {sibling_taps(tap, kinds) or kinds}. Received: "
             f"tap={tap!r}."
         )
-    if isinstance(loss, losses.AttentionMSE) and loss.parity and in_pairs(tap):
+    if (
+        isinstance(loss, losses.AttentionMSE)
+        and loss.parity
+        and weighs_pairs(tap)
+    ):
         raise UsageError(
-            f"AttentionMSE's parity={loss.parity!r} is of encoders, where all "
-            "tokens but padding see each other. Expected parity=None. "
+            f"AttentionMSE's parity={loss.parity!r} is only for encoders, "
+            "where each token sees all others. Expected parity=None. "
             f"Received: tap={tap!r}."
         )
     if not (math.isfinite(weight) and weight >= 0):

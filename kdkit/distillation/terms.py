@@ -1,4 +1,4 @@
-"""All objectives of a loss, for one student and one or more teachers."""
+"""All objectives for one student and one or more teachers."""
 
 import math
 
@@ -7,8 +7,6 @@ from keras import ops
 
 from kdkit.distillation.binding import bind
 from kdkit.distillation.chunks import chunked_sums
-from kdkit.distillation.weights import objective_masks
-from kdkit.distillation.weights import objective_weights
 from kdkit.errors import UsageError
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import Entry
@@ -20,21 +18,21 @@ from kdkit.taps import tapped
 class Terms:
     """Objectives bound to a student and each of its teachers.
 
-    With several teachers an objective is the weighted mean of its values
-    against each of them. For soft labels that is the value against the
-    weighted mean of their distributions.
+    With several teachers, an objective is the weighted mean of its values for
+    each teacher. For soft labels this equals the value for the weighted mean
+    of the teachers' distributions.
 
     Args:
         objectives: tuple of `kdkit.Objective`.
         hard_label_weight: float. Weight of the loss on the labels.
         teachers: tuple of `kdkit.taps.ModelShape`.
         teacher_weights: sequence of floats, one per teacher, or `None` for
-            equal ones. What counts is their ratio.
+            equal weights. Only their ratio matters.
         student: `kdkit.taps.ModelShape`.
         dtype: dtype or policy of the projections.
 
     Raises:
-        UsageError: with everything that does not fit.
+        UsageError: with a list of everything that does not fit.
     """
 
     def __init__(
@@ -73,7 +71,7 @@ class Terms:
 
     @property
     def projections(self) -> list:
-        """The learnable projections, each once."""
+        """The trainable projections, each once."""
         return list(
             {
                 layer.name: layer
@@ -84,7 +82,7 @@ class Terms:
 
     @property
     def teacher_entries(self) -> list[tuple[Entry, ...]]:
-        """What is read of each teacher's taps."""
+        """The entries that are read from each teacher's taps."""
         per_teacher = len(self.objectives)
         entries = [set() for _ in self.teacher_weights]
         for index, term in enumerate(self._bound):
@@ -94,19 +92,24 @@ class Terms:
     def sums(self, teachers_taps, student_taps, x, sample_weight):
         """Returns the numerators and the denominators of all terms.
 
-        Both add up over replicas and batches; `values` takes their quotients.
+        Both can be added over replicas and batches; `values` takes their
+        quotients.
 
         Args:
-            teachers_taps: list of dicts of tensors by tap name, one a teacher.
+            teachers_taps: list of dicts of tensors by tap name, one per
+                teacher.
             student_taps: dict of the student's tensors by tap name.
             x: the inputs of the models.
-            sample_weight: `None` or tensor, as `Objective` takes it.
+            sample_weight: `None` or tensor, as for `Objective`.
         """
-        sums = [
-            _sums(term, teacher_taps, student_taps, x, sample_weight)
-            for term, teacher_taps in self._of_teachers(teachers_taps)
-        ]
-        return [top for top, _ in sums], [bottom for _, bottom in sums]
+        numerators, denominators = [], []
+        for term, teacher_taps in self._terms_with_taps(teachers_taps):
+            top, bottom = term.sums(
+                teacher_taps, student_taps, x, sample_weight
+            )
+            numerators.append(top)
+            denominators.append(bottom)
+        return numerators, denominators
 
     def sums_in_chunks(
         self,
@@ -118,34 +121,34 @@ class Terms:
         chunk_size,
         scale,
     ):
-        """As `sums`, for logits that are taken some positions at a time.
+        """Returns the same sums as `sums`, with logits computed in chunks.
 
         Args:
             teachers_taps, student_taps, x, sample_weight: as in `sums`, with
                 `kdkit.taps.FactoredLogits` as `"logits"`.
-            labels: `ChunkTerm` of the loss on the labels, or `None`.
+            labels: `ChunkTerm` for the label loss, or `None`.
             chunk_size, scale: as in `chunked_sums`.
 
         Returns:
-            As `sums`, and a tuple of the two sums of the labels or `None`.
+            The result of `sums`, and a tuple of the two sums of the label
+            loss, or `None`.
         """
         on_logits, sums = [], {}
-        padding_mask, _ = objective_masks("logits", x)
         for index, (term, teacher_taps) in enumerate(
-            self._of_teachers(teachers_taps)
+            self._terms_with_taps(teachers_taps)
         ):
             if term.objective.tap == "logits":
                 made = term.chunk_term(
                     teacher_taps,
                     student_taps,
-                    padding_mask,
-                    objective_weights("logits", x, sample_weight),
+                    x,
+                    sample_weight,
                     self.teacher_weights[index // len(self.objectives)],
                 )
                 on_logits.append((index, made))
             else:
-                sums[index] = _sums(
-                    term, teacher_taps, student_taps, x, sample_weight
+                sums[index] = term.sums(
+                    teacher_taps, student_taps, x, sample_weight
                 )
         terms = [made for _, made in on_logits]
         if labels is not None:
@@ -169,8 +172,8 @@ class Terms:
             found[-1] if labels is not None else None,
         )
 
-    def _of_teachers(self, teachers_taps):
-        """Each term with the taps of its teacher."""
+    def _terms_with_taps(self, teachers_taps):
+        """Returns each term with the taps of its teacher."""
         per_teacher = len(self.objectives)
         return [
             (term, teachers_taps[index // per_teacher])
@@ -178,7 +181,7 @@ class Terms:
         ]
 
     def values(self, quotients) -> list:
-        """Returns each objective's value: the mean over the teachers."""
+        """Returns each objective's value, the mean over the teachers."""
         per_teacher = len(self.objectives)
         return [
             sum(
@@ -189,25 +192,12 @@ class Terms:
         ]
 
 
-def _sums(term, teacher_taps, student_taps, x, sample_weight):
-    """The sums of one term, with the masks of its tap."""
-    tap = term.objective.tap
-    padding_mask, key_padding_mask = objective_masks(tap, x)
-    return term.sums(
-        teacher_taps,
-        student_taps,
-        padding_mask,
-        objective_weights(tap, x, sample_weight),
-        key_padding_mask,
-    )
-
-
 def _normalized(weights, num_teachers):
-    """Weights that sum to 1.
+    """Returns weights that sum to 1.
 
     Raises:
-        UsageError: unless there is one finite weight of at least 0 a teacher,
-            and one above 0 among them.
+        UsageError: if there is not one finite weight of at least 0 per
+            teacher, or if all are 0.
     """
     if weights is None:
         return (1.0 / num_teachers,) * num_teachers
@@ -226,12 +216,12 @@ def _normalized(weights, num_teachers):
 
 
 class TotalLoss(keras.metrics.Mean):
-    """The mean of what layers add to a loss, and the sum of its other terms.
+    """The mean of the layers' own losses, plus the weighted other terms.
 
-    Each term is a mean over what counts for it: rows, tokens, or the pairs of
-    attention. The mean of the steps' losses would not be their sum: a row of a
-    batch with few tokens would count for more than others, and the value would
-    be another one in another order of the rows.
+    Each term is a mean over the elements that count for it: examples, tokens,
+    or pairs in attention. The mean of the steps' losses would be another
+    number: an example in a batch with few tokens would count more than others,
+    and the value would depend on the order of the examples.
 
     Args:
         trackers: list of `keras.metrics.Mean`, one for each term.
@@ -244,13 +234,13 @@ class TotalLoss(keras.metrics.Mean):
         self._terms = lambda: zip(trackers, weights, strict=True)
 
     def update_all(self, values, counts, extra, batch_size) -> None:
-        """Updates the means of the terms, and that of what layers add.
+        """Updates the means of the terms and the mean of the layers' losses.
 
         Args:
-            values: list of scalars, one for each term; what is more is ignored.
-            counts: list of scalars, how much each value counts.
-            extra: scalar. What layers add.
-            batch_size: int or scalar. How much that counts.
+            values: list of scalars, one per term; further ones are ignored.
+            counts: list of scalars, the weight of each value.
+            extra: scalar. The sum of the layers' losses.
+            batch_size: int or scalar. The weight of `extra`.
         """
         for (tracker, _), value, count in zip(
             self._terms(), values, counts, strict=False
@@ -266,13 +256,13 @@ class TotalLoss(keras.metrics.Mean):
 
 
 class Teachers:
-    """One teacher or several, known by their sizes before they are there.
+    """One or more teachers, which may be attached later.
 
     Args:
         teacher: `keras.Model`, `kdkit.taps.ModelShape`, or a list of either.
 
     Raises:
-        UsageError: for an empty list, or models and sizes in one.
+        UsageError: for an empty list, or a list with both models and shapes.
     """
 
     def __init__(self, teacher):
@@ -280,20 +270,20 @@ class Teachers:
         are_shapes = {isinstance(entry, ModelShape) for entry in given}
         if len(are_shapes) != 1:
             raise UsageError(
-                "Invalid value for argument `teacher`. Expected a model or a "
-                "list of models, or likewise their sizes. Received: "
-                f"{[type(entry).__name__ for entry in given]}."
+                "Invalid value for argument `teacher`. Expected a model, a "
+                "list of models, a kdkit.taps.ModelShape, or a list of these. "
+                f"Received: {[type(entry).__name__ for entry in given]}."
             )
         self.models = () if are_shapes == {True} else given
         self.shapes = tuple(map(describe, self.models)) or given
         self._run = []
 
     def attach(self, teacher, taps, factor_logits=False) -> None:
-        """Sets the models, of the sizes that are known.
+        """Sets the models, which must have the known sizes.
 
         Args:
-            teacher: `keras.Model`, or a list of as many as there are sizes.
-            taps: iterable of strings. What is read from them.
+            teacher: `keras.Model`, or a list with one model per size.
+            taps: iterable of strings. The taps to read.
             factor_logits: bool, as in `kdkit.taps.tapped`.
 
         Raises:
@@ -303,32 +293,32 @@ class Teachers:
         shapes = tuple(map(describe, models))
         if shapes != self.shapes:
             raise UsageError(
-                "This teacher is not of the size the distiller was made for. "
-                f"Expected {_one_or_all(self.shapes)}. Received: "
+                "This teacher does not have the sizes that the distiller was "
+                f"created for. Expected {_one_or_all(self.shapes)}. Received: "
                 f"{_one_or_all(shapes)}."
             )
         self.models = models
         self._run = [tapped(model, taps, factor_logits) for model in models]
 
     def __call__(self, x) -> list[dict]:
-        """Returns the taps of each teacher, in inference, without gradient.
+        """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:
-            x: the inputs of the models. Where there is `teacher_outputs` in
-                it, a tuple of a dict by `kdkit.taps.Entry.name` for each
-                teacher, these are the taps and no teacher is run.
+            x: the inputs of the models. If they contain `teacher_outputs`, a
+                tuple with one dict by `kdkit.taps.Entry.name` per teacher,
+                these tensors are returned and no teacher runs.
         """
         if isinstance(x, dict) and TEACHER_OUTPUTS in x:
             return [
-                _taps_of(outputs, shape)
+                _entries_to_taps(outputs, shape)
                 for outputs, shape in zip(
                     x[TEACHER_OUTPUTS], self.shapes, strict=True
                 )
             ]
         if not self._run:
             raise UsageError(
-                "This distiller has no teacher, since saved files do not hold "
-                "it. Call distiller.attach_teacher(model) first."
+                "This distiller has no teacher, because saved files do not "
+                "contain it. Call distiller.attach_teacher(model) first."
             )
         return keras.tree.map_structure(
             ops.stop_gradient, [run(x, training=False) for run in self._run]
@@ -336,12 +326,12 @@ class Teachers:
 
     @property
     def one_or_all(self):
-        """The model, a tuple of several, or `None` before there is one."""
+        """The model, a tuple of models, or `None` before `attach`."""
         return _one_or_all(self.models) or None
 
 
-def _taps_of(outputs, shape):
-    """Tensors by the names of their entries, as taps."""
+def _entries_to_taps(outputs, shape):
+    """Converts a dict of tensors by entry name to taps."""
     taps = {}
     for name, tensor in outputs.items():
         entry = Entry.of(name)
@@ -354,5 +344,5 @@ def _as_tuple(teacher):
 
 
 def _one_or_all(entries):
-    """A tuple of one for people: its entry."""
+    """Returns the entry of a tuple with one entry, or the tuple."""
     return entries[0] if len(entries) == 1 else entries

@@ -1,4 +1,4 @@
-"""Which weights count for what: those of the data, and those of masks."""
+"""Combines the data's sample weights with the masks of each tap."""
 
 from keras import ops
 
@@ -10,7 +10,7 @@ from kdkit.taps import key_mask
 from kdkit.taps import padding_masks
 from kdkit.taps import split_tap
 
-LABEL_WEIGHT = "label_weight"  # a feature beside the models' inputs
+LABEL_WEIGHT = "label_weight"  # a feature next to the models' inputs
 # Kinds of taps with a position axis: padding does not count there.
 MASKED_TAPS = (
     "embedding_output",
@@ -21,27 +21,28 @@ MASKED_TAPS = (
 
 
 def objective_weights(tap, x, sample_weight):
-    """The sample weights that count for a tap.
+    """Returns the sample weights that count for a tap.
 
-    Those of a masked-language model are of its predictions: they weigh the
-    logits, and no other tensor has that axis. Those of an encoder-decoder are
-    of its decoder's positions, which its encoder does not have.
+    In a masked language model, weights per position belong to its predictions:
+    they apply to the logits only, because no other tensor has that axis. In an
+    encoder-decoder, they belong to the decoder's positions.
     """
     if sample_weight is None or len(sample_weight.shape) == 1:
         return sample_weight
-    of_predictions = isinstance(x, dict) and "mask_positions" in x
-    if of_predictions and tap != "logits":
+    per_prediction = isinstance(x, dict) and "mask_positions" in x
+    if per_prediction and tap != "logits":
         return None
     part, _ = split_tap(tap)
-    of_decoder = sample_weight.shape[1] != 1
-    return None if of_decoder and part == "encoder" else sample_weight
+    per_token = sample_weight.shape[1] != 1
+    return None if per_token and part == "encoder" else sample_weight
 
 
 def objective_masks(tap, x):
-    """The padding masks of the queries and of the keys of a tap.
+    """Returns the padding masks of a tap's queries and keys.
 
-    Predictions of a masked-language model have no padding: what is none has no
-    sample weight. Logits of an encoder-decoder are of its decoder's positions.
+    The predictions of a masked language model have no padding mask: an unused
+    prediction has sample weight 0. The logits of an encoder-decoder belong to
+    its decoder's positions.
     """
     if tap != "logits":
         part, _ = split_tap(tap)
@@ -52,10 +53,11 @@ def objective_masks(tap, x):
 
 
 def label_weights(x, sample_weight):
-    """The sample weights that count for the labels.
+    """Returns the sample weights that count for the labels.
 
-    The feature `label_weight`, of shape `(batch,)`, multiplies those of the
-    data: with 0 a row has no label, and is there for the teacher to label.
+    The feature `label_weight`, of shape `(batch,)`, multiplies the data's
+    sample weights. An example with 0 has no label and is used only with the
+    teacher's outputs.
     """
     if not isinstance(x, dict) or LABEL_WEIGHT not in x:
         return sample_weight
@@ -69,17 +71,17 @@ def label_weights(x, sample_weight):
 
 
 def position_weights(tensor, sample_weight):
-    """Weights of the positions of a tensor: those of the data, or ones."""
-    return _of_positions(sample_weight, *ops.shape(tensor)[:2])
+    """Returns weights per position: the data's sample weights, or ones."""
+    return _spread_over_positions(sample_weight, *ops.shape(tensor)[:2])
 
 
 def combine_weights(tap, tensor, padding_mask, sample_weight):
-    """Multiplies the padding mask of a tap with the data's sample weights.
+    """Multiplies a tap's padding mask with the data's sample weights.
 
-    Where there is one vector per example (a tensor of rank 2: [CLS] states,
-    the logits of a classifier), a weight per position is that of [CLS]. The
-    weight of a question is that of all its options. Of logits per position,
-    a weight per position says by itself what counts.
+    If there is one vector per example (a tensor of rank 2: [CLS] states, the
+    logits of a classifier), the weight at the position of [CLS] is used. The
+    weight of a question applies to all its options. For logits per position,
+    weights per position replace the padding mask.
     """
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
@@ -88,7 +90,9 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
         if len(sample_weight.shape) == 2 and len(tensor.shape) == 2:
             sample_weight = sample_weight[:, CLS_INDEX]
         if len(sample_weight.shape) == 1:
-            sample_weight = _of_rows(sample_weight, ops.shape(tensor)[0])
+            sample_weight = _spread_over_options(
+                sample_weight, ops.shape(tensor)[0]
+            )
     if not _takes_mask(tap, tensor, padding_mask, sample_weight):
         return sample_weight
     mask = ops.cast(padding_mask, "float32")
@@ -100,7 +104,7 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
 
 
 def _takes_mask(tap, tensor, padding_mask, sample_weight):
-    """Whether the positions of a tensor are those of a padding mask."""
+    """Whether the padding mask applies to the positions of a tensor."""
     _, kind = split_tap(tap)
     if padding_mask is None or kind != "logits":
         return padding_mask is not None and kind in MASKED_TAPS
@@ -111,50 +115,53 @@ def _takes_mask(tap, tensor, padding_mask, sample_weight):
     return len(lengths) < 2
 
 
-def in_pairs(tap) -> bool:
-    """Whether a weight per position does not tell what counts in a tap.
+def weighs_pairs(tap) -> bool:
+    """Whether a tap needs weights per pair of a query and a key.
 
-    It does in an encoder, where a token sees all that are not padding.
+    In an encoder weights per position are enough, because a token sees all
+    tokens that are not padding.
     """
     part, kind = split_tap(tap)
     return kind in ATTENTION_TAPS and part in ("decoder", "cross")
 
 
 def pair_weights(tap, attention, weights, key_padding_mask):
-    """Weights of the pairs of a query and a key that it may see.
+    """Returns weights for the pairs of a query and a key that it may see.
 
     Args:
         tap: string.
         attention: tensor of the tap, of shape `(batch_size, num_heads,
-            query_length, key_length)` if it is one of attention.
-        weights: as `combine_weights` returns them: those of the queries.
+            query_length, key_length)` for a tap of attention.
+        weights: the result of `combine_weights`, the weights of the queries.
         key_padding_mask: `None` or the padding mask of the keys.
 
     Returns:
-        The weights as they are where they tell what counts, or a tensor of
+        The weights unchanged if weights per position are enough, or a tensor of
         shape `(batch_size, 1, query_length, key_length)`.
     """
-    if not in_pairs(tap):
+    if not weighs_pairs(tap):
         return weights
     batch_size, _, query_length, key_length = ops.shape(attention)
-    queries = _of_positions(weights, batch_size, query_length)
+    queries = _spread_over_positions(weights, batch_size, query_length)
     if split_tap(tap)[0] == "cross":
-        seen = key_mask(_of_positions(key_padding_mask, batch_size, key_length))
+        seen = key_mask(
+            _spread_over_positions(key_padding_mask, batch_size, key_length)
+        )
     else:
-        # As in an encoder, what has no weight is no key either.
+        # As in an encoder, a position without weight is not a key either.
         seen = ops.logical_and(causal_mask(queries), key_mask(queries))
     return queries[:, None, :, None] * ops.cast(seen, "float32")
 
 
-def _of_rows(weights, num_rows):
-    """Weights of questions as those of their options, which are as many."""
-    # A replica may have no rows at all.
+def _spread_over_options(weights, num_rows):
+    """Repeats the weight of each question for its options."""
+    # A replica may have no examples.
     questions = ops.arange(num_rows) * ops.shape(weights)[0]
     return ops.take(weights, questions // ops.maximum(num_rows, 1))
 
 
-def _of_positions(weights, batch_size, length):
-    """Weights per example or position as floats per position; ones of none."""
+def _spread_over_positions(weights, batch_size, length):
+    """Returns float weights per position from any weights; ones for `None`."""
     shape = (batch_size, length)
     if weights is None:
         return ops.ones(shape, dtype="float32")

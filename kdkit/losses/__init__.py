@@ -1,8 +1,9 @@
-"""Losses between what a teacher and a student compute.
+"""Losses that compare a teacher's tensors with a student's tensors.
 
-Each is called as `loss(teacher, student, sample_weight=None)` and knows
-tensors only; `SmoothedCrossEntropy`, of labels, as any loss of Keras.
-docs/fidelity.md says where the papers and their code differ.
+Call each one as `loss(teacher, student, sample_weight=None)`. They take
+tensors only, never models. `SmoothedCrossEntropy` compares logits with labels
+and is called like every Keras loss. docs/fidelity.md lists where the papers
+and their code differ.
 """
 
 from kdkit.late_names import late_names
@@ -39,5 +40,5 @@ __all__ = [
     "top_classes",
 ]
 
-# A loss of Keras, which needs Keras.
+# A subclass of `keras.losses.Loss`: imported when it is first used.
 __getattr__, _ = late_names(__name__, {"SmoothedCrossEntropy": "labels"})

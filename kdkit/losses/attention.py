@@ -1,18 +1,17 @@
-"""Losses between attention matrices and between attention relations."""
+"""Losses that compare attention matrices or self-attention relations."""
 
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
-from kdkit.losses.base import check_same_shape
 from kdkit.losses.base import register_loss
-from kdkit.losses.base import reject_parity
 from kdkit.losses.base import safe_divide
+from kdkit.losses.base import validate_parity
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import VECTOR_TAPS
 
-# TinyBERT's code takes scores up to here for those of padded keys.
+# TinyBERT's code treats scores up to this value as those of padded keys.
 MASKED_SCORE = -100.0
 MEANS = ("texts", "positions")
 
@@ -24,15 +23,15 @@ class AttentionMSE(DistillationLoss):
     $$\mathcal{L}_{attn} = \frac{1}{h} \sum_{i=1}^h
         \mathrm{MSE}(A^S_i, A^T_i)$$
 
-    The mean is over heads and over the pairs of a query and a key that both
-    count. TinyBERT compares matrices before the softmax: use the tap
-    `"attention_logits"`.
+    The mean is taken over the heads and over all pairs of a query and a key
+    that are both real positions. TinyBERT compares the matrices before the
+    softmax: use the tap `"attention_logits"`.
 
     Args:
-        parity: `None`, or `"tinybert"` for the units of the authors' code:
-            scores of -100 and less are 0 on both sides, padded keys add
-            nothing, and the denominator counts every query and key, padding
-            included. Defaults to `None`.
+        parity: `None`, or `"tinybert"` to reduce as the authors' code does:
+            scores of -100 or less are replaced by 0 on both sides, padded
+            keys add nothing to the sum, and the denominator counts every
+            query and key, padding included. Defaults to `None`.
         name: string. Defaults to `"attention_mse"`.
 
     Call arguments:
@@ -40,9 +39,9 @@ class AttentionMSE(DistillationLoss):
             `(batch_size, num_heads, query_length, key_length)`.
         student: Tensor of the same shape.
         sample_weight: Tensor of shape `(batch_size,)`,
-            `(batch_size, sequence_length)`, or broadcastable to four axes. A
-            weight per position weighs queries; where it is 0, the position
-            does not count as a key either.
+            `(batch_size, sequence_length)`, or broadcastable to four axes.
+            Weights per position multiply the queries. A position of weight 0
+            is not counted as a key either.
 
     Raises:
         UsageError: if `parity` is unknown.
@@ -62,7 +61,7 @@ class AttentionMSE(DistillationLoss):
 
     def __init__(self, parity=None, name="attention_mse"):
         super().__init__(name=name)
-        reject_parity(parity, "tinybert")
+        validate_parity(parity, "tinybert")
         self.parity = parity
         self.counts_padding = parity is not None
 
@@ -71,14 +70,12 @@ class AttentionMSE(DistillationLoss):
             teacher, student = map(_without_masked, (teacher, student))
         return ops.square(teacher - student)
 
-    def weighted_sums(self, teacher, student, sample_weight):
+    def reduce(self, values, sample_weight):
         positions = sample_weight is not None and len(sample_weight.shape) == 2
         if self.parity is None or not positions:
-            return super().weighted_sums(teacher, student, sample_weight)
+            return super().reduce(values, sample_weight)
         real_keys = ops.cast(sample_weight[:, None, None, :] != 0, self.dtype)
         examples = ops.max(sample_weight, axis=1)[:, None, None, None]
-        check_same_shape(teacher, student, self.name)
-        values = self.call(teacher, student)
         counted = ops.broadcast_to(examples, ops.shape(values))
         return ops.sum(values * real_keys * examples), ops.sum(counted)
 
@@ -97,26 +94,26 @@ class AttentionMSE(DistillationLoss):
 class RelationKLDivergence(DistillationLoss):
     r"""KL divergence between self-attention relations (MiniLMv2).
 
-    With the vectors of all heads concatenated and split anew into $A_r$
-    relation heads of width $d_r$,
+    The vectors of all heads are concatenated and split again into $A_r$
+    relation heads of width $d_r$:
 
     $$\mathcal{L} = \frac{1}{A_r |x|} \sum_{a, t} \mathrm{KL}\!\left(
         \mathrm{softmax}\tfrac{Q^T_a {Q^T_a}^\top}{\sqrt{d^T_r}} \Big\|
         \mathrm{softmax}\tfrac{Q^S_a {Q^S_a}^\top}{\sqrt{d^S_r}} \right)_t$$
 
     for queries, and the same for keys and for values. $|x|$ is the length of
-    a text without its padding, and the loss of a batch is the mean over its
-    texts. Neither the widths nor the head counts of teacher and student need
-    to agree.
+    a text without its padding. The loss of a batch is the mean over its
+    texts. Teacher and student may have different widths and different
+    numbers of heads.
 
     Args:
         num_relation_heads: int. The number $A_r$ of relation heads, a divisor
             of both widths. Defaults to `12`.
         name: string. Defaults to `"relation_kl_divergence"`.
-        mean_over: string. `"texts"`, as the paper prints it: every text
-            counts the same. Or `"positions"`, the mean over all positions of
-            the batch: a text counts by its length, as in kdkit's other losses
-            per position. Defaults to `"texts"`.
+        mean_over: string. With `"texts"`, as in the paper, every text has
+            the same weight. With `"positions"` the mean is taken over all
+            positions in the batch, as in kdkit's other losses per position,
+            so longer texts weigh more. Defaults to `"texts"`.
 
     Call arguments:
         teacher: Tensor of shape
@@ -124,10 +121,10 @@ class RelationKLDivergence(DistillationLoss):
         student: Tensor of shape `(batch_size, sequence_length, ...)`, of any
             width.
         sample_weight: Tensor of shape `(batch_size,)` or
-            `(batch_size, sequence_length)`. Positions of weight 0 are left
-            out of the softmax as well. With `mean_over="texts"` weights per
-            position are relative within a text, whose own weight is the
-            largest of them.
+            `(batch_size, sequence_length)`. The softmax excludes positions
+            of weight 0 as well. With `mean_over="texts"`, weights per
+            position are relative within a text, and the text's own weight is
+            the largest of them.
 
     Raises:
         UsageError: if `num_relation_heads` does not divide a width, or
@@ -176,7 +173,7 @@ class RelationKLDivergence(DistillationLoss):
         if len(weights.shape) == 2:
             weights = ops.broadcast_to(weights, ops.shape(values[:, 0]))
             if self.mean_over == "texts":
-                weights = _shares_of_texts(weights)
+                weights = _normalize_per_text(weights)
             weights = weights[:, None, :]
         weights = append_axes(weights, 3, self.name)
         weights = ops.broadcast_to(weights, ops.shape(values))
@@ -200,7 +197,8 @@ class RelationKLDivergence(DistillationLoss):
         relation = ops.einsum("bqad,bkad->baqk", vectors, vectors)
         relation = relation / head_dim**0.5
         if real is not None:
-            # Large and finite: a row of padding stays free of NaN.
+            # Large but finite, so that the softmax over a row that is only
+            # padding contains no NaN.
             relation = ops.where(real[:, None, None, :], relation, -1e9)
         return ops.log_softmax(relation)
 
@@ -213,12 +211,14 @@ class RelationKLDivergence(DistillationLoss):
 
 
 def _without_masked(scores):
-    """Scores with 0 for those that the authors' code takes for masked ones."""
+    """Sets scores to 0 that the authors' code treats as masked."""
     return ops.where(scores <= MASKED_SCORE, ops.zeros_like(scores), scores)
 
 
-def _shares_of_texts(weights):
-    """Weights per position that add up to the weight of each text."""
+def _normalize_per_text(weights):
+    """Scales weights per position so that each text's weights add up to its
+    own weight.
+    """
     of_text = ops.max(weights, axis=1, keepdims=True)
     return of_text * safe_divide(
         weights, ops.sum(weights, axis=1, keepdims=True)

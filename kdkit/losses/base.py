@@ -1,4 +1,4 @@
-"""What all distillation losses share: weights in, one masked mean out."""
+"""The base class of the distillation losses: weighting and reduction."""
 
 import inspect
 
@@ -6,8 +6,8 @@ from keras import ops
 
 from kdkit.errors import UsageError
 
-LARGEST_LOGIT = 1e30  # as good as infinite, and 0 times it is 0
-# Taps of a model's own width, where a projection can bridge two widths.
+LARGEST_LOGIT = 1e30  # in effect infinite, but 0 times it is 0
+# Taps with the model's own width. A projection can map one width to another.
 STATE_TAPS = (
     "embedding_output",
     "pooled_output",
@@ -20,8 +20,8 @@ _LOSSES = {}
 def register_loss(name: str):
     """Registers a `DistillationLoss` under a name, as a class decorator.
 
-    Recipes, configuration files and `--set` use the name, and a saved
-    `kdkit.Distiller` finds the class by it.
+    The name identifies the loss in recipes, in configuration files, in `--set`
+    and in a saved `kdkit.Distiller`.
 
     Args:
         name: string, such as `"soft_cross_entropy"`.
@@ -30,7 +30,7 @@ def register_loss(name: str):
         A decorator, which returns the class.
 
     Raises:
-        UsageError: (a `ValueError`) if another class has the name.
+        UsageError: (a `ValueError`) if another class already has this name.
 
     Example:
 
@@ -49,8 +49,9 @@ def register_loss(name: str):
         known = _LOSSES.get(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise UsageError(
-                f"A loss named {name!r} exists already. Expected a new name. "
-                f"Received: {cls.__name__}, and {known.__name__} has the name."
+                f"The loss name {name!r} is taken by {known.__name__}. "
+                f"Expected a new name for {cls.__name__}. Register it under "
+                "another name."
             )
         _LOSSES[name] = cls
         return cls
@@ -59,15 +60,16 @@ def register_loss(name: str):
 
 
 def get_loss(identifier) -> "DistillationLoss":
-    """Returns the loss that a name or a configuration describes.
+    """Returns the loss for a name or a configuration.
 
     Args:
-        identifier: string, the name of a registered loss; or dict with that
-            `"name"` and the arguments of the loss.
+        identifier: `DistillationLoss`, returned unchanged; string, the name
+            of a registered loss; or dict with that name under `"name"` and
+            the loss's arguments.
 
     Raises:
-        UsageError: (a `ValueError`) if no loss has the name, or it has no such
-            argument.
+        UsageError: (a `ValueError`) if no loss has this name, or if the loss
+            does not have one of the arguments.
 
     Example:
 
@@ -89,37 +91,40 @@ def get_loss(identifier) -> "DistillationLoss":
     unknown = sorted(set(arguments) - known)
     if unknown:
         raise UsageError(
-            f"Unknown arguments of loss {name!r}: {', '.join(unknown)}. Valid "
-            f"here: {', '.join(sorted(known)) or 'none'}."
+            f"Unknown arguments for loss {name!r}: {', '.join(unknown)}. "
+            f"Expected: {', '.join(sorted(known)) or 'none'}."
         )
     try:
         return _LOSSES[name](**arguments)
     except TypeError as error:
         raise UsageError(
-            f"Wrong arguments of loss {name!r}: {error}. Received: {arguments}."
+            f"Invalid arguments for loss {name!r}: {error}. Received: "
+            f"{arguments}."
         ) from error
 
 
 class DistillationLoss:
-    r"""Base class of the losses between a teacher's and a student's tensors.
+    r"""Base class for losses that compare a teacher's and a student's tensors.
 
     A subclass implements `call(teacher, student)`, which returns unreduced
     values. Calling the loss reduces them to
 
     $$\frac{\sum_i w_i v_i}{\sum_i w_i}$$
 
-    so that what has weight 0 (padding, say) does not count in the denominator
-    either. With no weight anywhere the loss is 0, not NaN. All arithmetic is
-    in the loss' `dtype`, float32 by default, also when the models compute in
-    half precision.
+    Elements with weight 0, such as padding, are therefore not counted in the
+    denominator either. If all weights are 0, the loss is 0 and not NaN. All
+    arithmetic uses the loss's `dtype`, float32 by default, even when the
+    models compute in half precision.
 
     Args:
-        name: string. The name of the loss, and by default of its objective.
+        name: string. The name of the loss. An objective without a name of
+            its own uses it too.
         dtype: string. The dtype of the computation. Defaults to `"float32"`.
 
     Call arguments:
         teacher: Tensor. The teacher's output.
-        student: Tensor of the same shape, unless the subclass says otherwise.
+        student: Tensor of the same shape, except where a subclass documents
+            another shape.
         sample_weight: Tensor of shape `(batch_size,)`, of shape
             `(batch_size, sequence_length)` for values with a position axis,
             or broadcastable to the values. Defaults to 1 everywhere.
@@ -128,19 +133,19 @@ class DistillationLoss:
         A scalar tensor.
 
     Raises:
-        UsageError: (a `ValueError`) if the shapes of teacher and student, or
-            of `sample_weight`, do not fit.
+        UsageError: (a `ValueError`) if the shape of `student` or of
+            `sample_weight` does not fit the shape of `teacher`.
     """
 
-    # The taps that it compares, as `kdkit.taps.TAPS` names them; any if None.
+    # The names in `kdkit.taps.TAPS` that this loss fits. `None`: all taps.
     taps = None
-    # Of the teacher's classes so many stand for themselves; all if None.
+    # How many of the teacher's classes are compared one by one. `None`: all.
     top_k = None
-    # Whether positions of padding count, of which a cache keeps nothing.
+    # Whether padded positions count. The teacher cache does not store them.
     counts_padding = False
-    # The least number of classes in the logits that it compares.
+    # The smallest number of classes that the logits may have.
     min_classes = 1
-    # Whether equal tensors have values above 0, as in cross-entropies.
+    # Whether the loss of equal tensors is above 0, as for cross-entropies.
     has_entropy = False
 
     def __init__(self, name, dtype="float32"):
@@ -151,45 +156,43 @@ class DistillationLoss:
         numerator, denominator = self.sums(teacher, student, sample_weight)
         return safe_divide(numerator, denominator)
 
-    def sums(self, teacher, student, sample_weight=None):
-        """Returns $\\sum w v$ and $\\sum w$, which add up over replicas."""
+    def sums(
+        self, teacher, student, sample_weight=None, subtract_entropy=False
+    ):
+        """Returns $\\sum w v$ and $\\sum w$, which add up over replicas.
+
+        Args:
+            teacher, student, sample_weight: as in a call of the loss.
+            subtract_entropy: bool. Whether to subtract the loss of two equal
+                teachers, so that a student equal to the teacher has the value
+                0. The gradient does not change. Without effect for losses
+                without an entropy. Defaults to `False`.
+        """
         teacher = ops.convert_to_tensor(teacher, dtype=self.dtype)
         student = ops.convert_to_tensor(student, dtype=self.dtype)
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(
                 sample_weight, dtype=self.dtype
             )
-        return self.weighted_sums(teacher, student, sample_weight)
-
-    def excess_sums(self, teacher, student, sample_weight=None):
-        """As `sums`, with the teacher's entropy subtracted from the values.
-
-        A student equal to the teacher has 0, and the gradient is the same. Of
-        losses without an entropy they are the same sums.
-        """
-        numerator, denominator = self.sums(teacher, student, sample_weight)
-        if not self.has_entropy:
-            return numerator, denominator
-        # Where a logit is infinite its term is 0, not 0 times infinity.
-        teacher = ops.clip(
-            ops.convert_to_tensor(teacher, dtype=self.dtype),
-            -LARGEST_LOGIT,
-            LARGEST_LOGIT,
-        )
-        entropy, _ = self.sums(teacher, teacher, sample_weight)
-        return numerator - ops.stop_gradient(entropy), denominator
+        top, bottom = self.weighted_sums(teacher, student, sample_weight)
+        if subtract_entropy and self.has_entropy:
+            # An infinite logit adds 0 to the entropy, not 0 times infinity.
+            teacher = ops.clip(teacher, -LARGEST_LOGIT, LARGEST_LOGIT)
+            entropy, _ = self.weighted_sums(teacher, teacher, sample_weight)
+            top -= ops.stop_gradient(entropy)
+        return top, bottom
 
     def weighted_sums(self, teacher, student, sample_weight):
-        """The two sums, for tensors already in the dtype of the loss."""
-        check_same_shape(teacher, student, self.name)
+        """Returns the two sums for tensors already in the loss's dtype."""
+        require_same_shape(teacher, student, self.name)
         return self.reduce(self.call(teacher, student), sample_weight)
 
     def reduce(self, values, sample_weight):
-        """Returns the two sums of values.
+        """Returns the sums of the weighted values and of the weights.
 
         Args:
-            values: Tensor, as `call` returns it.
-            sample_weight: `None` or tensor, as for `sums`.
+            values: Tensor, the result of `call`.
+            sample_weight: Tensor or `None`, as in `sums`.
         """
         if sample_weight is None:
             weights = ops.ones_like(values)
@@ -199,7 +202,7 @@ class DistillationLoss:
         return ops.sum(values * weights), ops.sum(weights)
 
     def expand_weights(self, sample_weight, values):
-        """Gives the weights the rank of the values, trailing axes of 1.
+        """Adds axes of length 1 until the weights have the values' rank.
 
         Raises:
             UsageError: if the weights have more axes than the values.
@@ -215,19 +218,20 @@ class DistillationLoss:
 
     @classmethod
     def from_setting(cls, value):
-        """Returns the loss of a configuration file, see `get_loss`."""
+        """Returns the loss that a configuration file describes: `get_loss`."""
         return get_loss(value)
 
     def to_setting(self) -> dict:
-        """Returns the loss as `get_loss` reads it: its name and arguments."""
+        """Returns the loss as a dict that `get_loss` reads."""
         for name, cls in _LOSSES.items():
             if cls is type(self):
                 arguments = self.get_config()
                 del arguments["name"]
                 return {"name": name, **arguments}
         raise UsageError(
-            f"{type(self).__name__} has no name to be saved by. Decorate the "
-            'class with `@kdkit.losses.register_loss("its_name")`.'
+            f"The loss {type(self).__name__} cannot be saved without a name. "
+            "Expected a registered class. Decorate it with "
+            '`@kdkit.losses.register_loss("its_name")`.'
         )
 
     def __eq__(self, other):
@@ -249,10 +253,11 @@ class DistillationLoss:
 
 
 def append_axes(sample_weight, rank, loss_name):
-    """Gives `sample_weight` a rank by axes of length 1 at its end.
+    """Reshapes `sample_weight` to `rank` axes.
 
-    Appends them where they are missing, and drops them where there are too
-    many, as Keras does with weights of shape `(batch_size, 1)`.
+    Appends axes of length 1 where there are too few. Drops trailing axes of
+    length 1 where there are too many, as Keras does with weights of shape
+    `(batch_size, 1)`.
     """
     missing = rank - len(sample_weight.shape)
     surplus = sample_weight.shape[rank:]
@@ -267,8 +272,8 @@ def append_axes(sample_weight, rank, loss_name):
     return ops.reshape(sample_weight, (*shape, *([1] * missing)))
 
 
-def check_same_shape(teacher, student, loss_name):
-    """Raises a `UsageError` where broadcasting would hide a mistake."""
+def require_same_shape(teacher, student, loss_name):
+    """Raises a `UsageError` for shapes that would otherwise be broadcast."""
     if len(teacher.shape) != len(student.shape) or any(
         teacher_size != student_size
         for teacher_size, student_size in zip(
@@ -277,14 +282,14 @@ def check_same_shape(teacher, student, loss_name):
         if teacher_size is not None and student_size is not None
     ):
         raise UsageError(
-            f"{loss_name!r} compares tensors of the same shape. Received: "
-            f"teacher of shape {tuple(teacher.shape)}, student of shape "
-            f"{tuple(student.shape)}."
+            f"The loss {loss_name!r} compares tensors of the same shape. "
+            f"Received: teacher of shape {tuple(teacher.shape)}, student of "
+            f"shape {tuple(student.shape)}."
         )
 
 
 def safe_divide(numerator, denominator):
-    """Divides, and returns 0 where nothing counts."""
+    """Divides, and returns 0 where the denominator is 0."""
     nothing = ops.equal(denominator, 0)
     return ops.where(
         nothing,
@@ -293,7 +298,7 @@ def safe_divide(numerator, denominator):
     )
 
 
-def reject_parity(parity, known):
+def validate_parity(parity, known):
     """Raises a `UsageError` unless `parity` is `None` or `known`."""
     if parity not in (None, known):
         raise UsageError(

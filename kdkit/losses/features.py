@@ -1,4 +1,4 @@
-"""Losses between hidden states, embeddings and [CLS] states."""
+"""Losses that compare hidden states, embeddings or [CLS] states."""
 
 from keras import ops
 
@@ -6,12 +6,12 @@ from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import append_axes
 from kdkit.losses.base import register_loss
-from kdkit.losses.base import reject_parity
+from kdkit.losses.base import validate_parity
 from kdkit.taps import VECTOR_TAPS
 
 
 def unit_vectors(vectors):
-    """Divides vectors by their length; zeros stay, with gradient 0, not NaN."""
+    """Normalizes vectors to length 1. Zeros stay zeros, with gradient 0."""
     squared_length = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
     is_zero = ops.equal(squared_length, 0)
     inverse_length = ops.rsqrt(
@@ -26,12 +26,12 @@ class HiddenStateMSE(DistillationLoss):
 
     $$\mathcal{L}_{hidn} = \mathrm{MSE}(H^S W_h, H^T)$$
 
-    The projection $W_h$ belongs to the objective; the loss sees equal widths.
-    The mean is over units, then over the positions that count.
+    The projection $W_h$ is part of the objective; the loss receives equal
+    widths. The mean is taken over units, then over the real positions.
 
     Args:
-        parity: `None`, or `"tinybert"` to let padded positions count too, as
-            the authors' code of TinyBERT does. Defaults to `None`.
+        parity: `None`, or `"tinybert"` to count padded positions too, as
+            TinyBERT's code does. Defaults to `None`.
         name: string. Defaults to `"hidden_state_mse"`.
 
     Call arguments:
@@ -59,7 +59,7 @@ class HiddenStateMSE(DistillationLoss):
 
     def __init__(self, parity=None, name="hidden_state_mse"):
         super().__init__(name=name)
-        reject_parity(parity, "tinybert")
+        validate_parity(parity, "tinybert")
         self.parity = parity
         self.counts_padding = parity is not None
 
@@ -68,7 +68,7 @@ class HiddenStateMSE(DistillationLoss):
 
     def expand_weights(self, sample_weight, values):
         if self.parity == "tinybert" and len(sample_weight.shape) == 2:
-            # One weight per example: that of any position that counts.
+            # One weight per example: the largest of its positions.
             sample_weight = ops.max(sample_weight, axis=1)
         return append_axes(sample_weight, len(values.shape), self.name)
 
@@ -78,11 +78,11 @@ class HiddenStateMSE(DistillationLoss):
 
 @register_loss("embedding_mse")
 class EmbeddingMSE(DistillationLoss):
-    r"""Mean squared error between outputs of the embedding layers.
+    r"""Mean squared error between the outputs of the embedding layers.
 
     $$\mathcal{L}_{embd} = \mathrm{MSE}(E^S W_e, E^T)$$
 
-    The projection $W_e$ belongs to the objective.
+    The projection $W_e$ is part of the objective.
 
     Args:
         name: string. Defaults to `"embedding_mse"`.
@@ -142,18 +142,18 @@ class HiddenStateCosine(DistillationLoss):
 
 @register_loss("patience_mse")
 class PatienceMSE(DistillationLoss):
-    r"""Squared distance between normalised [CLS] states: the patience loss.
+    r"""Squared distance between normalized [CLS] states: the patience loss.
 
     $$\mathcal{L}_{PT} = \left\| \frac{h^S}{\|h^S\|_2}
         - \frac{h^T}{\|h^T\|_2} \right\|_2^2$$
 
-    The objective sums over the mapped layers; the reduction averages over
+    The objective sums over the mapped layers; the loss averages over the
     examples.
 
     Args:
         parity: `None` for the paper's sum over units, or `"pkd"` for the mean
-            over units of the authors' code, which is what weights $\beta$ of
-            10 to 1000 fit. Defaults to `None`.
+            over units in the authors' code. Their weights $\beta$ from 10 to
+            1000 belong to this mean. Defaults to `None`.
         name: string. Defaults to `"patience_mse"`.
 
     Call arguments:
@@ -177,7 +177,7 @@ class PatienceMSE(DistillationLoss):
 
     def __init__(self, parity=None, name="patience_mse"):
         super().__init__(name=name)
-        reject_parity(parity, "pkd")
+        validate_parity(parity, "pkd")
         self.parity = parity
 
     def call(self, teacher, student):

@@ -1,4 +1,4 @@
-"""The loss on labels with label smoothing."""
+"""The label loss with label smoothing."""
 
 import keras
 from keras import ops
@@ -8,20 +8,21 @@ from kdkit.errors import UsageError
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class SmoothedCrossEntropy(keras.losses.Loss):
-    r"""Cross-entropy against labels that leave some room for all classes.
+    r"""Cross-entropy with label smoothing, for integer labels.
 
     $$\mathcal{L} = -(1 - \varepsilon) \log p_y
         - \frac{\varepsilon}{C} \sum_c \log p_c, \qquad
         p = \mathrm{softmax}(z)$$
 
-    That is cross-entropy against the label with probability $1 - \varepsilon$
-    and any of the $C$ classes otherwise. Labels stay numbers: no tensor of
-    one-hot vectors is made. With $\varepsilon = 0$ it is Keras'
-    `SparseCategoricalCrossentropy(from_logits=True)`.
+    The target distribution gives the label the probability
+    $1 - \varepsilon$ and shares $\varepsilon$ equally among all $C$ classes.
+    Labels stay integers: no one-hot tensor is created. With
+    $\varepsilon = 0$ the loss equals
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
 
     Args:
-        label_smoothing: float, at least 0 and below 1. The share
-            $\varepsilon$ that all classes divide equally.
+        label_smoothing: float, at least 0 and below 1. The probability
+            $\varepsilon$ that is shared equally among all classes.
         reduction: string or `None`. How Keras reduces the values, as in
             `keras.losses.Loss`. Defaults to `"sum_over_batch_size"`.
         name: string. Defaults to `"smoothed_cross_entropy"`.
@@ -61,13 +62,15 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true, y_pred):
-        of_label = keras.losses.sparse_categorical_crossentropy(
+        label_loss = keras.losses.sparse_categorical_crossentropy(
             y_true, y_pred, from_logits=True
         )
         if not self.label_smoothing:
-            return of_label
-        of_any = ops.logsumexp(y_pred, axis=-1) - ops.mean(y_pred, axis=-1)
-        return of_label + self.label_smoothing * (of_any - of_label)
+            return label_loss
+        uniform_loss = ops.logsumexp(y_pred, axis=-1) - ops.mean(
+            y_pred, axis=-1
+        )
+        return label_loss + self.label_smoothing * (uniform_loss - label_loss)
 
     def get_config(self):
         return {

@@ -1,4 +1,4 @@
-"""Losses between logits: soft labels, KL divergence, squared error."""
+"""Losses that compare logits: cross-entropy, KL divergence, squared error."""
 
 import math
 
@@ -7,10 +7,10 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.base import register_loss
-from kdkit.losses.base import reject_parity
+from kdkit.losses.base import validate_parity
 
 
-def check_temperature(temperature):
+def validate_temperature(temperature):
     """Raises a `UsageError` unless `temperature` is finite and positive."""
     if not (math.isfinite(temperature) and temperature > 0):
         raise UsageError(
@@ -27,18 +27,19 @@ class SoftCrossEntropy(DistillationLoss):
     $$\mathcal{L} = -\sum_c \mathrm{softmax}(z^T / T)_c \,
         \log \mathrm{softmax}(z^S / T)_c$$
 
-    Its gradient is that of `LogitKLDivergence` without the factor $T^2$; its
-    minimum is the teacher's entropy, not 0. `kdkit.Distiller` logs the value
+    The gradient is that of `LogitKLDivergence` without the factor $T^2$. The
+    minimum is the teacher's entropy, not 0; `kdkit.Distiller` logs the value
     minus that entropy.
 
     Args:
         temperature: float. The temperature $T$ (TinyBERT's $t$), applied to
             both sides. Defaults to `1.0`.
-        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, which
-            keeps the size of the gradient as the temperature changes (Hinton
-            et al., section 2.1). Defaults to `False`, as in TinyBERT and PKD.
-        parity: `None`, or `"tinybert"` to average over classes too, as the
-            authors' code of TinyBERT does. Defaults to `None`.
+        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, so
+            that the gradient's size does not change with the temperature
+            (Hinton et al., section 2.1). Defaults to `False`, as in TinyBERT
+            and PKD.
+        parity: `None`, or `"tinybert"` to average over the classes as well,
+            as the authors' code of TinyBERT does. Defaults to `None`.
         name: string. Defaults to `"soft_cross_entropy"`.
 
     Call arguments:
@@ -74,8 +75,8 @@ class SoftCrossEntropy(DistillationLoss):
         name="soft_cross_entropy",
     ):
         super().__init__(name=name)
-        check_temperature(temperature)
-        reject_parity(parity, "tinybert")
+        validate_temperature(temperature)
+        validate_parity(parity, "tinybert")
         self.temperature = temperature
         self.scale_by_temperature_squared = scale_by_temperature_squared
         self.parity = parity
@@ -102,26 +103,27 @@ class SoftCrossEntropy(DistillationLoss):
 
 @register_loss("soft_binary_cross_entropy")
 class SoftBinaryCrossEntropy(DistillationLoss):
-    r"""Cross-entropy against the teacher's soft labels, each class by itself.
+    r"""Binary cross-entropy against the teacher's soft labels, class by class.
 
-    For multi-label classification, where a class is there or not whatever the
-    others are, and the logits go through a sigmoid:
+    For multi-label classification, where each class has its own yes-or-no
+    label and the logits pass through a sigmoid:
 
     $$\mathcal{L} = -\frac{1}{C} \sum_c \left[ p^T_c \log p^S_c
         + (1 - p^T_c) \log (1 - p^S_c) \right], \qquad
         p = \sigma(z / T)$$
 
-    A mean over classes, as Keras' `BinaryCrossentropy` on the labels is, so
-    that the weights of soft and of true labels mean the same. Its gradient is
-    that of the binary KL divergence; its minimum is the teacher's mean binary
-    entropy, not 0. `kdkit.Distiller` logs the value minus that entropy.
+    The loss averages over classes, as Keras' `BinaryCrossentropy` on the
+    labels does, so that one weight has the same meaning for soft labels and
+    true labels. The gradient is that of the binary KL divergence. The minimum
+    is the teacher's mean binary entropy, not 0; `kdkit.Distiller` logs the
+    value minus that entropy.
 
     Args:
         temperature: float. The temperature $T$, applied to both sides.
             Defaults to `1.0`.
-        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, which
-            keeps the size of the gradient as the temperature changes. Defaults
-            to `False`.
+        scale_by_temperature_squared: bool. Whether to multiply by $T^2$, so
+            that the gradient's size does not change with the temperature.
+            Defaults to `False`.
         name: string. Defaults to `"soft_binary_cross_entropy"`.
 
     Call arguments:
@@ -140,8 +142,8 @@ class SoftBinaryCrossEntropy(DistillationLoss):
 
     References:
      - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531)
-     - [Yang et al., 2023](https://arxiv.org/abs/2308.06453), who sum over the
-       classes
+     - [Yang et al., 2023](https://arxiv.org/abs/2308.06453), which sums over
+       the classes
     """
 
     taps = ("logits",)
@@ -155,7 +157,7 @@ class SoftBinaryCrossEntropy(DistillationLoss):
         name="soft_binary_cross_entropy",
     ):
         super().__init__(name=name)
-        check_temperature(temperature)
+        validate_temperature(temperature)
         self.temperature = temperature
         self.scale_by_temperature_squared = scale_by_temperature_squared
 
@@ -185,13 +187,14 @@ class LogitKLDivergence(DistillationLoss):
 
     Args:
         temperature: float. The temperature $T$. Defaults to `1.0`.
-        parity: `None`, or `"pkd"` to average over classes instead of summing,
-            as the authors' code of Patient KD does. Defaults to `None`.
-        top_k: int or `None`. The teacher's most probable classes that stand for
-            themselves; all others together are one class more, with their
-            probability together. It is never larger than the whole
-            divergence. Of a teacher whose outputs are kept, only these are.
-            `None` for every class by itself. Defaults to `None`.
+        parity: `None`, or `"pkd"` to average over the classes instead of
+            summing, as the authors' code of Patient KD does. Defaults to
+            `None`.
+        top_k: int or `None`. How many of the teacher's most probable classes
+            are compared one by one. All other classes are merged into one,
+            with the sum of their probabilities. The result is never larger
+            than the full divergence, and a teacher cache stores only these
+            classes. `None` compares every class. Defaults to `None`.
         name: string. Defaults to `"logit_kl_divergence"`.
 
     Call arguments:
@@ -226,8 +229,8 @@ class LogitKLDivergence(DistillationLoss):
         name="logit_kl_divergence",
     ):
         super().__init__(name=name)
-        check_temperature(temperature)
-        reject_parity(parity, "pkd")
+        validate_temperature(temperature)
+        validate_parity(parity, "pkd")
         if top_k is not None and not (isinstance(top_k, int) and top_k > 0):
             raise UsageError(
                 "Invalid value for argument `top_k`. Expected an integer above "
@@ -248,12 +251,12 @@ class LogitKLDivergence(DistillationLoss):
         )
 
     def sums_on_top(self, top, student, sample_weight=None):
-        """As `sums`, of what was kept of a teacher.
+        """Returns the same sums as `sums`, from the teacher's top classes.
 
         Args:
-            top: Tensor of shape `(..., 2 * top_k + 1)`, as
-                `kdkit.losses.top_classes` makes it with the `top_k` and the
-                temperature of the loss.
+            top: Tensor of shape `(..., 2 * top_k + 1)`, the result of
+                `kdkit.losses.top_classes` with this loss's `top_k` and
+                temperature.
             student: Tensor of shape `(..., num_classes)`. Logits.
             sample_weight: Tensor of shape `(...)`, or `None`.
         """
@@ -267,7 +270,7 @@ class LogitKLDivergence(DistillationLoss):
 
     def _on_top(self, top, student):
         log_teacher, ids = split_top_classes(top)
-        log_student = log_probs_of(student / self.temperature, ids)
+        log_student = class_log_probs(student / self.temperature, ids)
         return self._divergence(log_teacher, log_student, student.shape[-1])
 
     def _divergence(self, log_teacher, log_student, num_classes):
@@ -293,7 +296,7 @@ class LogitMSE(DistillationLoss):
 
     $$\mathcal{L} = \frac{1}{C} \sum_c (z^T_c - z^S_c)^2$$
 
-    The distillation loss for regression, where the single logit is the score.
+    The distillation loss for regression, where the only logit is the score.
 
     Args:
         name: string. Defaults to `"logit_mse"`.
@@ -321,26 +324,27 @@ class LogitMSE(DistillationLoss):
         return ops.mean(ops.square(teacher - student), axis=-1)
 
 
-# As a log-probability less than the least of float32, and finite.
-NOTHING = -1e4
+# The log-probability of an impossible class: exp() of it is 0 in float32, and
+# it is finite.
+IMPOSSIBLE = -1e4
 
 
 def top_classes(logits, top_k: int, temperature: float = 1.0):
     """Returns the log-probabilities of the most probable classes.
 
-    Of classes that are equally probable those of lower numbers come first.
+    If classes are equally probable, the ones with lower numbers come first.
 
     Args:
         logits: Tensor of shape `(..., num_classes)`.
-        top_k: int. How many classes stand for themselves; with `num_classes`
-            or more, all do.
-        temperature: float. What the logits are divided by. Defaults to `1.0`.
+        top_k: int. How many classes to return. With `num_classes` or more,
+            all are returned.
+        temperature: float. The logits are divided by it. Defaults to `1.0`.
 
     Returns:
         `float32` tensor of shape `(..., 2 * top_k + 1)`: the log-probabilities
-        of the first classes, that of all others together, and the numbers of
-        the first classes, which are exact up to 2²⁴. Where there are no others
-        theirs is −10,000.
+        of the top classes, the log-probability of all other classes together,
+        and the numbers of the top classes, which are exact up to 2²⁴. If there
+        are no other classes, their log-probability is −10,000.
 
     >>> top_classes([[0.0, 50.0, 0.0]], top_k=1).shape
     TensorShape([1, 3])
@@ -353,20 +357,20 @@ def top_classes(logits, top_k: int, temperature: float = 1.0):
 
 
 def split_top_classes(top):
-    """Returns the log-probabilities of k + 1 classes, and the k numbers.
+    """Returns the log-probabilities of k + 1 classes, and the k class numbers.
 
-    What was rounded sums to 1 again.
+    The probabilities are normalized again, because rounding changes their sum.
 
     Args:
-        top: Tensor, as `top_classes` returns it.
+        top: Tensor, the result of `top_classes`.
     """
     count = top.shape[-1] // 2
     log_probs = ops.log_softmax(top[..., : count + 1])
     return log_probs, ops.cast(top[..., count + 1 :], "int32")
 
 
-def log_probs_of(logits, ids):
-    """Returns the log-probabilities of some classes, and of all others.
+def class_log_probs(logits, ids):
+    """Returns the log-probabilities of some classes, and of all others as one.
 
     Args:
         logits: Tensor of shape `(..., num_classes)`.
@@ -380,19 +384,19 @@ def log_probs_of(logits, ids):
 
 
 def _with_others(first, logits, ids):
-    """The log-probabilities of first classes and of all others as one.
+    """Returns the log-probabilities of the top classes and all others as one.
 
-    Which need no more of the others than one logit.
+    Only one logit is needed for all the others together.
     """
-    others = _logit_of_others(logits, ids)
+    others = _others_logit(logits, ids)
     return ops.log_softmax(ops.concatenate([first, others], axis=-1))
 
 
-def _logit_of_others(logits, ids):
-    """What all classes but some are as one, of shape `(..., 1)`."""
+def _others_logit(logits, ids):
+    """Returns one logit for all classes not in `ids`, shape `(..., 1)`."""
     num_classes, count = logits.shape[-1], ids.shape[-1]
     nothing = ops.stop_gradient(
-        ops.max(logits, axis=-1, keepdims=True) + NOTHING
+        ops.max(logits, axis=-1, keepdims=True) + IMPOSSIBLE
     )
     nothing = ops.broadcast_to(nothing, ops.shape(ids))
     flat = ops.reshape(logits, (-1, num_classes))

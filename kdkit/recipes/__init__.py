@@ -1,4 +1,4 @@
-"""Recipes: one paper a file, as data."""
+"""Recipes: one paper per module, as data."""
 
 from kdkit.errors import UsageError
 from kdkit.late_names import late_names
@@ -28,7 +28,7 @@ RECIPES = {
 
 
 def register_recipe(recipe: Recipe) -> Recipe:
-    """Adds a recipe, so that the command line finds it by its name.
+    """Adds a recipe, so that the command line finds it under its name.
 
     Args:
         recipe: `Recipe`.
@@ -37,12 +37,12 @@ def register_recipe(recipe: Recipe) -> Recipe:
         The recipe.
 
     Raises:
-        UsageError: (a `ValueError`) if another recipe has the name.
+        UsageError: (a `ValueError`) if another recipe already has this name.
     """
     if RECIPES.get(recipe.name, recipe) != recipe:
         raise UsageError(
-            f"A recipe named {recipe.name!r} exists already. Expected a new "
-            f"name. Received: {recipe.title!r}."
+            f"The recipe name {recipe.name!r} is taken. Expected a new name. "
+            f"Received: {recipe.title!r}. Register it under another name."
         )
     RECIPES[recipe.name] = recipe
     return recipe
@@ -58,7 +58,7 @@ __all__ = [
     "run_on_arrays",
 ]
 
-# It trains, and so needs Keras.
+# It trains and therefore needs Keras.
 __getattr__, _ = late_names(
     __name__, {"run_on_arrays": "kdkit.training.arrays"}
 )

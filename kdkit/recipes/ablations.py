@@ -1,4 +1,4 @@
-"""The papers' ablation tables: arms of a recipe, and the rows they had there.
+"""The papers' ablation tables and searches: a recipe's arms and their scores.
 
 kdkit ablate tinybert --over objectives --task mrpc --data-dir GLUE \
     --teacher TEACHER --seeds 0 1 2 --run-dir runs/tinybert_objectives
@@ -22,15 +22,15 @@ Stages = tuple[Stage, ...]
 
 @dataclasses.dataclass(frozen=True)
 class AblationArm:
-    """One row of a table.
+    """One row in an ablation table.
 
     Args:
-        name: string. The directory of its runs.
-        change: callable from the recipe's stages to the arm's.
+        name: string. The directory of the arm's runs.
+        change: callable from the recipe's stages to the arm's stages.
         paper: dict from a task, or a family of models on text, to the paper's
-            figure on dev or test, as the table has it.
-        without: tuple of strings. What is before the stages that the arm
-            leaves out: `"general"`, `"augment"`.
+            score on dev or test.
+        without: tuple of strings. The prerequisites that the arm omits:
+            `"general"`, `"augment"`.
     """
 
     name: str
@@ -41,10 +41,10 @@ class AblationArm:
 
 @dataclasses.dataclass(frozen=True)
 class Ablation:
-    """A table.
+    """An ablation table.
 
     Args:
-        source: string. Paper and table, and what it measures on.
+        source: string. Paper and table, and the split of its scores.
         arms: tuple of `AblationArm`, the recipe itself first.
     """
 
@@ -57,7 +57,7 @@ def _unchanged(stages):
 
 
 def _layer_map(name):
-    """Every objective that has a map gets this one."""
+    """Returns a change that gives every objective with a map this one."""
     return _on_objectives(
         lambda objectives: tuple(
             dataclasses.replace(objective, layer_map=name)
@@ -69,7 +69,7 @@ def _layer_map(name):
 
 
 def _on_objectives(change):
-    """A change of each stage's objectives; stages left with none are out."""
+    """Applies a change to each stage's objectives; drops empty stages."""
 
     def on_stages(stages):
         changed = (
@@ -92,9 +92,9 @@ def _without(*losses):
 
 
 def _embeddings_alone(*losses):
-    """Without these losses, but with the one between embedding outputs.
+    """Removes these losses, but retains the one on the embedding outputs.
 
-    The recipe's loss between hidden states has it as its first pair.
+    In the recipe that loss is the first pair of the hidden-state loss.
     """
 
     def change(objectives):
@@ -120,7 +120,7 @@ def _without_embeddings(objectives):
 
 
 def _labels_alone(*names):
-    """Stages of these names learn from their labels, not from the teacher."""
+    """Makes the stages with these names learn from labels only."""
     return lambda stages: tuple(
         without_teacher(stage) if stage.name in names else stage
         for stage in stages
@@ -132,7 +132,7 @@ def _without_stage(name):
 
 
 def _arms(tasks, *rows):
-    """Arms from rows of name, change and the paper's figures by task."""
+    """Returns arms from rows of name, change and the paper's scores."""
     return tuple(
         AblationArm(name, change, dict(zip(tasks, figures, strict=False)))
         for name, change, *figures in rows
@@ -140,7 +140,7 @@ def _arms(tasks, *rows):
 
 
 def _arm_without(part, *figures):
-    """TinyBERT's arm without general distillation or augmentation."""
+    """Returns TinyBERT's arm without a prerequisite."""
     return AblationArm(
         f"no_{part}",
         _unchanged,
@@ -199,9 +199,9 @@ ABLATIONS = {
                 *_arms(
                     TINYBERT_TASKS,
                     ("full", _unchanged, 82.8, 85.8, 49.7),
-                    # Fine-tuned on the labels instead.
+                    # "no_task" is fine-tuned on the labels instead.
                     ("no_task", same_number_of_updates, 80.6, 83.8, 28.5),
-                    # Not in the table.
+                    # This arm is not in the table.
                     (
                         "no_intermediate_layer",
                         _without_stage("intermediate_layer"),
@@ -295,26 +295,26 @@ ABLATIONS = {
 def get_ablation(
     recipe: str, over: str, names: Sequence[str] | None = None
 ) -> Ablation:
-    """Returns the table of a recipe's arms over something.
+    """Returns one ablation table of a recipe.
 
     Args:
-        recipe: string. Its name.
-        over: string. What the arms differ in.
-        names: sequence of strings. The arms to keep, in the table's order.
+        recipe: string. The recipe's name.
+        over: string. The table's name: what its arms differ in.
+        names: sequence of strings. The arms to return, in the table's order.
+            Defaults to all.
             Defaults to all.
 
     Raises:
-        UsageError: if there is no such table, or no such arm in it.
+        UsageError: if there is no such table, or no such arm in the table.
     """
     found = ABLATIONS.get(recipe, {})
     if over not in found:
         raise UsageError(
-            f"Recipe {recipe!r} has no arms over {over!r}"
+            f"Recipe {recipe!r} has no ablation over {over!r}"
             + (
                 f". Expected one of {sorted(found)}."
                 if found
-                else f", nor over anything else. Recipes with arms: "
-                f"{sorted(ABLATIONS)}."
+                else f". Expected a recipe with ablations: {sorted(ABLATIONS)}."
             )
         )
     table = found[over]
@@ -324,7 +324,7 @@ def get_ablation(
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise UsageError(
-            f"Recipe {recipe!r} over {over!r} has no arms {unknown}. Expected "
+            f"Recipe {recipe!r} has no arms {unknown} over {over!r}. Expected "
             f"some of {known}."
         )
     kept = tuple(arm for arm in table.arms if arm.name in names)
@@ -333,13 +333,13 @@ def get_ablation(
 
 @dataclasses.dataclass(frozen=True)
 class SearchStep:
-    """A grid over some settings of a recipe.
+    """A grid over some of a recipe's settings.
 
     Args:
-        recipe: string. The recipe that is run.
-        over: dict from the name of a setting to the values that are tried.
-        fixes: tuple of strings. Of the best choice, the settings that later
-            steps keep.
+        recipe: string. The recipe to run.
+        over: dict from the name of a setting to the values to try.
+        fixes: tuple of strings. The settings that later steps take over from
+            the best run.
     """
 
     recipe: str
@@ -351,8 +351,8 @@ LEARNING_RATES = (5e-5, 2e-5, 1e-5)
 
 SEARCHES = {
     # Section 4.2: T, α and the learning rate with vanilla KD; then β and the
-    # learning rate. β in kdkit's units: the paper's 10, 100, 500 and 1000 over
-    # the 768 units and 5 pairs that its authors' code averages.
+    # learning rate. β is in kdkit's units: the paper's 10, 100, 500 and 1000,
+    # divided by the 768 units and 5 pairs that the authors' code averages.
     "pkd": (
         SearchStep(
             "vanilla_kd",
@@ -382,14 +382,14 @@ SEARCHES = {
 
 
 def get_search(recipe: str) -> tuple[SearchStep, ...]:
-    """Returns the steps of the search that a recipe's paper describes.
+    """Returns the steps of the search in a recipe's paper.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if the paper has no search.
     """
     if recipe not in SEARCHES:
         raise UsageError(
-            f"--paper: no search is known for recipe {recipe!r}. Expected one "
-            f"of {sorted(SEARCHES)}. Name settings with --over."
+            f"--paper: recipe {recipe!r} has no search. Expected one of "
+            f"{sorted(SEARCHES)}. Pass settings with --over."
         )
     return SEARCHES[recipe]

@@ -1,9 +1,9 @@
 """BERT-small: a small BERT pretrained without a teacher, then fine-tuned.
 
-The row of this name in TinyBERT's table 2 (Jiao et al., 2019,
+The row "BERT-small" in TinyBERT's table 2 (Jiao et al., 2019,
 https://arxiv.org/abs/1909.10351): a student's size and a student's training
-data, and no distillation. The teacher says how far the student is from it, and
-teaches nothing.
+data, without distillation. The teacher is only a reference for the student's
+score; the student does not learn from it.
 
     kdkit distill bert_small --task sst2 --data-dir GLUE --teacher TEACHER \\
         --corpus TEXT --run-dir runs/bert_small_sst2
@@ -11,7 +11,7 @@ teaches nothing.
 Expected: 87.6 on SST-2's test set with 4 blocks of 312 pretrained on all of
 English Wikipedia (TinyBERT's slides, table 2).
 Measured: 79.8 on SST-2's dev set after one pass over 67,000 phrases and 2,700
-reviews and 2 epochs, where the teacher has 88.3 (docs/measured/results.md).
+reviews and 2 epochs; the teacher has 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill bert_small --smoke --run-dir RUN`, under a minute.
 """
 

@@ -1,9 +1,9 @@
 """DistilBERT: distillation in pretraining, then on the task.
 
 Sanh et al., 2019, https://arxiv.org/abs/1910.01108: the student starts from
-every other block of the pretrained encoder and learns masked tokens, the
-encoder's distribution over them, and the direction of its last hidden states;
-then the task, from labels and from the fine-tuned teacher.
+every other block of the pretrained encoder. In pretraining it learns masked
+tokens, the encoder's distribution over them, and the direction of its last
+hidden states. Then it learns the task from labels and the fine-tuned teacher.
 
     kdkit pretrain --corpus TEXT --model ENCODER --run-dir runs/pretrained
     kdkit distill distilbert --task sst2 --data-dir GLUE --teacher TEACHER \\
@@ -13,9 +13,9 @@ Expected: 91.3 on SST-2's dev set with 6 of 12 blocks, from a teacher of 92.7
 (table 1).
 Measured, without its pretraining: 88.2 with 3 of 6 blocks on SST-2's dev set
 after 2 epochs, from a teacher of 88.3 (docs/measured/results.md).
-The start from every other block alone: `--stages fine_tuning`.
-Pretraining masks exactly 15 % of each batch, and updates with the authors'
-betas and clipping.
+To only start from every other block: `--stages fine_tuning`.
+Pretraining masks exactly 15 % of each batch and uses the authors' betas and
+clipping.
 Smoke run: `kdkit distill distilbert --smoke --run-dir RUN`, under a minute.
 
 Departures from the paper and from its code: docs/fidelity.md.
@@ -30,8 +30,8 @@ from kdkit.recipes.stages import OptimizerSettings
 from kdkit.recipes.stages import Stage
 
 TEMPERATURE = 2.0
-# What the paper does not print is the authors' code's: the weights, and how
-# pretraining updates and masks.
+# The paper does not print these weights, nor how pretraining updates and masks.
+# They are from the authors' code.
 SOFT_LABELS, MASKED_TOKENS, COSINE = 5.0, 2.0, 1.0
 
 

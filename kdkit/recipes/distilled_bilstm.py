@@ -1,8 +1,8 @@
-"""Distilled BiLSTM: from a transformer to one bidirectional LSTM.
+"""Distilled BiLSTM: distils a transformer into one bidirectional LSTM.
 
 Tang et al., 2019, https://arxiv.org/abs/1903.12136: the student learns the
-teacher's logits by their squared error alone, on labelled text and on text
-that the teacher labels.
+teacher's logits by mean squared error only, on labelled text and on unlabelled
+text.
 
     kdkit distill distilled_bilstm --task sst2 --data-dir GLUE \\
         --teacher TEACHER --word-vectors glove.6B.300d.txt --control \\
@@ -11,7 +11,7 @@ that the teacher labels.
 Expected: 90.7 on SST-2's test set, from BERT-large (LightPAFF's table 1), with
 10.1 M parameters, 7.6 times as fast as BERT-base (TinyBERT's table 3).
 Measured, without word vectors: 83.6 on SST-2's dev set after 3 epochs, 81.8
-without a teacher, whose own is 88.3 (docs/measured/results.md).
+without a teacher; the teacher has 88.3 (docs/measured/results.md).
 More text: `--unlabeled FILE`.
 Smoke run: `kdkit distill distilled_bilstm --smoke --run-dir RUN`, under a
 minute.

@@ -1,8 +1,8 @@
 """Patient knowledge distillation (PKD).
 
 Sun et al., 2019, https://arxiv.org/abs/1908.09355, equations 1 to 8: labels,
-soft labels at a temperature, and the normalised [CLS] states of the teacher's
-intermediate blocks; the student starts as the first blocks of the pretrained
+soft labels at a temperature, and the normalized [CLS] states of the teacher's
+intermediate blocks. The student starts from the first blocks of the pretrained
 encoder.
 
     kdkit distill pkd --task sst2 --data-dir GLUE --teacher TEACHER \\
@@ -26,8 +26,8 @@ from kdkit.recipes import vanilla_kd
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 
-# β. The authors' 100 to 1000 are means over 768 units and 5 pairs: here, where
-# units and pairs are summed, they would be 0.03 to 0.26.
+# β. The authors' 100 to 1000 multiply means over 768 units and 5 pairs. kdkit
+# sums over units and pairs; there they correspond to 0.03 to 0.26.
 PATIENCE_WEIGHT = 0.1
 CODE_PATIENCE_WEIGHT = 100.0
 
@@ -46,7 +46,7 @@ PATIENCE_IN_CODE_UNITS = dataclasses.replace(
 
 
 def _with(patience, stages):
-    """Vanilla KD's stage with the patience loss beside its objectives."""
+    """Adds the patience loss to the objectives of vanilla KD's stage."""
     return tuple(
         dataclasses.replace(stage, objectives=(*stage.objectives, patience))
         for stage in stages

@@ -1,8 +1,8 @@
-"""Masked-language modelling: how encoders are made.
+"""Masked language modelling: the pretraining of encoders.
 
 Devlin et al., 2018, https://arxiv.org/abs/1810.04805, section 3.1: 15 % of the
-tokens are predicted; of these 80 % are masked, 10 % replaced and 10 % left. No
-next-sentence prediction, and new masks in every epoch (Liu et al., 2019,
+tokens are predicted; 80 % of these are masked, 10 % are replaced and 10 % stay.
+No next-sentence prediction, and new masks in every epoch (Liu et al., 2019,
 https://arxiv.org/abs/1907.11692).
 
     kdkit pretrain --corpus TEXT --model ENCODER --run-dir runs/pretrained
@@ -10,8 +10,8 @@ https://arxiv.org/abs/1907.11692).
         --student tinybert_4_layer_en_uncased --run-dir runs/from_scratch
 
 An encoder-decoder learns to write the hidden half of a sentence (Song et al.,
-2019, https://arxiv.org/abs/1905.02450), and then to write one text from
-another.
+2019, https://arxiv.org/abs/1905.02450), and then to write a target text from a
+source text.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ STAGES = (
         hard_label_weight=1.0,
     ),
 )
-# More than a model needs that has learned to read already.
+# Higher than for a model that is already pretrained.
 FROM_SCRATCH = tuple(
     dataclasses.replace(stage, learning_rate=5e-4) for stage in STAGES
 )

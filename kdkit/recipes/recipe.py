@@ -1,4 +1,4 @@
-"""What a recipe is: a paper as data."""
+"""The `Recipe`: a paper as data."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -9,24 +9,24 @@ from kdkit.losses import SoftCrossEntropy
 from kdkit.losses import get_loss
 from kdkit.recipes.stages import Stage
 
-if TYPE_CHECKING:  # tasks need packages that stages run without
+if TYPE_CHECKING:  # tasks import packages that stages do not need
     from kdkit.tasks import Task
 
 GENERAL = "general_distillation"
-# They compare distributions over all classes.
+# The losses between distributions over all classes.
 SOFT_LABELS = (SoftCrossEntropy, LogitKLDivergence)
 
 
 @dataclasses.dataclass(frozen=True)
 class CopiedBlocks:
-    """A student made of an encoder's own blocks.
+    """A student that consists of copied blocks of an encoder.
 
-    It has half of the encoder's blocks unless another number is asked for.
+    The default number of blocks is half of the encoder's.
 
     Args:
         source: string. `"pretrained"` for the encoder that the teacher was
             fine-tuned from, or `"teacher"`.
-        rule: string. Which blocks, see `kdkit.models.choose_blocks`.
+        rule: string. Which blocks to copy, see `kdkit.models.choose_blocks`.
     """
 
     source: str
@@ -46,23 +46,24 @@ class Recipe:
 
     Args:
         name: string. The name on the command line.
-        title: string. One line: what it does.
-        paper: string. Authors, year and address of the paper.
+        title: string. One line: what the recipe does.
+        paper: string. The paper's authors, year and URL.
         stages: tuple of `Stage`, in order.
-        student: string or `CopiedBlocks`. The preset of the student, or what
-            it is made of, unless another is given.
+        student: string or `CopiedBlocks`. The default student: a preset, or
+            the blocks to copy.
         epochs_by_task: dict from the name of a stage to a dict from task to
-            epochs, where the paper's differ by task.
-        prerequisites: dict from a name to a tuple of `Stage` that are trained
-            before, once for all tasks: `"general_distillation"`, on running
-            text, makes the student that the stages start from.
-        parities: dict from the name of a variant to the fields of the recipe
-            that differ in it, such as `{"paper": {"stages": ...}}`.
-        for_families: dict from the name of a decoder's family, or `"mass"`, to
-            the recipe for these models. Its stages are all on text, each on its
-            own: `kdkit pretrain --recipe` runs one of them.
-        mask_share_of: string. What the share of masked tokens is of on running
-            text, as in `kdkit.data.Masking`.
+            epochs, if the paper's epochs differ by task.
+        prerequisites: dict from a name to a tuple of `Stage` to train before
+            the recipe, once for all tasks. `"general_distillation"`, on
+            running text, trains the student that the stages start from.
+        parities: dict from the name of a variant to the recipe's fields that
+            differ in it, such as `{"paper": {"stages": ...}}`.
+        for_families: dict from the name of a decoder family, or `"mass"`, to
+            the recipe for these models. All its stages are on text, and
+            `kdkit pretrain --recipe` runs one of them at a time.
+        mask_share_of: string. Whether the share of masked tokens applies to
+            each row of running text or to the batch, as in
+            `kdkit.data.Masking`.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Recipe:
     mask_share_of: str = "row"
 
     def variant(self, parity: str | None = None) -> "Recipe":
-        """Returns the recipe in a variant.
+        """Returns a variant of the recipe.
 
         Args:
             parity: string, a key of `parities`, or `None` for the recipe
@@ -102,14 +103,13 @@ class Recipe:
         )
 
     def stages_for(self, task: "Task", parity: str | None = None):
-        """Returns the stages as they are for a task.
+        """Returns the stages for a task.
 
-        The epochs are the paper's for it. Where soft labels over all classes
-        mean nothing, they become what the task's kind has for them: for
-        regression, whose single logit is the score, the squared error between
-        scores; for multi-label tasks, soft labels of each class separately.
-        Where positions have labels, states and attention are still compared
-        everywhere.
+        The epochs are the paper's for this task. Soft labels over all classes
+        do not fit every kind of task and are replaced: for regression, whose
+        only logit is the score, by the squared error between scores; for
+        multi-label tasks, by soft labels per class. For tasks with a label per
+        position, states and attention are still compared at all positions.
 
         Args:
             task: `kdkit.tasks.Task`.
@@ -135,13 +135,13 @@ class Recipe:
         )
 
     def stages_on_text(self, parity: str | None = None) -> tuple[Stage, ...]:
-        """Returns the stages on running text, which know no task.
+        """Returns the stages on running text, which do not depend on a task.
 
         Args:
             parity: string or `None`. A variant, a key of `parities`.
 
         Raises:
-            UsageError: if there are none, or no such variant.
+            UsageError: if there are no such stages, or no such variant.
         """
         recipe = self.variant(parity)
         stages = recipe.prerequisites.get(GENERAL) or tuple(
@@ -149,13 +149,14 @@ class Recipe:
         )
         if not stages:
             raise UsageError(
-                f"Recipe {self.name!r} has no stage on running text."
+                f"Recipe {self.name!r} has no stage on running text. Expected "
+                "a recipe with one, such as 'tinybert'."
             )
         return stages
 
 
 def _for_kind(objective, kind):
-    """The objective as it is for tasks of a kind."""
+    """Returns the objective for tasks of a kind."""
     if objective.tap != "logits":
         return dataclasses.replace(
             objective, use_sample_weight=not kind.has_label_per_token

@@ -1,4 +1,4 @@
-"""Stages: what a recipe is made of, as data."""
+"""The `Stage`: one stage of training, as data."""
 
 import dataclasses
 import math
@@ -7,29 +7,29 @@ import re
 from kdkit.backends import check_chunk_size
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
-from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.settings import too_small
 
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerSettings:
-    """What of AdamW differs between papers and their code.
+    """The settings of AdamW that differ between papers and their code.
 
     Args:
         beta_2: float. Decay of the second moment. Defaults to `0.999`.
         bias_correction: bool. Whether the moments are corrected for their
-            start at 0; BERT's own optimizer does not. Defaults to `True`.
-        clipnorm: float or `None`. The norm that each weight's gradient is
-            clipped to separately. Defaults to `None`.
-        global_clipnorm: float or `None`. The norm that the gradient of all
-            weights together is clipped to. Defaults to `None`.
-        trains_padding: bool. Whether the word embedding of the padding token
-            has a gradient, as it has where a loss counts padding. Defaults to
+            start at 0. BERT's own optimizer does not correct them. Defaults to
+            `True`.
+        clipnorm: float or `None`. The maximum norm of each weight's gradient,
+            clipped separately. Defaults to `None`.
+        global_clipnorm: float or `None`. The maximum norm of the gradient of
+            all weights together. Defaults to `None`.
+        trains_padding: bool. Whether the padding token's embedding gets a
+            gradient, which is nonzero if a loss counts padding. Defaults to
             `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is impossible, or both norms
-            are given.
+        UsageError: (a `ValueError`) if a number is out of range, or if both
+            norms are given.
     """
 
     beta_2: float = 0.999
@@ -61,53 +61,54 @@ class OptimizerSettings:
 
 SCHEDULES = ("constant", "linear")
 DATA = ("task", "corpus")
-# Of folders, of tags in TensorBoard and of `--set stages.NAME.field=value`.
+# Names of folders and TensorBoard tags, and the NAME in `--set stages.NAME.…`.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One stage of training: objectives, optimiser, length.
+    """One stage of training: objectives, optimizer, number of epochs.
 
-    A stage without objectives trains on the labels alone and needs no teacher.
+    A stage without objectives trains on labels only and needs no teacher.
 
     Args:
-        name: string. `"pretraining"`, `"general_distillation"`,
-            `"intermediate_layer"`, `"prediction_layer"`, `"fine_tuning"`.
+        name: string, such as `"pretraining"`, `"general_distillation"`,
+            `"intermediate_layer"`, `"prediction_layer"` or `"fine_tuning"`.
         epochs: int. Passes over the training data.
         learning_rate: float. The highest learning rate.
         objectives: tuple of `kdkit.Objective`.
-        hard_label_weight: float. Weight of the loss on the labels, where
-            `soft_label_weight` does not say it.
+        hard_label_weight: float. Weight of the label loss, if
+            `soft_label_weight` is `None`.
         soft_label_weight: float from 0 to 1, or `None`. PKD's α and LightPAFF's
-            λ: objectives on logits count so many times, and the loss on the
-            labels one minus that. `None` for the weights as they stand.
+            λ. It multiplies the weights of objectives on logits, and one minus
+            it is the weight of the label loss. `None` leaves all weights
+            unchanged.
         schedule: string. `"constant"`, or `"linear"` for warm-up and decay.
         warmup_fraction: float. Share of the updates spent on warm-up.
         weight_decay: float. Decoupled weight decay, not applied to biases and
-            layer normalisation.
-        batch_size: int. Rows per update.
-        batch_tokens: int. Of an encoder-decoder, whose sentences differ in
-            length, in place of rows: tokens per update at most, padding and
-            both sides included.
-        gradient_accumulation_steps: int. In how many parts a batch is computed,
-            whose gradients are averaged for its update. Takes the memory of a
-            part. The update is that of the whole batch where the losses are
-            means over as much in each part: over its rows, or over tokens of
-            rows of one length, or over rows with a label. Divides
-            `batch_size`.
+            layer normalization.
+        batch_size: int. Examples per update.
+        batch_tokens: int. For an encoder-decoder, whose sentences differ in
+            length, instead of a fixed number of examples: the maximum number of
+            tokens per update, with padding and both sides.
+        gradient_accumulation_steps: int. The number of parts in which a batch
+            is computed; their gradients are averaged for one update. Needs
+            only the memory for one part. The update equals that of the whole
+            batch if the losses are means over equally many elements in each
+            part: over examples, over tokens of examples with equal lengths, or
+            over labelled examples. Must divide `batch_size`.
         keep_best: bool. Whether the stage ends with the weights of its best
-            epoch on dev; otherwise with those of its last.
+            epoch on dev; otherwise with those of its last epoch.
         average_last: int, from 1 to `epochs`. The stage ends with the mean of
-            the model's weights after so many of its last epochs (Vaswani et
-            al., 2017, section 6.1), which above 1 excludes `keep_best`.
-        data: string. What it trains on: `"task"`, or `"corpus"` for running
-            text, whose labels are the masked tokens or those that follow.
-        chunk_size: int or `None`. Of decoders, at how many positions the logits
-            are there at one time, as in `kdkit.Distiller`.
-        label_smoothing: float, at least 0 and below 1. The share of the loss on
-            labels that all classes divide equally, as in
-            `kdkit.losses.SmoothedCrossEntropy`. Not of metrics.
+            the weights after this many last epochs (Vaswani et al., 2017,
+            section 6.1). A value above 1 excludes `keep_best`.
+        data: string. The training data: `"task"`, or `"corpus"` for running
+            text, whose labels are the masked tokens or the next tokens.
+        chunk_size: int or `None`. For decoders, the number of positions whose
+            logits are in memory at once, as in `kdkit.Distiller`.
+        label_smoothing: float, at least 0 and below 1. The probability that
+            all classes share equally in the label loss, as in
+            `kdkit.losses.SmoothedCrossEntropy`. Does not change metrics.
         optimizer: `kdkit.recipes.stages.OptimizerSettings`.
     """
 
@@ -156,8 +157,8 @@ class Stage:
             )
         if self.chunk_size is not None and not self.objectives:
             problems.append(
-                "chunk_size is of objectives on logits, and there are none, "
-                f"received {self.chunk_size}"
+                "chunk_size needs an objective on logits, received "
+                f"chunk_size={self.chunk_size} and no objectives"
             )
         if self.schedule not in SCHEDULES:
             problems.append(
@@ -179,17 +180,17 @@ class Stage:
                 f"{self.warmup_fraction}"
             )
         problems += self._averaging_problems()
-        problems += self._label_problems()
+        problems += self._label_weight_errors()
         if self.objectives and not self._counts_anything():
             problems.append(
-                "objectives and labels all have weight 0, so that nothing is "
+                "objectives and labels all have weight 0, so nothing is "
                 "learned: give one of them a weight above 0"
             )
         if problems:
             raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
 
     def _averaging_problems(self):
-        """What is wrong with the epochs to average, as a list of texts."""
+        """Returns errors about the epochs to average, as a list of strings."""
         problems = []
         if not 1 <= self.average_last <= max(self.epochs, 1):
             problems.append(
@@ -198,14 +199,15 @@ class Stage:
             )
         if self.average_last > 1 and self.keep_best:
             problems.append(
-                "a stage ends with its best epoch or with a mean, received "
-                f"keep_best=True and average_last={self.average_last}: set "
-                "keep_best to False, or average_last to 1"
+                "a stage ends with its best epoch or with a mean, not both, "
+                "received keep_best=True and average_last="
+                f"{self.average_last}: set keep_best to False, or "
+                "average_last to 1"
             )
         return problems
 
-    def _label_problems(self):
-        """What is wrong with the weights of labels, as a list of texts."""
+    def _label_weight_errors(self):
+        """Returns errors about the label weights, as a list of strings."""
         problems = []
         if not 0 <= self.label_smoothing < 1:
             problems.append(
@@ -229,8 +231,9 @@ class Stage:
             )
         if self.hard_label_weight:
             problems.append(
-                "hard_label_weight is 1 - soft_label_weight where that is "
-                f"given, received both ({self.hard_label_weight} and {soft})"
+                "soft_label_weight sets hard_label_weight to 1 - "
+                f"soft_label_weight, received both ({self.hard_label_weight} "
+                f"and {soft}): remove one of them"
             )
         if not any(settings.tap == "logits" for settings in self.objectives):
             problems.append(
@@ -240,49 +243,49 @@ class Stage:
         return problems
 
     def _counts_anything(self):
-        """Whether the loss on the labels or any objective has a weight."""
+        """Whether the label loss or any objective has a weight."""
         return self.label_weight != 0 or any(
             settings.weight * self._factor(settings)
             for settings in self.objectives
         )
 
     def _factor(self, settings):
-        """How many times an objective's weight counts: on logits, α times."""
+        """Returns the factor of an objective's weight: α on logits, else 1."""
         if self.soft_label_weight is None or settings.tap != "logits":
             return 1.0
         return self.soft_label_weight
 
     def _no_labels(self, reason):
-        """Why there is nothing to smooth."""
+        """Returns the error for smoothing without a label loss."""
         return (
-            "label_smoothing is of the loss on labels, which counts nothing "
-            f"where {reason}, received {self.label_smoothing}"
+            "label_smoothing only changes the label loss, which has no weight "
+            f"here because {reason}, received {self.label_smoothing}"
         )
 
     @property
     def label_weight(self) -> float:
-        """The weight of the loss on the labels: 1 − α, or as it stands."""
+        """The weight of the label loss: 1 − α, or `hard_label_weight`."""
         if self.soft_label_weight is None:
             return self.hard_label_weight
         return 1.0 - self.soft_label_weight
 
     @property
     def trains_head(self) -> bool:
-        """Whether the model's logits count."""
+        """Whether the loss depends on the model's logits."""
         return self.label_weight > 0 or any(
             settings.tap == "logits" for settings in self.objectives
         )
 
     @property
     def mean_learning_rate(self) -> float:
-        """The mean of the rates of its updates."""
-        if self.schedule == "linear":  # up, and down to 0
+        """The mean learning rate over the stage's updates."""
+        if self.schedule == "linear":  # rises, then falls to 0
             return self.learning_rate / 2
         return self.learning_rate
 
     @property
     def averaged_epochs(self) -> tuple[int, ...]:
-        """The epochs whose weights are averaged, from 1; empty for none."""
+        """The epochs whose weights are averaged, from 1; empty without mean."""
         if self.average_last == 1:
             return ()
         return tuple(
@@ -290,20 +293,20 @@ class Stage:
         )
 
     @property
-    def loss_meaning(self) -> dict:
-        """The field of an `"epoch"` event with the losses less an entropy.
+    def losses_less_entropy(self) -> tuple[str, ...]:
+        """The losses from which the teacher's entropy is subtracted.
 
-        Empty if no objective of the stage is a cross-entropy.
+        Empty if none of the stage's objectives is a cross-entropy.
         """
         names = [
             objective.name
             for objective in self.objectives
             if objective.loss.has_entropy
         ]
-        return {LESS_ENTROPY: [*names, "loss"]} if names else {}
+        return (*names, "loss") if names else ()
 
     def weighted_objectives(self) -> list[Objective]:
-        """Returns the objectives, those on logits α times."""
+        """Returns the objectives; α multiplies the weights on logits."""
         return [
             dataclasses.replace(
                 objective, weight=objective.weight * self._factor(objective)
@@ -313,7 +316,7 @@ class Stage:
 
 
 def without_teacher(stage: Stage) -> Stage:
-    """The stage on the labels alone, or on the masked tokens."""
+    """Returns the stage with labels, or masked tokens, as its only loss."""
     return dataclasses.replace(
         stage,
         objectives=(),
@@ -324,13 +327,13 @@ def without_teacher(stage: Stage) -> Stage:
 
 
 def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The control arm: no teacher, for as many epochs as the stages have.
+    """Returns the control arm: no teacher, and as many epochs.
 
-    Stages on the task become one, on the labels alone. Its batch size is that
-    of the first of them, so that the number of updates is the same where they
-    share a batch size, and its learning rate that of the last, which teaches
-    answers too: a rate that suits states may be far too high for labels. Stages
-    on a corpus stay, without their objectives.
+    The stages on the task become one stage on the labels only. Its batch size
+    is the first stage's, so that the number of updates is the same if all
+    stages share a batch size. Its learning rate is the last stage's, which
+    also learns predictions; a rate for hidden states may be far too high for
+    labels. Stages on a corpus stay, without their objectives.
     """
     on_corpus = tuple(
         without_teacher(stage) for stage in stages if stage.data == "corpus"

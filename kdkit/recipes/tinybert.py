@@ -2,27 +2,27 @@
 
 Jiao et al., 2019, https://arxiv.org/abs/1909.10351, sections 4 and 5: the
 student learns embeddings, hidden states and attention from the pretrained
-encoder on running text; then, on the task's rows and their augmented copies,
-the same from the fine-tuned teacher (intermediate layers), and at last its soft
-labels (prediction layer).
+encoder on running text. Then, on the task's examples and their augmented
+copies, it learns the same from the fine-tuned teacher (intermediate layers),
+and last the teacher's soft labels (prediction layer).
 
     kdkit distill tinybert --task sst2 --data-dir GLUE --teacher TEACHER \\
         --general runs/general --corpus TEXT --augment sst2_augmented.tsv \\
         --augment-model MASKED_LM --augment-vectors GLOVE \\
         --run-dir runs/tinybert_sst2
 
-Without `--general` the student starts from random weights, without `--augment`
-there are no copies: task distillation alone.
+Without `--general` the student starts from random weights. Without `--augment`
+it is trained on the original examples only.
 
 Expected: 92.6 on SST-2's test set from a teacher of 93.4 (the slides' table
 2). Measured on two cores: 86.7 on its dev set from a teacher of 88.8, and 82.0
-on the labels alone (docs/measured/results.md).
+without a teacher (docs/measured/results.md).
 Smoke run: `kdkit distill tinybert --smoke --run-dir RUN`, under a minute.
 
-`--parity tinybert` is the authors' code: losses that count padding, on batches
-that are padded to the full length, and updates by BERT's own optimizer, which
-clips each gradient separately. `--parity paper` is equations 7 to 9. Departures
-from the paper and from its code: docs/fidelity.md.
+`--parity tinybert` follows the authors' code: losses that count padding, on
+batches padded to the full length, and updates by BERT's own optimizer, which
+clips each gradient separately. `--parity paper` follows equations 7 to 9.
+Departures from the paper and from its code: docs/fidelity.md.
 """
 
 import dataclasses
@@ -41,14 +41,14 @@ from kdkit.recipes.stages import Stage
 ATTENTION = Objective(
     AttentionMSE(), tap="attention_logits", layer_map="uniform"
 )
-# One projection with bias over embeddings and hidden states, as the code has.
+# One projection with bias for embeddings and hidden states, as in the code.
 HIDDEN_STATES = Objective(
     HiddenStateMSE(),
     tap="hidden_states",
     layer_map="uniform",
     projection="shared",
 )
-# The first pair of these alone, where hidden states are left out.
+# The first pair of `HIDDEN_STATES` only, for ablations without hidden states.
 EMBEDDINGS = Objective(
     EmbeddingMSE(), tap="embedding_output", projection="shared"
 )
@@ -57,7 +57,7 @@ WITHOUT_BIAS = Projection("shared", use_bias=False)
 
 
 ADAM_W = OptimizerSettings()
-# BERT's own optimizer, which the authors train with. `[PAD]` has no gradient.
+# BERT's own optimizer, as in the authors' code. `[PAD]` has no gradient.
 BERT_ADAM = OptimizerSettings(bias_correction=False, clipnorm=1.0)
 BERT_ADAM_ON_TASK = dataclasses.replace(BERT_ADAM, trains_padding=False)
 
@@ -86,7 +86,7 @@ def _stages(intermediate, prediction, optimizer=ADAM_W):
 
 
 def _general(objectives, optimizer=ADAM_W):
-    """General distillation: the same objectives on running text."""
+    """Returns general distillation: the same objectives on running text."""
     stage = Stage(
         name=GENERAL,
         data="corpus",
@@ -101,7 +101,7 @@ def _general(objectives, optimizer=ADAM_W):
     return {GENERAL: (stage,)}
 
 
-# Equations 7 to 9: W_e and W_h apart, without bias.
+# Equations 7 to 9: W_e and W_h are separate and have no bias.
 PAPER_INTERMEDIATE = (
     ATTENTION,
     dataclasses.replace(EMBEDDINGS, projection=WITHOUT_BIAS),
@@ -112,8 +112,8 @@ PAPER_INTERMEDIATE = (
 PAPER = _stages(PAPER_INTERMEDIATE, (SOFT_LABELS,))
 
 
-# Padding counts, so that rows are padded to their full length, and classes are
-# averaged.
+# Padding counts, so examples are padded to the full length. The loss on logits
+# averages over classes.
 CODE_INTERMEDIATE = (
     dataclasses.replace(ATTENTION, loss=AttentionMSE(parity="tinybert")),
     dataclasses.replace(HIDDEN_STATES, loss=HiddenStateMSE(parity="tinybert")),

@@ -1,8 +1,8 @@
 """Vanilla knowledge distillation: labels and soft labels.
 
-Hinton et al., 2015, https://arxiv.org/abs/1503.02531, in the form in which
-Sun et al., 2019, https://arxiv.org/abs/1908.09355, compare with it: equations
-1 to 5, the student starting as the first blocks of the pretrained encoder.
+Hinton et al., 2015, https://arxiv.org/abs/1503.02531, as Sun et al., 2019,
+https://arxiv.org/abs/1908.09355, use it for comparison: equations 1 to 5. The
+student starts from the first blocks of the pretrained encoder.
 
     kdkit distill vanilla_kd --task sst2 --data-dir GLUE --teacher TEACHER \\
         --num-layers 3 --run-dir runs/vanilla_kd_sst2
@@ -23,7 +23,7 @@ from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import Stage
 
-# Of the grid of PKD's section 4.2, what its authors' results have for SST-2.
+# From the grid in PKD's section 4.2: the authors' choice for SST-2.
 TEMPERATURE = 10.0
 SOFT_LABEL_WEIGHT = 0.5
 LEARNING_RATE = 5e-5
@@ -42,7 +42,7 @@ def _stages(loss):
     )
 
 
-# Times T², as Hinton et al. advise and PKD's authors' code has it: without,
+# Times T², as Hinton et al. recommend and PKD's authors' code does. Without it,
 # soft labels at T = 10 have a hundredth of the labels' gradient.
 STAGES = _stages(
     SoftCrossEntropy(TEMPERATURE, scale_by_temperature_squared=True)

@@ -27,7 +27,7 @@ class Step:
     """What a `Distiller` does with a batch on JAX."""
 
     num_replicas = 1  # one program sees the whole batch, on all its devices
-    has_checked_data = True  # where there is no `check_batch`
+    has_checked_data = True  # where there is no `validate_batch`
     _is_trained = None
 
     def make_train_function(self, force=False):
@@ -171,7 +171,7 @@ class Step:
         taken = [*itertools.islice(iterator, 1)]
         for data in taken:
             with keras.StatelessScope(values):
-                self.check_batch(data)
+                self.validate_batch(data)
             self.has_checked_data = True
         return itertools.chain(taken, iterator)
 

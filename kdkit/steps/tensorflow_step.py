@@ -16,7 +16,7 @@ OWN = ("keras", "kdkit")
 class Step(EvaluationStep):
     """What a `Distiller` or `LabelTrainer` does with a batch on TensorFlow."""
 
-    has_checked_data = True  # where there is no `check_batch`
+    has_checked_data = True  # where there is no `validate_batch`
 
     @property
     def num_replicas(self) -> int:
@@ -60,7 +60,7 @@ class Step(EvaluationStep):
             again = _as_iterator(again, batches.element_spec)
         taken += itertools.islice(batches, 1)
         for data in taken:
-            self.check_batch(data)
+            self.validate_batch(data)
             self.has_checked_data = True
         return again
 

@@ -11,7 +11,7 @@ class Step(EvaluationStep):
     """What a `Distiller` does with a batch on PyTorch."""
 
     num_replicas = 1
-    has_checked_data = True  # where there is no `check_batch`
+    has_checked_data = True  # where there is no `validate_batch`
 
     def make_train_function(self, force=False):
         """Builds the optimizer, then makes the step as Keras does."""
@@ -27,7 +27,7 @@ class Step(EvaluationStep):
         def run(batches):
             if not self.has_checked_data:
                 with torch.no_grad():
-                    self.check_batch(batches[0])
+                    self.validate_batch(batches[0])
                 self.has_checked_data = True
             return function(batches)
 

@@ -1,7 +1,7 @@
 """Taps: named tensors read from a model in one forward pass.
 
-`private.py` alone touches private attributes of Keras and keras-hub;
-`naming.py` and `saving.py` import modules from `keras.src`.
+Only `private.py` reads private attributes of Keras and keras-hub; only
+`naming.py` imports modules from `keras.src`.
 """
 
 from kdkit.late_names import late_names
@@ -23,7 +23,7 @@ _DEFINED_IN = {
     "ModelShape": "shape",
     "TappedModel": "rewiring",
     "causal_mask": "masks",
-    "check_taps": "shape",
+    "require_taps": "shape",
     "describe": "shape",
     "ending": "endings",
     "find_backbone": "kdkit.models.families",
@@ -39,7 +39,7 @@ _DEFINED_IN = {
     "sizes": "entries",
     "split_tap": "names",
     "tapped": "rewiring",
-    "taps_beside": "names",
+    "sibling_taps": "names",
 }
 __all__ = list(_DEFINED_IN)
 

@@ -1,8 +1,8 @@
-"""What the last operation of a model makes of its output.
+"""Finds out whether a model's last operation returns logits or probabilities.
 
-The operation that made a tensor is private in Keras: the public `Layer.output`
-is ambiguous where a layer is called twice, and an operation of `keras.ops` is
-no layer.
+The operation that made a tensor is private in Keras. The public `Layer.output`
+is ambiguous for a layer that is called twice, and an operation of `keras.ops`
+is not a layer.
 """
 
 import math
@@ -26,7 +26,7 @@ _ACTIVATED = (
     keras_hub.layers.MaskedLMHead,
 )
 _LINEAR = (*_ACTIVATED[1:], keras_hub.layers.ReversibleEmbedding)
-# Layers, and classes of `keras.ops`, that leave the values as they are.
+# Layers, and classes of `keras.ops`, that do not change the values.
 _PASSING = (
     keras.layers.ActivityRegularization,
     keras.layers.AlphaDropout,
@@ -51,17 +51,17 @@ _PASSING_OPS = (
     "Squeeze",
     "StopGradient",
 )
-_ROWS = 3  # of a probe, and its length along axes of unknown size
+_PROBE_ROWS = 3  # size of a random test input along its first and unknown axes
 _LARGEST_PROBE = 10_000_000
 
 
 class Ending(NamedTuple):
-    """What a model's output is, as far as its graph shows.
+    """The last operation of a model, as far as the model's graph shows it.
 
     Attributes:
         function: `"softmax"` or `"sigmoid"` for probabilities, `"linear"` for
-            the output of a layer without activation, `None` where the graph
-            does not show it, as in a subclassed layer or model.
+            the output of a layer without activation, `None` if the graph does
+            not show it, as for a subclassed layer or model.
         layer: string. The name of the layer or operation that applies it.
     """
 
@@ -70,15 +70,15 @@ class Ending(NamedTuple):
 
     @property
     def is_probabilities(self) -> bool:
-        """Whether the output is proven to be probabilities."""
+        """Whether the output certainly holds probabilities."""
         return self.function in ("softmax", "sigmoid")
 
 
 def ending(model) -> Ending:
-    """Returns what the last operation of a model with one output is.
+    """Returns the last operation of a model with one output.
 
-    Nested models are followed inwards, and operations that leave the values as
-    they are (dropout, reshape, cast) backwards. Functions in `Lambda` layers
+    The search enters nested models and goes back past operations that do not
+    change the values (dropout, reshape, cast). Functions in `Lambda` layers
     and activations are called on a few random numbers.
 
     Args:
@@ -90,23 +90,23 @@ def ending(model) -> Ending:
 def _follow(tensor):
     operation, number, inputs = private.made_by(tensor)
     (source, *_) = inputs or (tensor,)
-    return _of_operation(operation, number, source)
+    return _operation_ending(operation, number, source)
 
 
-def _of_operation(operation, number, source):
-    """The ending of a tensor.
+def _operation_ending(operation, number, source):
+    """Returns the ending of a tensor.
 
     Args:
-        operation: what made it.
-        number: int. Which of its outputs the tensor is.
-        source: the first tensor that the operation takes.
+        operation: the operation that made the tensor.
+        number: int. The tensor's index among the operation's outputs.
+        source: the first input tensor of the operation.
     """
     name = operation.name
     if isinstance(operation, keras.Model):
         inner = _outputs(operation)
         return _follow(inner[number]) if inner else Ending(None, name)
     if isinstance(operation, keras.layers.Wrapper):
-        return _of_operation(operation.layer, number, source)
+        return _operation_ending(operation.layer, number, source)
     function = _function(operation, source)
     if function is not None:
         return Ending(function, name)
@@ -124,7 +124,7 @@ def _of_operation(operation, number, source):
 
 
 def _outputs(model):
-    """The symbolic outputs of a model, none of a subclassed one."""
+    """Returns a model's symbolic outputs, or `None` for a subclassed model."""
     try:
         return model.outputs
     except (AttributeError, ValueError):
@@ -132,7 +132,7 @@ def _outputs(model):
 
 
 def _function(operation, source):
-    """`"softmax"`, `"sigmoid"`, or `None` for other operations."""
+    """Returns `"softmax"`, `"sigmoid"`, or `None` for other operations."""
     last = (-1, len(source.shape) - 1)
     of_ops = type(operation).__name__ if _is_op(operation) else None
     if isinstance(operation, keras.layers.Softmax) or of_ops == "Softmax":
@@ -154,15 +154,15 @@ def _function(operation, source):
 
 
 def _probe(function, like):
-    """What a function makes of random numbers, shaped like a tensor."""
-    shape = [_ROWS, *(size or _ROWS for size in like.shape[1:])]
+    """Calls a function on random numbers of a tensor's shape; compares."""
+    shape = [_PROBE_ROWS, *(size or _PROBE_ROWS for size in like.shape[1:])]
     if math.prod(shape) > _LARGEST_PROBE:
         return None
     numbers = np.random.default_rng(0).normal(scale=2.0, size=shape)
     try:
         made = function(ops.convert_to_tensor(numbers, dtype=like.dtype))
         made = ops.convert_to_numpy(ops.cast(made, "float32"))
-    except Exception:  # a function of others may raise anything
+    except Exception:  # a user's function may raise anything
         return None
     if made.shape != numbers.shape:
         return None
@@ -178,7 +178,7 @@ def _is_linear(activation):
 
 
 def _is_op(operation):
-    """Whether it is one of the operations of `keras.ops`."""
+    """Whether `operation` is one of the operations of `keras.ops`."""
     return not isinstance(operation, keras.Layer) and type(
         operation
     ).__module__.startswith("keras.")

@@ -1,4 +1,4 @@
-"""Single tensors of taps: their names, shapes and places."""
+"""A single tensor of a tap: its name, its shape, its place in a dict."""
 
 import dataclasses
 
@@ -9,21 +9,22 @@ from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.names import split_tap
 
-LENGTH = "length"  # in a shape: as long as the sequence
+LENGTH = "length"  # in a shape: the axis is as long as the sequence
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Entry:
-    """A tensor of a tap.
+    """One tensor of a tap.
 
     Args:
-        tap: string. As in `kdkit.taps`.
-        layer: int. Of taps per layer the block, counted from 1, or 0 for the
-            embedding output; 0 for other taps.
-        top_k: int. Of logits, how many classes are kept, as
-            `kdkit.losses.top_classes` makes them; 0 for the logits themselves.
+        tap: string. A tap name, as in `kdkit.taps`.
+        layer: int. For taps per layer the block, counted from 1, or 0 for the
+            embedding output. For other taps 0.
+        top_k: int. For logits, the number of classes that
+            `kdkit.losses.top_classes` returns; 0 for the logits themselves.
             Defaults to `0`.
-        temperature: float. With which they are made. Defaults to `1.0`.
+        temperature: float. The temperature for `top_classes`. Defaults to
+            `1.0`.
     """
 
     tap: str
@@ -42,7 +43,7 @@ class Entry:
 
     @classmethod
     def of(cls, name: str) -> "Entry":
-        """Returns the entry of a name.
+        """Returns the entry with this name.
 
         >>> Entry.of("hidden_states/3")
         Entry(tap='hidden_states', layer=3, top_k=0, temperature=1.0)
@@ -59,14 +60,14 @@ class Entry:
         return split_tap(self.tap)[1] in PER_LAYER_TAPS
 
     @property
-    def is_of_rows(self) -> bool:
-        """Whether there is one for a row, not for each of its sequences."""
+    def is_per_example(self) -> bool:
+        """Whether there is one tensor per example, not one per sequence."""
         return self.tap == "logits"
 
     def read(self, taps: dict):
-        """Returns the tensor out of what `kdkit.taps.tapped` returned.
+        """Returns the tensor from a result of `kdkit.taps.tapped`.
 
-        It is the logits where their first classes were not kept.
+        If the top classes are not stored there, returns the logits.
         """
         if self.name in taps:
             return taps[self.name]
@@ -76,7 +77,7 @@ class Entry:
         return tensors[self.layer - self._first_layer]
 
     def write(self, taps: dict, tensor, num_layers: int) -> None:
-        """Puts the tensor where `read` finds it."""
+        """Stores the tensor where `read` finds it."""
         if not self.is_per_layer:
             taps[self.name] = tensor
             return
@@ -85,34 +86,35 @@ class Entry:
         tensors[self.layer - first] = tensor
 
     def width(self, num_classes: int) -> int:
-        """Returns how many numbers are kept of so many logits.
+        """Returns how many numbers per position or example are stored.
 
         Args:
-            num_classes: int. Logits of a position, or of a row.
+            num_classes: int. The number of logits per position or example.
         """
         return 2 * self.top_k + 1 if self.top_k else num_classes
 
     def num_exact(self, shape: tuple) -> int:
         """Returns how many numbers of the last axis must not be rounded.
 
-        They stand at its end: the numbers of classes, and what all others have.
+        These are the last ones: the class numbers, and the log-probability of
+        all other classes.
 
         Args:
-            shape: tuple, as `shape` returns it.
+            shape: tuple, the result of `shape`.
         """
         return shape[-1] // 2 + 1 if self.top_k else 0
 
     @property
     def _first_layer(self):
-        """Blocks' own tensors are counted from 1, states from embeddings."""
+        """1 for tensors that blocks compute, 0 for states (0 = embeddings)."""
         _, kind = split_tap(self.tap)
         return 1 if kind in ATTENTION_TAPS + VECTOR_TAPS else 0
 
     def shape(self, output: np.ndarray) -> tuple:
-        """Returns the shape of one of a batch, `"length"` in it.
+        """Returns the shape of one example, with `"length"` for its length.
 
         Args:
-            output: array of shape `(batch, ...)`, the tensor of a batch.
+            output: array of shape `(batch, ...)`, the tensor for a batch.
         """
         has_length = {
             **dict.fromkeys(ATTENTION_TAPS, (2, 3)),
@@ -129,7 +131,7 @@ class Entry:
 
 
 def sizes(shape: tuple, length: int) -> tuple[int, ...]:
-    """Returns a shape for a sequence of some length.
+    """Replaces `"length"` in a shape by a number.
 
     >>> sizes((12, "length", "length"), 7)
     (12, 7, 7)

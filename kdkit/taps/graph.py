@@ -1,4 +1,4 @@
-"""A model's graph once more, with what its blocks take and give."""
+"""Rebuilds a model's graph to return the inputs and outputs of its blocks."""
 
 import inspect
 import itertools
@@ -15,7 +15,7 @@ from kdkit.taps.shape import named_outputs
 
 
 class _Call(NamedTuple):
-    """What a block took and gave, symbolically."""
+    """The symbolic inputs and outputs of one call of a block."""
 
     block: Any
     state: Any
@@ -25,21 +25,21 @@ class _Call(NamedTuple):
 
 
 def with_states(model, backbone, stacks, reads_cross):
-    """Returns a functional model on the same layers that returns states too.
+    """Returns a functional model on the same layers that also returns states.
 
     Args:
         model: `keras.Model` around the backbone, or the backbone itself.
         backbone: `keras_hub.models.Backbone`.
-        stacks: dict, as `kdkit.models.families.stacks_of` returns it.
-        reads_cross: bool. Whether blocks of a decoder are taken apart, to see
-            what their cross-attention takes.
+        stacks: dict, the result of `kdkit.models.families.stacks_of`.
+        reads_cross: bool. Whether a decoder's blocks run part by part, so that
+            the inputs of their cross-attention can be read.
 
     Returns:
-        `keras.Model` that returns a dict: the outputs of the backbone by name,
-        or those of a model around it as `"logits"`; and lists of tensors, whose
-        names begin with that of the stack, `hidden_states` and
-        `attention_inputs`. With `reads_cross` there are also
-        `cross_attention_inputs` and `cross_sources`.
+        `keras.Model` that returns a dict. It has the backbone's outputs by
+        name, or the output of the model around it as `"logits"`, and lists of
+        tensors, `hidden_states` and `attention_inputs`, with the stack's name
+        as prefix. With `reads_cross` it also has `cross_attention_inputs` and
+        `cross_sources`.
     """
     inputs, outputs, states = _backbone_graph(backbone, stacks, reads_cross)
     if model is backbone:
@@ -63,7 +63,7 @@ def with_states(model, backbone, stacks, reads_cross):
     if len(taken) != 1:
         raise UsageError(
             f"Model {model.name!r} runs its backbone {len(taken)} times, so "
-            "its hidden states are not one list. Expected one call. Tap the "
+            "its hidden states are ambiguous. Expected one call. Tap the "
             "backbone itself."
         )
     (logits,) = keras.tree.flatten(clone.output)
@@ -71,10 +71,10 @@ def with_states(model, backbone, stacks, reads_cross):
 
 
 def _backbone_graph(backbone, stacks, reads_cross):
-    """A backbone's graph once more: its inputs, named outputs and states.
+    """Rebuilds a backbone's graph; returns inputs, named outputs and states.
 
-    The states are noted call by call, since the `output` of a layer that is
-    called several times, as ALBERT's are, is that of its first call alone.
+    The states are recorded call by call. If a layer is called several times,
+    as in ALBERT, its `output` is that of the first call only.
     """
     blocks = list(itertools.chain(*stacks.values()))
     calls = []
@@ -97,8 +97,8 @@ def _backbone_graph(backbone, stacks, reads_cross):
     called = [call.block for call in calls]
     if [*map(id, called)] != [*map(id, blocks)]:
         raise UsageError(
-            f"{type(backbone).__name__} does not run its blocks as it lists "
-            f"them. Expected: {[block.name for block in blocks]}. Received: "
+            f"{type(backbone).__name__} does not run its blocks in the listed "
+            f"order. Expected: {[block.name for block in blocks]}. Received: "
             f"{[block.name for block in called]}. List each block in "
             "`transformer_layers` in the order of the calls."
         )
@@ -119,9 +119,10 @@ def _backbone_graph(backbone, stacks, reads_cross):
 
 
 def _rewired(model, call_function):
-    """The model's graph once more, with `call_function` calling its layers."""
-    # A clone compiles itself as its original is, with a second set of
-    # optimizer slots. The twin shares the graph and is not compiled.
+    """Rebuilds a model's graph; `call_function` calls its layers."""
+    # `clone_model` also compiles the clone of a compiled model, which creates
+    # a second set of optimizer slots. The twin shares the graph and is not
+    # compiled.
     twin = keras.Model(model.input, model.output)
     return keras.models.clone_model(
         twin,
@@ -131,17 +132,17 @@ def _rewired(model, call_function):
 
 
 class OpenBlock(keras.layers.Layer):
-    """A decoder's block that also returns what cross-attention queries with.
+    """A decoder block that also returns the query input of cross-attention.
 
-    This tensor is between the block's parts, behind dropout, so it is neither
+    That tensor is between the block's parts, after dropout, so it is neither
     an input nor an output of the block.
 
     Args:
-        block: `keras_hub.layers.TransformerDecoder` with cross-attention, whose
-            layers run.
+        block: `keras_hub.layers.TransformerDecoder` with cross-attention. Its
+            own layers run.
 
     Call arguments:
-        decoder_sequence, encoder_sequence: as the block takes them.
+        decoder_sequence, encoder_sequence: tensors, as for the block.
         decoder_padding_mask, encoder_padding_mask: `None` or mask. Default to
             `None`.
 

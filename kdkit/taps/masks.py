@@ -1,4 +1,4 @@
-"""Masks of keys and queries, and the inputs of a batch that a model has."""
+"""Masks of keys and queries, and the inputs that a model takes from a batch."""
 
 import keras
 from keras import ops
@@ -8,7 +8,7 @@ from kdkit.taps.names import name_tap
 
 
 def key_mask(padding_mask):
-    """Returns a mask of the keys.
+    """Returns the mask of the keys, broadcastable to attention scores.
 
     Args:
         padding_mask: `None` or tensor of any dtype and of shape `(batch_size,
@@ -23,10 +23,10 @@ def key_mask(padding_mask):
 
 
 def causal_mask(tokens):
-    """Returns a mask under which tokens see themselves and those before.
+    """Returns a mask in which each token sees itself and earlier tokens.
 
     Args:
-        tokens: tensor of shape `(batch_size, length)`. Its values do not count.
+        tokens: tensor of shape `(batch_size, length)`. Only its length counts.
 
     Returns:
         A bool tensor of shape `(1, 1, length, length)`.
@@ -36,24 +36,25 @@ def causal_mask(tokens):
 
 
 def both(mask, other):
-    """Returns where both masks are true, each of which may be `None`."""
+    """Returns where both masks are true. Each of them may be `None`."""
     if mask is None or other is None:
         return other if mask is None else mask
     return ops.logical_and(mask, other)
 
 
 def padding_masks(x, part=""):
-    """Returns the padding masks of the queries and of the keys of a part.
+    """Returns the padding masks of a part's queries and keys.
 
-    They are one in self-attention, and what positions of states have.
+    Both are the same mask in self-attention. For states it is the mask of
+    their positions.
 
     Args:
         x: the inputs of a model.
-        part: string, as `kdkit.taps.split_tap` returns it. Defaults to `""`.
+        part: string, from `kdkit.taps.split_tap`. Defaults to `""`.
 
     Returns:
-        Tuple of two tensors of shape `(batch_size, length)`, each `None` where
-        the inputs have none.
+        Tuple of two tensors of shape `(batch_size, length)`, each `None` if
+        the inputs have no such mask.
     """
     halves = ("decoder", "encoder") if part == "cross" else (part, part)
     if not isinstance(x, dict):
@@ -62,10 +63,10 @@ def padding_masks(x, part=""):
 
 
 def select_inputs(model, x):
-    """Leaves out of a dict what the model has no input for.
+    """Returns only the entries of a dict that the model has inputs for.
 
-    A teacher with segments and a student without can share one batch. Keras
-    itself would take inputs by their order instead.
+    So a teacher with segments and a student without them can share one batch.
+    Keras itself would match the inputs by their order.
     """
     if not isinstance(x, dict) or not isinstance(model, keras.Model):
         return x

@@ -7,34 +7,34 @@ VECTOR_TAPS = ("queries", "keys", "values")
 PER_LAYER_TAPS = STATE_TAPS + ATTENTION_TAPS + VECTOR_TAPS
 TAPS = OUTPUT_TAPS + PER_LAYER_TAPS
 
-# The same kinds of tensors of the parts of an encoder-decoder. Its decoder's
-# attention to what the encoder read is a part of its own.
-_OF_HALVES = (
+# The kinds of tensors in an encoder-decoder. "cross" is the attention of its
+# decoder to the encoder's output.
+_HALF_KINDS = (
     "embedding_output",
     "hidden_states",
     *ATTENTION_TAPS,
     *VECTOR_TAPS,
 )
-_OF_PARTS = {
-    "encoder": _OF_HALVES,
-    "decoder": _OF_HALVES,
+_PART_KINDS = {
+    "encoder": _HALF_KINDS,
+    "decoder": _HALF_KINDS,
     "cross": ATTENTION_TAPS,
 }
 SEQ2SEQ_TAPS = tuple(
-    f"{part}_{kind}" for part, kinds in _OF_PARTS.items() for kind in kinds
+    f"{part}_{kind}" for part, kinds in _PART_KINDS.items() for kind in kinds
 )
 
-CLS_INDEX = 0  # [CLS], or what a tokenizer has in its place, stands first.
-# The feature of a batch that stands for running the teachers: a tuple of a dict
-# of tensors by `Entry.name` for each of them.
+CLS_INDEX = 0  # the position of [CLS], or of the token that replaces it
+# The feature of a batch with cached teacher outputs: a tuple with one dict of
+# tensors by `Entry.name` for each teacher. With it no teacher runs.
 TEACHER_OUTPUTS = "teacher_outputs"
 
 
 def split_tap(tap: str) -> tuple[str, str]:
-    """Returns the part of a model that a tap is of, and its kind.
+    """Returns the part of a model that a tap belongs to, and the tap's kind.
 
-    The part is `"encoder"`, `"decoder"` or `"cross"` of an encoder-decoder,
-    and empty of other models. The kind is one of `TAPS`.
+    The part is `"encoder"`, `"decoder"` or `"cross"` for an encoder-decoder,
+    and empty for other models. The kind is one of `TAPS`.
 
     >>> split_tap("cross_attention_probs")
     ('cross', 'attention_probs')
@@ -48,7 +48,7 @@ def split_tap(tap: str) -> tuple[str, str]:
 
 
 def reads_source(tap: str) -> bool:
-    """Returns whether a tap has tokens of an encoder-decoder's source.
+    """Returns whether a tap depends on the tokens of the encoder's input.
 
     >>> reads_source("cross_attention_probs"), reads_source("hidden_states")
     (True, False)
@@ -57,14 +57,14 @@ def reads_source(tap: str) -> bool:
 
 
 def name_tap(part: str, kind: str) -> str:
-    """Returns the name of a kind of tap of a part, `split_tap` turned round."""
+    """Returns the tap's name for a part and a kind: `split_tap` reversed."""
     return f"{part}_{kind}" if part else kind
 
 
-def taps_beside(tap: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the taps of some kinds that are of the same part as a tap.
+def sibling_taps(tap: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the taps of the given kinds in the same part as `tap`.
 
-    >>> taps_beside("cross_attention_probs", ("attention_logits", "queries"))
+    >>> sibling_taps("cross_attention_probs", ("attention_logits", "queries"))
     ('cross_attention_logits',)
     """
     part, _ = split_tap(tap)

@@ -1,16 +1,17 @@
-"""The numbers in the names of Keras objects, which files keep.
+"""The numbers in the names of Keras objects, which are written into files.
 
-Keras numbers objects without a name as they are made: `softmax_7` is the eighth
-of its process. The name is written into files of weights and of configs, so
-what is saved after a resumption, by a process that made fewer of them, would be
-other bytes. Here the numbers are set where the models of a run are made and
-saved. `object_name_uids` is private to Keras; tests/test_naming.py pins it.
+Keras numbers objects without a name in the order of their creation:
+`softmax_7` is the eighth one of its process. The name is part of weight files
+and configs. A resumed process creates fewer objects, so its files would have
+other bytes. The functions here set the numbers where the models of a run are
+built and saved. `object_name_uids` is private to Keras; tests/test_naming.py
+pins it.
 
-To know which attributes an optimizer has of its class, Keras makes another one
-for each file. It would keep what it found, but looks it up under another name
-than it keeps it under. TensorFlow never forgets the variables of such an
-optimizer, so that memory grows with each file. `saving_lib` is private to
-Keras; tests/runs/test_checkpoints.py pins it.
+To find out which attributes belong to an optimizer's class, Keras creates
+another optimizer for each file. It stores the result under one name and looks
+it up under another, so it never finds it. TensorFlow never frees the variables
+of such an optimizer, so memory grows with each file. `saving_lib` is private
+to Keras; tests/runs/test_checkpoints.py pins it.
 """
 
 import collections
@@ -20,13 +21,13 @@ from keras.src.backend.common import global_state
 from keras.src.saving import saving_lib
 
 COUNTERS = "object_name_uids"
-# Above the numbers of any model: what is built on its layers later, such as its
-# taps, must not have their names.
+# Above the numbers in any model: objects that are built on a model's layers
+# later, such as its taps, must not get the layers' names.
 LATER = 30_000
 
 
 class _Numbers(collections.defaultdict):
-    """Counters from a number on, also of the first name."""
+    """Counters that start at a number, also for a name's first object."""
 
     def __contains__(self, name):
         return True
@@ -34,7 +35,7 @@ class _Numbers(collections.defaultdict):
 
 @contextlib.contextmanager
 def own_names():
-    """Names what is made in the block as in a new process."""
+    """Names objects that are created in the block as in a new process."""
     global_state.set_global_attribute(COUNTERS, collections.defaultdict(int))
     try:
         yield
@@ -44,7 +45,7 @@ def own_names():
 
 @contextlib.contextmanager
 def kept_names():
-    """Goes on after the block with the names that a program had before it."""
+    """Restores the name counters after the block."""
     before = global_state.get_global_attribute(COUNTERS)
     try:
         yield
@@ -55,16 +56,16 @@ def kept_names():
 
 
 def number_later() -> None:
-    """Numbers what is made from here on as if nothing had been made before."""
+    """Numbers objects that are created from here on from `LATER` up."""
     numbers = _Numbers(lambda: LATER)
     global_state.set_global_attribute(COUNTERS, numbers)
 
 
 KIND = "Optimizer"
-LOOKED_UP = f"saving_attr_skiplist_{KIND}"
+SKIPLIST = f"saving_attr_skiplist_{KIND}"
 
 
 def remember_optimizers() -> None:
-    """Lets Keras save and load weights without making optimizers for it."""
+    """Lets Keras save and load weights without creating extra optimizers."""
     found = saving_lib.get_attr_skipset(KIND)
-    global_state.set_global_attribute(LOOKED_UP, found)
+    global_state.set_global_attribute(SKIPLIST, found)

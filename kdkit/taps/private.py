@@ -1,11 +1,11 @@
 """Private attributes of Keras and keras-hub, each behind a function.
 
-No other module of kdkit touches an attribute of theirs that begins with an
-underscore (`naming.py` and `saving.py` import modules from `keras.src`).
-tests/test_private.py reads each of these attributes, so that a version of
-Keras or keras-hub that renames one fails there.
+No other module of kdkit reads an attribute of theirs that begins with an
+underscore (`naming.py` imports modules from `keras.src`). tests/test_private.py
+reads each of these attributes, so that it fails if a new version of Keras or
+keras-hub renames one.
 
-This module imports nothing: families use it before TensorFlow is imported.
+This module imports neither: families use it before TensorFlow is imported.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class FeedForward(NamedTuple):
-    """The dense layers of a block behind its attention.
+    """The dense layers of a block after its attention.
 
     Attributes:
         intermediate: layer from the hidden width to the intermediate one.
@@ -90,14 +90,14 @@ def masked_lm_layers(head) -> tuple:
 
 
 def made_by(tensor) -> tuple:
-    """Returns the operation of a symbolic tensor and which output it is.
+    """Returns the operation that made a symbolic tensor, and its inputs.
 
     Args:
         tensor: `keras.KerasTensor`.
 
     Returns:
-        Tuple of the operation, the number of the output and the tensors that
-        the operation took, none for an input.
+        Tuple of the operation, the tensor's index among the operation's
+        outputs, and the operation's input tensors, empty for an input.
     """
     operation, node, number = tensor._keras_history
     return operation, number, operation._inbound_nodes[node].input_tensors

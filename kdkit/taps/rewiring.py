@@ -1,7 +1,8 @@
-"""Running a model once and returning its taps.
+"""Runs a model once and returns its taps.
 
-XLA merges these projections with those of the forward pass. The block adapters
-of `kdkit.models.families` have them for each family.
+The taps of attention repeat the projections of the forward pass; XLA merges
+the two. The block adapters in `kdkit.models.families` compute the projections
+for each family.
 """
 
 from typing import Any
@@ -25,53 +26,52 @@ from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.names import name_tap
 from kdkit.taps.names import split_tap
-from kdkit.taps.shape import check_taps
 from kdkit.taps.shape import describe
+from kdkit.taps.shape import require_taps
 
 
 def tapped(model, taps, factor_logits=False):
     """Returns a callable that runs `model` once and returns its taps.
 
     The callable runs the model's own layers with the model's own weights and
-    leaves the model as it is. It is called like the model, as
+    does not change the model. Call it like the model,
     `tapped_model(x, training=False)`, inside or outside of a `tf.function`.
 
-    Taps of the whole model: `"logits"`, `"embedding_output"` (what enters the
+    Taps of the whole model: `"logits"`, `"embedding_output"` (the input of the
     first block), `"pooled_output"`.
 
-    Taps per layer, as lists. Of N + 1 tensors, 0 being the embedding output:
-    `"hidden_states"`, (batch_size, sequence_length, hidden_dim), and
-    `"cls_states"`, (batch_size, hidden_dim). Of N tensors, one per block:
+    Taps per layer are lists. Lists of N + 1 tensors, where 0 is the embedding
+    output: `"hidden_states"`, (batch_size, sequence_length, hidden_dim), and
+    `"cls_states"`, (batch_size, hidden_dim). Lists of N tensors, one per block:
     `"attention_logits"` (QKᵀ/√d before mask and softmax) and
     `"attention_probs"` (after both, before dropout), (batch_size, num_heads,
     query_length, key_length); `"queries"`, `"keys"` and `"values"`,
-    (batch_size, sequence_length, num_heads, head_dim). Where blocks share
-    their weights, as in ALBERT, each call is a block of its own.
+    (batch_size, sequence_length, num_heads, head_dim). If blocks share their
+    weights, as in ALBERT, each call counts as a block.
 
-    Of an encoder-decoder: `"logits"`, and with the prefix `encoder_` or
-    `decoder_` `"embedding_output"`, `"hidden_states"`, `"attention_logits"`,
-    `"attention_probs"`, `"queries"`, `"keys"` and `"values"` of that half, as
-    `"encoder_hidden_states"`. `"cross_attention_logits"` and
-    `"cross_attention_probs"` are the attention of each block of the decoder to
-    what the encoder read, (batch_size, num_heads, decoder_length,
-    encoder_length).
+    Taps of an encoder-decoder: `"logits"`; with the prefix `encoder_` or
+    `decoder_`, such as `"encoder_hidden_states"`: `"embedding_output"`,
+    `"hidden_states"`, `"attention_logits"`, `"attention_probs"`, `"queries"`,
+    `"keys"` and `"values"` of that half; `"cross_attention_logits"` and
+    `"cross_attention_probs"`, the attention of each decoder block to the
+    encoder's output, (batch_size, num_heads, decoder_length, encoder_length).
 
     Args:
-        model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or, for `"logits"` alone, any functional model whose only output
-            they are, alone or in a dict. Inputs are identified by name: pass
-            them as a dict.
-        taps: iterable of strings. What the callable returns.
+        model: `keras.Model`. A keras-hub backbone or a task model around one.
+            For `"logits"` alone also any functional model whose only output,
+            which may be in a dict, is the logits. Inputs are identified by
+            name: pass them as a dict.
+        taps: iterable of strings. The taps that the callable returns.
         factor_logits: bool. Whether `"logits"` is `kdkit.taps.FactoredLogits`
-            in place of a tensor as wide as the vocabulary, which a
-            `keras_hub.models.CausalLM` allows. Defaults to `False`.
+            instead of a tensor as wide as the vocabulary. Needs a
+            `keras_hub.models.CausalLM`. Defaults to `False`.
 
     Returns:
-        A callable, which returns a dict by tap name.
+        A callable that returns a dict by tap name.
 
     Raises:
         UsageError: (a `ValueError`) if a tap is unknown or the model does not
-            have it, as DeBERTa-v3 has none of the attention and RoBERTa no
+            have it. DeBERTa-v3 has no taps of attention, RoBERTa has no
             pooled output.
 
     Example:
@@ -86,12 +86,12 @@ def tapped(model, taps, factor_logits=False):
 
 
 class TappedModel:
-    """What `tapped` returns."""
+    """The callable that `tapped` returns."""
 
     def __init__(self, model, taps, factor_logits=False):
         self.taps = tuple(dict.fromkeys(taps))
         self.shape = describe(model)
-        check_taps(self.taps, self.shape, type(model).__name__)
+        require_taps(self.taps, self.shape, type(model).__name__)
         self._model = model
         self._stacks = {}
         self._readers = {}
@@ -100,13 +100,13 @@ class TappedModel:
         self._embeddings = output_embeddings(model) if factor_logits else None
         if factor_logits or set(self.taps) != {"logits"}:
             backbone = find_backbone(model)
-            _check_mask_input(model, backbone)
+            _require_mask_input(model, backbone)
             self._stacks = stacks_of(backbone)
             parts = adapters_of(backbone)
             reads_cross = any(split_tap(tap)[0] == "cross" for tap in self.taps)
             if reads_cross:
                 parts["cross"] = parts["decoder"]
-            # Without its head where the logits are to be factors.
+            # Factored logits need the model without its head.
             self._model = with_states(
                 backbone if factor_logits else model,
                 backbone,
@@ -155,16 +155,17 @@ class TappedModel:
         return {tap: read[tap] for tap in self.taps}
 
 
-def _check_mask_input(model, backbone):
-    """Raises a `UsageError` if the padding mask would go unseen."""
+def _require_mask_input(model, backbone):
+    """Raises a `UsageError` if the model has no input for the padding mask."""
     received = model.input
     if not isinstance(backbone.input, dict):
         return
     masks = {name for name in backbone.input if name.endswith("padding_mask")}
     if masks and not (isinstance(received, dict) and masks <= set(received)):
         raise UsageError(
-            f"Model {model.name!r} must take its inputs as a dict with "
-            f"{sorted(masks)}, or its taps would count padding. Received: "
+            f"Model {model.name!r} has no input for the padding mask, so its "
+            f"taps would count padding. Expected a dict with {sorted(masks)}. "
+            "Received: "
             f"{keras.tree.map_structure(lambda tensor: tensor.name, received)}."
             " Build it as keras.Model({'token_ids': ..., 'padding_mask': ...}, "
             "logits)."
@@ -172,16 +173,17 @@ def _check_mask_input(model, backbone):
 
 
 class FactoredLogits(NamedTuple):
-    """The two factors of a decoder's logits: states times embeddings.
+    """A decoder's logits as two factors: states times embeddings.
 
-    Logits of all positions are the largest tensor of a language model's step,
-    as wide as the vocabulary. What needs them a few at a time takes these.
+    The logits of all positions are the largest tensor in a language model's
+    training step: each is as wide as the vocabulary. Code that needs only a
+    few positions at a time takes the factors instead.
 
     Attributes:
         states: tensor of shape `(batch_size, sequence_length, hidden_dim)`.
-            What the decoder gives for each position.
-        embeddings: tensor of shape `(vocabulary_size, hidden_dim)`, of the same
-            dtype.
+            The decoder's output for each position.
+        embeddings: tensor of shape `(vocabulary_size, hidden_dim)`, with the
+            same dtype.
     """
 
     states: Any
@@ -204,21 +206,21 @@ def output_embeddings(model):
     known = tuple(family.causal_lm for family in DECODERS.values())
     if not isinstance(model, known):
         raise UsageError(
-            "Only the logits of a decoder are taken a few positions at a time. "
+            "Only a decoder's logits can be computed in chunks. "
             f"Expected one of {[cls.__name__ for cls in known]}. Received: "
-            f"{type(model).__name__}. Leave chunk_size out."
+            f"{type(model).__name__}. Omit chunk_size."
         )
     return family_of(model.backbone).output_embeddings(model.backbone)
 
 
 class AttentionReader:
-    """Reads the taps of the attention of one part of a model.
+    """Reads the attention taps of one part of a model.
 
     Args:
-        part: string, as `kdkit.taps.split_tap` returns it.
+        part: string, from `kdkit.taps.split_tap`.
         blocks: sequence of `kdkit.models.BlockAdapter`s, in the order of the
             blocks' calls.
-        taps: the names that are wanted. Those of other parts are left out.
+        taps: the requested tap names. Those of other parts are ignored.
         dtype: dtype or policy of the softmax.
     """
 
@@ -233,12 +235,12 @@ class AttentionReader:
         self._softmax = keras.layers.Softmax(dtype=dtype)
 
     def __call__(self, inputs, sources, padding_mask):
-        """Returns a dict from tap to the list of a tensor per block.
+        """Returns a dict from tap to a list with one tensor per block.
 
         Args:
             inputs: list of tensors of shape `(batch_size, sequence_length,
-                hidden_dim)`, one per block: what it takes, or what its
-                cross-attention does.
+                hidden_dim)`, one per block: the block's input, or the query
+                input of its cross-attention.
             sources: `None` for self-attention, or a list of as many tensors of
                 shape `(batch_size, source_length, hidden_dim)`.
             padding_mask: `None` or the padding mask of the keys, of any dtype.

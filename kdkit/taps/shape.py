@@ -1,4 +1,4 @@
-"""What can be tapped: the sizes of a model, and what it cannot give."""
+"""The sizes of a model that decide which taps it has."""
 
 import dataclasses
 
@@ -26,18 +26,19 @@ class ModelShape:
     Args:
         num_classes: int or `None`. Width of the logits; `None` for a backbone
             without a head.
-        num_layers: int or `None`. Number of transformer blocks of an encoder or
-            a decoder, each call of a shared one counted; `None` where the
-            model's blocks cannot be tapped. So for the other sizes.
+        num_layers: int or `None`. Number of transformer blocks in an encoder or
+            a decoder; each call of a shared block counts. `None` if the
+            model's blocks cannot be tapped; then the other sizes are `None`
+            too.
         hidden_dim: int or `None`. Width of the hidden states.
         num_heads: int or `None`. Attention heads per block.
         has_pooled_output: bool. Whether `"pooled_output"` can be tapped.
         family: string or `None`. The name of the backbone's
             `kdkit.models.Family`, if kdkit knows it. Models of equal sizes and
             different families compare equal.
-        encoder_num_layers: int or `None`. Number of transformer blocks of the
+        encoder_num_layers: int or `None`. Number of transformer blocks in the
             encoder of an encoder-decoder; `None` for other models.
-        decoder_num_layers: int or `None`. Likewise of its decoder.
+        decoder_num_layers: int or `None`. The same for its decoder.
     """
 
     num_classes: int | None
@@ -65,7 +66,7 @@ class ModelShape:
         return tuple(names)
 
     def depth(self, tap: str) -> int | None:
-        """The number of transformer blocks of the part that a tap is of."""
+        """Returns the number of blocks in the part that a tap belongs to."""
         return {
             "": self.num_layers,
             "encoder": self.encoder_num_layers,
@@ -79,13 +80,13 @@ def describe(model) -> ModelShape:
 
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or any functional model whose only output, which may be in a dict
-            or list, is the logits.
+            or any functional model whose only output is the logits, alone or
+            in a dict or list.
 
     Raises:
-        UsageError: if the model has several outputs, whose names the error
-            lists, or one that the graph shows to be no logits, as after a
-            softmax.
+        UsageError: if the model has several outputs (the error lists their
+            names), or if its graph shows that the output is not logits, for
+            example after a softmax.
     """
     if not isinstance(model, keras.Model):
         raise UsageError(
@@ -113,7 +114,7 @@ def describe(model) -> ModelShape:
 
 
 def named_outputs(backbone):
-    """A backbone's outputs by name, also where there is just one."""
+    """Returns a backbone's outputs by name, also if there is only one."""
     if isinstance(backbone.output, dict):
         return {
             name: output
@@ -123,14 +124,13 @@ def named_outputs(backbone):
     return {"sequence_output": backbone.output}
 
 
-def check_taps(taps, shape, model_name):
-    """Raises a `UsageError` that names every tap that cannot be read."""
+def require_taps(taps, shape, model_name):
+    """Raises a `UsageError` that lists every tap that cannot be read."""
     unknown = [tap for tap in taps if tap not in TAPS + SEQ2SEQ_TAPS]
     if unknown:
         raise UsageError(
-            f"Unknown tap. Expected one of {TAPS}, or of an encoder-decoder "
-            f"one of {SEQ2SEQ_TAPS}. Received: "
-            f"{', '.join(map(repr, unknown))}."
+            f"Unknown tap: {', '.join(map(repr, unknown))}. Expected one of "
+            f"{TAPS}, or for an encoder-decoder one of {SEQ2SEQ_TAPS}."
         )
     absent = [tap for tap in taps if tap not in shape.taps]
     if absent:
@@ -142,24 +142,25 @@ def check_taps(taps, shape, model_name):
 
 
 def _why_absent(absent, shape):
-    """Why a model of this shape lacks the taps, and what to use instead."""
+    """Explains why a model lacks taps, and what to use instead."""
     if shape.decoder_num_layers is not None:
         return (
-            "The model is an encoder-decoder: name the part that a tap is of, "
+            "The model is an encoder-decoder: add the part to the tap's name, "
             "such as 'decoder_hidden_states'; logits need a head."
         )
     if shape.num_layers is None:
         return (
-            "Hidden states and attention need a keras-hub backbone of one of "
-            f"the families {tuple(ALL_FAMILIES)}, or one that lists a "
-            "TransformerEncoder per block in `transformer_layers`, or lists "
-            "its halves as kdkit.models.MassBackbone does; logits need a head."
+            "Hidden states and attention need a keras-hub backbone from one of "
+            f"the families {tuple(ALL_FAMILIES)}, a backbone that lists one "
+            "TransformerEncoder per block in `transformer_layers`, or one that "
+            "lists its halves as kdkit.models.MassBackbone does; logits need a "
+            "head."
         )
     reasons = []
     if set(absent) & set(SEQ2SEQ_TAPS):
         reasons.append(
-            "The model is no encoder-decoder: leave out the part that a tap "
-            "is of."
+            "The model is not an encoder-decoder: remove the part from the "
+            "tap's name."
         )
     family = ALL_FAMILIES.get(shape.family)
     withheld = [tap for tap in absent if family and tap in family.withheld_taps]
@@ -170,19 +171,19 @@ def _why_absent(absent, shape):
         )
     if "pooled_output" in absent:
         reasons.append(
-            "The encoder has no pooler: use 'cls_states' in place of "
+            "The encoder has no pooler: use 'cls_states' instead of "
             "'pooled_output'."
         )
     if "logits" in absent:
         reasons.append(
-            "The model is an encoder, and logits need a head: put one on it, "
-            "such as the family's TextClassifier."
+            "The model is an encoder, and logits need a head: add one, such "
+            "as the family's TextClassifier."
         )
     return " ".join(reasons)
 
 
 def _num_classes(model):
-    """The width of the model's single output, which must be logits."""
+    """Returns the width of the model's only output, which must be logits."""
     try:
         outputs = model.outputs
     except (AttributeError, ValueError) as error:
@@ -206,7 +207,7 @@ def _num_classes(model):
         raise UsageError(
             f"Model {model.name!r} has several outputs. Expected one, the "
             f"logits. Received: {', '.join(map(repr, names))}. Wrap it in a "
-            "model that returns the logits alone, such as "
+            "model that returns only the logits, such as "
             f"keras.Model(model.input, model.{taken})."
         )
     output = outputs[0]

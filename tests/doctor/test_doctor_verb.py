@@ -142,7 +142,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
             "layers",
             "teacher_layers=2",
         ),
-        ("student.num_heads=4", "layers", "head counts differ"),
+        ("student.num_heads=4", "layers", "numbers of heads differ"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
         ("student.num_layers=100000", "student", "at most 1000"),
         ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
@@ -242,7 +242,7 @@ def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
         "class balance of dev",
         "repeated rows",
     }
-    assert f"All labels of {2 * len(rows)} rows are alike" in (
+    assert f"All labels of {2 * len(rows)} rows are the same" in (
         found(findings, "class balance of dev").found
     )
     alike = {"teacher accuracy", "label order"}
@@ -284,8 +284,8 @@ def test_devices_that_no_run_takes_are_refused(
 def test_the_verb_takes_the_options_of_distill(capsys):
     assert main(["doctor", "tinybert", "--task", "sst2"]) == 2
     assert "Missing: --teacher" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["doctor", "tinybert", "--smoke", "--force"])
+    assert main(["doctor", "tinybert", "--smoke", "--force"]) == 2
+    assert "Unknown option --force" in capsys.readouterr().err
 
 
 def test_the_file_of_a_run_alone_says_what_is_distilled(

@@ -245,7 +245,7 @@ def test_a_step_of_fit_learns_and_a_saved_distiller_goes_on(data, tmp_path):
                 "loss": losses.AttentionMSE(parity="tinybert"),
                 "tap": "cross_attention_logits",
             },
-            "is of encoders.*tap='cross_attention_logits'",
+            "is only for encoders.*tap='cross_attention_logits'",
         ),
         (
             {

@@ -283,5 +283,5 @@ def test_what_an_encoder_decoder_lacks_is_refused_by_name(model, tap, message):
 
 
 def test_other_models_have_no_taps_of_halves():
-    with pytest.raises(UsageError, match="'cross_.*is no encoder-decoder"):
+    with pytest.raises(UsageError, match="'cross_.*is not an encoder-decoder"):
         taps.tapped(bert(1), ["cross_attention_logits"])

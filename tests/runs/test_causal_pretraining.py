@@ -287,7 +287,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         (["--model", "RUN", "--cache", "new"], "of a teacher"),
         (
             ["--model", "RUN", "--set", "stages.0.chunk_size=8"],
-            "chunk_size is of objectives",
+            "chunk_size needs an objective",
         ),
         (
             ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],

@@ -13,6 +13,7 @@ from kdkit.cli.main import VERBS
 MISTAKES = {
     "list": [["--nothing"]],
     "show": [["nothing"], ["tinybert", "--task", "nothing"]],
+    "init": [["nothing"], ["tinybert", "--output", "FULL/novel.txt"]],
     "demo": [["--run-dir", "FULL"]],
     "train-teacher": [
         ["--run-dir", "RUN"],

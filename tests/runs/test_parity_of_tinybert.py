@@ -1,6 +1,5 @@
 """A run with --parity tinybert: its losses are those of the authors' code."""
 
-import argparse
 import dataclasses
 import json
 
@@ -12,9 +11,9 @@ from helpers import to_numpy
 
 from kdkit import data
 from kdkit import taps
-from kdkit.cli import distill as verb
 from kdkit.cli import resolving
 from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
@@ -129,8 +128,7 @@ def test_config_shows_that_rows_are_padded_and_how_updates_are_made(run):
 
 
 def settings_of(*words, recipe="tinybert"):
-    parser = argparse.ArgumentParser()
-    verb.add_arguments(parser)
+    parser = make_verb_parser("distill")
     return resolving.distill_settings(
         parser.parse_args([recipe, "--run-dir", "unused", *words])
     )
@@ -187,11 +185,13 @@ def test_batches_of_one_length_have_that_of_the_rows():
         pad_token_id=0,
     )
     unlabeled = dataclasses.replace(encoded, labels=None)
-    batches, _ = data.training_batches(encoded, 1, 0, num_buckets=None)
-    mixed, _ = data.mixed_training_batches(
-        encoded, unlabeled, 1.0, 1, 0, num_buckets=None
-    )
-    last, _ = data.evaluation_batches(encoded, 1, num_buckets=None)
-    for some in (batches.take(4), mixed.take(4), last):
+    examples, rows_of_epoch = data.mix_unlabeled(encoded, unlabeled, 1.0)
+    mixed = data.BatchStream(examples, data.Buckets(1, None, rows_of_epoch))
+    stream = data.BatchStream(encoded, data.Buckets(1, None))
+    for some in (
+        stream.training().take(4),
+        mixed.training().take(4),
+        stream.evaluation(),
+    ):
         shapes = {x["token_ids"].shape for x, *_ in some.as_numpy_iterator()}
         assert shapes == {(1, 12)}

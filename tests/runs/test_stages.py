@@ -138,13 +138,13 @@ def test_all_problems_of_a_stage_are_told_at_once():
         ("mse", "Unknown loss.*Received: 'mse'"),
         (
             {"name": "soft_cross_entropy", "tau": 2},
-            "Unknown arguments of loss 'soft_cross_entropy': tau. Valid here: "
+            "Unknown arguments for loss 'soft_cross_entropy': tau. Expected: "
             "parity, scale_by_temperature_squared, temperature",
         ),
         ({"name": "soft_cross_entropy", "temperature": 0}, "above 0"),
         (
             {"name": "soft_cross_entropy", "temperature": "warm"},
-            "Wrong arguments of loss 'soft_cross_entropy'",
+            "Invalid arguments for loss 'soft_cross_entropy'",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_objectives_of_recipes_are_the_same_after_json(name):
     "layer_map", [{"a": 2}, {"1.5": 2}, {1.5: 2}, {"": 1}, {"1": 1, " 1": 2}]
 )
 def test_a_layer_map_is_from_numbers_of_blocks(layer_map):
-    with pytest.raises(UsageError, match="layer_map goes from") as raised:
+    with pytest.raises(UsageError, match="Invalid layer_map") as raised:
         Objective(AttentionMSE(), tap="attention_logits", layer_map=layer_map)
     assert f"Received: {layer_map}" in str(raised.value)
 
@@ -215,7 +215,7 @@ def test_a_layer_map_of_no_blocks_is_told_beside_other_mistakes():
             smoke.distillation(RECIPES["tinybert"]),
             ['stages.0.objectives.0.layer_map={"a": 2}', "epochs=3"],
         )
-    assert "layer_map goes from blocks of the student" in str(raised.value)
+    assert "Expected a dict from student block" in str(raised.value)
     assert "Unknown setting 'epochs'" in str(raised.value)
 
 

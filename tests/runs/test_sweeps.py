@@ -142,7 +142,7 @@ def test_choices_are_all_combinations_in_order_or_some_by_seed():
     [
         ([], "Received: neither"),
         (["--paper", "--over", "temperature=1"], "Received: both"),
-        (["--paper"], "no search is known for recipe 'vanilla_kd'"),
+        (["--paper"], "recipe 'vanilla_kd' has no search"),
         (["--over", "temperature"], "expected FIELD=V1,V2"),
         (["--over", "temprature=1,2"], "no setting 'temprature'"),
         (["--over", "seed=1,1"], "tried twice"),

@@ -1,0 +1,161 @@
+"""Help pages of verbs: the usual one, all options, and one a family.
+
+`--help` shows the options that most runs need, each with the first sentence of
+its help. `--help-all` shows all of them in their groups. Where families of
+models need other options, each family has a page: `--help gpt2`, or `--model
+gpt2 --help`.
+"""
+
+import inspect
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from kdkit.cli.parser import HELP
+from kdkit.cli.parser import PAGES
+from kdkit.cli.parser import Option
+from kdkit.cli.parser import Parser
+
+WIDTH, COLUMN = 80, 26  # at most, and that of the texts of options
+USUAL = "bert"
+
+
+def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
+    """Returns the help page that words ask for; `None` if they do not.
+
+    Args:
+        parser: `Parser` of the verb.
+        words: sequence of strings, without the verb.
+    """
+    asked = [place for place, word in enumerate(words) if word in HELP]
+    if not asked:
+        return None
+    following = [*words[1:], ""]
+    page = None
+    for word in (
+        *(following[place] for place in asked),
+        *_values(words, "--model"),
+    ):
+        family = "gpt2" if word.startswith("llama") else word
+        if family in _pages(parser):
+            page = family
+    return help_page(parser, page, "--help-all" in words)
+
+
+def help_page(
+    parser: Parser, page: str | None = None, everything: bool = False
+) -> str:
+    """Returns a help page.
+
+    Args:
+        parser: `Parser` of the verb.
+        page: string, a key of `PAGES`, or `None` for the usual one: that of
+            encoders, or with `everything` of all families. Defaults to
+            `None`.
+        everything: bool. Whether all options are shown, in their groups and
+            with all of their help. Defaults to `False`.
+    """
+    width = min(shutil.get_terminal_size().columns, WIDTH)
+    is_whole = everything and page is None
+    shown = [
+        one
+        for one in parser.options.values()
+        if is_whole or (page or USUAL) in one.pages
+    ]
+    usage = [parser.name]
+    usage += [one.label for one in shown if one.positional]
+    usage += ["[options]"] if len(usage) <= len(shown) else []
+    if "set" in parser.options:
+        usage.append("[field.path=value ...]")
+    text, _, examples = parser.text.partition("example:\n")
+    if not everything:
+        text = text.partition("\n\n")[0]
+    lines = [f"usage: {' '.join(usage)}", "", text.strip(), ""]
+    groups = {}
+    for one in shown:
+        if everything:
+            groups.setdefault(_title(one, parser.kind), []).append(one)
+        elif not one.rare:
+            groups.setdefault("options", []).append(one)
+    for title, members in groups.items():
+        lines.append(f"{title}:")
+        for one in members:
+            lines += _entry(one, width, everything)
+        lines.append("")
+    examples = [
+        example
+        for example in re.split(r"\n(?=  \w)", examples.rstrip())
+        if is_whole or _is_on(parser, example, page or USUAL)
+    ]
+    if examples:
+        lines += ["example:", *(examples if everything else examples[:1]), ""]
+    lines += _other_pages(parser, page, everything)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _pages(parser):
+    """The families whose options differ."""
+    pages = {USUAL}
+    for one in parser.options.values():
+        if len(one.pages) < len(PAGES):
+            pages.update(one.pages)
+    return [page for page in PAGES if page in pages]
+
+
+def _other_pages(parser, page, everything) -> Iterator[str]:
+    if "set" in parser.options:
+        yield "Fields that can be set: kdkit show RECIPE, kdkit init RECIPE."
+    if not everything and parser.options:
+        yield "All options, in groups: --help-all."
+    if not (everything and page is None):
+        others = [one for one in _pages(parser) if one != (page or USUAL)]
+        if others:
+            names = ", ".join(f"--help {one} ({PAGES[one]})" for one in others)
+            yield f"Options of other models: {names}."
+
+
+def _is_on(parser, example, page):
+    """Whether a page has the options in an example, and it is of that page."""
+    flags = set(re.findall(r"--[a-z][a-z-]*", example))
+    used = [one for one in parser.options.values() if one.label in flags]
+    return all(page in one.pages for one in used) and (
+        page == USUAL or any(USUAL not in one.pages for one in used)
+    )
+
+
+def _title(declared: Option, kind):
+    if declared.group is kind:
+        return "options"
+    return inspect.getdoc(declared.group)
+
+
+def _entry(declared, width, everything):
+    """The lines of an option."""
+    words = declared.help
+    if not everything:
+        words = re.split(r"(?<=[^.])[.;] ", words)[0]
+    indent = " " * COLUMN
+    lines = textwrap.wrap(
+        words.rstrip("."),
+        width - COLUMN,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    if len(declared.usage) > COLUMN - 4:
+        return [f"  {declared.usage}", *(indent + line for line in lines)]
+    first, *others = lines or [""]
+    return [
+        f"  {declared.usage:<{COLUMN - 2}}{first}",
+        *(indent + line for line in others),
+    ]
+
+
+def _values(words, flag):
+    """The values of a flag in words, however they are written."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == flag:
+            yield following
+        elif word.startswith(f"{flag}="):
+            yield word.partition("=")[2]

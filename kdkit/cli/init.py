@@ -1,0 +1,276 @@
+"""Writes a commented TOML file of a recipe, which kdkit distill runs.
+
+The first lines are what the recipe needs: replace their values. All other
+lines are comments with the defaults: remove a # to change one. Paths in the
+file are relative to the directory that kdkit runs in, as on the command line.
+Options of the command line, and field.path=value, overrule the file. A table
+[set.corpus] has the fields of corpus, which is also an option's name.
+
+example:
+  kdkit init tinybert --task sst2 --output my.toml
+  kdkit init lightpaff --model gpt2 --output my.toml
+"""
+
+import dataclasses
+import inspect
+import json
+import pathlib
+import re
+import textwrap
+
+from kdkit.cli import distill
+from kdkit.cli.groups import DistillationOptions
+from kdkit.cli.groups import StageOptions
+from kdkit.cli.options import get_recipe
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import changed
+from kdkit.cli.parser import names_in
+from kdkit.cli.parser import option
+from kdkit.cli.parser import options_of
+from kdkit.cli.text_steps import text_pipeline
+from kdkit.distillation.objective import Objective
+from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.recipes import Stage
+from kdkit.recipes.stages import OptimizerSettings
+from kdkit.runs.settings import Saving
+from kdkit.settings import to_dict
+from kdkit.tasks import get_task
+from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.data_settings import DataSettings
+from kdkit.training.data_settings import counting_padding
+
+WIDTH = 79
+# What a recipe on text needs, by the family of its models.
+NEEDED_ON_TEXT = {
+    "gpt2": {
+        "decoder": "gpt2_medium_en",
+        "vocabulary_size": 8000,
+        "corpus": ["wiki.txt"],
+        "task_text": ["ptb.train.txt"],
+        "task_held_out": ["ptb.valid.txt"],
+    },
+    "mass": {
+        "decoder": "mass_6_layer",
+        "vocabulary_size": 32000,
+        "corpus": ["train.en", "train.de"],
+        "languages": ["en", "de"],
+        "pairs": ["train.en", "train.de"],
+        "task_held_out": ["val.en", "val.de"],
+    },
+}
+NEEDED_ON_TEXT["llama3"] = {
+    **NEEDED_ON_TEXT["gpt2"],
+    "decoder": "lightpaff_llama3_4_layer_en",
+}
+# Options that tables have fields for, or that a file has no use for.
+LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
+# Fields that make a stage another one.
+FIXED = ("name", "data", "objectives", "optimizer", "task", "data_dir", "files")
+OF_OBJECTIVES = ("weight", "layer_map", "projection")
+
+
+@dataclasses.dataclass
+class Options:
+    """recipe"""
+
+    recipe: str | None = changed(DistillationOptions, "recipe")
+    task: str = option("epochs differ by task. Defaults to sst2.", "sst2")
+    model: Model = option(
+        "bert (default), gpt2, llama3 or mass",
+        "bert",
+        metavar="FAMILY",
+    )
+    parity: str | None = option("a variant of the recipe")
+    output: str | None = option(
+        "the file to write. An existing file is never replaced. Defaults to "
+        "printing.",
+        metavar="FILE.toml",
+    )
+
+
+def run(options):
+    text = toml(options)
+    if options.output is None:
+        print(text, end="")
+        return
+    path = pathlib.Path(options.output)
+    if path.exists():
+        raise UsageError(
+            f"{path} exists already, and kdkit init replaces no file. Pass "
+            "another --output, or remove it."
+        )
+    write_text(path, text)
+    print(
+        f"Written: {path}. Replace the values in its first lines, then run: "
+        f"kdkit distill {path}"
+    )
+
+
+def toml(options) -> str:
+    """Returns a recipe as a commented TOML file.
+
+    Args:
+        options: the options of `kdkit init`.
+
+    Raises:
+        UsageError: if there is no such recipe, task, variant or family.
+    """
+    recipe = get_recipe(options.recipe)
+    needed = {"recipe": recipe.name}
+    if options.model == "bert":
+        groups = list(_task_groups(recipe, options, needed))
+    else:
+        groups = list(_text_groups(recipe, options, needed))
+    needed["run_dir"] = f"runs/{recipe.name}"
+    student = recipe.for_families.get(options.model, recipe).student
+    page = "gpt2" if options.model.startswith("llama") else options.model
+    declared = options_of(distill.Options)
+    lines = [
+        f"# {recipe.name}: {recipe.title}.",
+        f"# {recipe.paper}",
+        "# Lines with a # are defaults: remove the # to change one. Paths are",
+        "# relative to the directory that kdkit runs in.",
+        "",
+    ]
+    for name, value in needed.items():
+        lines += _comment(declared[name].help)
+        lines.append(f"{name} = {_value(value)}")
+    left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
+    for name, one in declared.items():
+        if name in left_out or page not in one.pages or name == "set":
+            continue
+        lines += ["", *_comment(one.help)]
+        lines.append(f"# {name} = {_example(one, student)}")
+    documented = set()
+    for path, kind, values in [
+        (None, Saving, to_dict(Saving())),
+        *groups,
+    ]:
+        lines += ["", f"[{path}]"] if path else [""]
+        for name, value in values.items():
+            if (kind, name) not in documented:
+                lines += _comment(_documentation(kind).get(name, ""))
+            documented.add((kind, name))
+            text = "(not set)" if value is None else f"= {_value(value)}"
+            lines.append(f"# {name} {text}")
+    return "\n".join(lines) + "\n"
+
+
+def _task_groups(recipe, options, needed):
+    """The tables of a run on a task; adds what it needs to a dict."""
+    task = get_task(options.task)
+    stages = recipe.stages_for(task, options.parity)
+    needed["task"] = task.name
+    if task.generate is None:
+        needed["data_dir"] = "glue" if task.tfds is not None else "data"
+    needed["teacher"] = "runs/teacher"
+    on_corpus = any(stage.data == "corpus" for stage in stages)
+    if on_corpus:
+        needed["corpus"] = ["wiki.txt"]
+    if options.parity is not None:
+        needed["parity"] = options.parity
+    data = DataSettings(task.name, None, task.sequence_length)
+    values = to_dict(data)
+    if counting_padding(stages):
+        values["num_buckets"] = None
+    yield "data", DataSettings, _changeable(values)
+    if on_corpus:
+        masked = dataclasses.replace(CorpusSettings(), files=("wiki.txt",))
+        values = _changeable(to_dict(masked))
+        for name in ("column", "held_out", "masking", "detokenizer"):
+            values.pop(name)
+        values.pop("one_document")
+        yield "set.corpus", CorpusSettings, values
+    for stage in stages:
+        yield from _stage_groups(f"stages.{stage.name}", stage)
+
+
+def _text_groups(recipe, options, needed):
+    """The tables of four steps on text; adds what they need to a dict."""
+    needed["model"] = options.model
+    needed.update(NEEDED_ON_TEXT.get(options.model, {}))
+    pipeline = text_pipeline(
+        recipe, distill.Options(**needed, run_dir="runs/new")
+    )
+    for step in pipeline.steps:
+        name, settings = step.name, step.settings
+        if name == "student":
+            corpus = _changeable(to_dict(settings.corpus))
+            length = {"sequence_length": corpus["sequence_length"]}
+            yield "set.corpus", type(settings.corpus), length
+        for stage in settings.stages:
+            path = f"set.{name}.stages.{stage.name}"
+            yield from _stage_groups(path, stage, settings.reads_sentences)
+
+
+def _stage_groups(path, stage, reads_sentences=False):
+    """The tables of a stage: its own fields, its optimiser, its objectives."""
+    values = to_dict(stage)
+    own = _changeable(values)
+    del own["batch_size" if reads_sentences else "batch_tokens"]
+    yield path, Stage, own
+    yield f"{path}.optimizer", OptimizerSettings, values["optimizer"]
+    for loss_of, objective in zip(
+        stage.objectives, values["objectives"], strict=True
+    ):
+        place = f"{path}.objectives.{objective['name']}"
+        shown = {
+            name: objective[name]
+            for name in OF_OBJECTIVES
+            if objective[name] is not None
+        }
+        yield place, Objective, shown
+        loss = {
+            name: value
+            for name, value in objective["loss"].items()
+            if name not in ("name", "parity")
+        }
+        if loss:
+            yield f"{place}.loss", type(loss_of.loss), loss
+
+
+def _changeable(values):
+    return {name: value for name, value in values.items() if name not in FIXED}
+
+
+def _documentation(kind) -> dict[str, str]:
+    """What a class' docstring has about its arguments, by name."""
+    text = (inspect.getdoc(kind) or "").partition("Args:\n")[2]
+    text = re.split(r"\n\n", text)[0]
+    found = {}
+    for entry in re.split(r"\n(?=    \w)", f"\n{text}"):
+        names, _, words = " ".join(entry.split()).partition(": ")
+        # The first sentence is the type.
+        words = re.split(r"(?<=[^.])\. ", words, maxsplit=1)[-1]
+        for name in names.split(", "):
+            found[name] = words
+    return found
+
+
+def _comment(text):
+    return [
+        f"# {line}"
+        for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)
+    ]
+
+
+def _example(declared, student):
+    """What may stand for an option that is not set, or its default."""
+    default = getattr(distill.Options, declared.name, None)
+    if default is not None:
+        return _value(default)
+    if declared.name == "student" and isinstance(student, str):
+        return _value(student)
+    value = declared.usage.partition(" ")[2].removesuffix(" ...")
+    is_text = getattr(declared.kind, "__origin__", declared.kind) is str
+    text = _value(value) if is_text else value
+    return f"[{text}]" if declared.is_list else text
+
+
+def _value(value):
+    """A value as TOML spells it."""
+    if isinstance(value, dict):
+        entries = (f"{json.dumps(k)} = {_value(v)}" for k, v in value.items())
+        return f"{{{', '.join(entries)}}}"
+    return json.dumps(value)

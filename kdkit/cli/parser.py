@@ -1,0 +1,531 @@
+"""Parsers generated from dataclasses of options.
+
+A verb's options are one dataclass. The type of a field decides how words become
+its value, and `option` holds its help, which is written nowhere else. The
+dataclasses that it inherits from are its groups.
+"""
+
+import collections
+import dataclasses
+import difflib
+import inspect
+import json
+import os
+import pathlib
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.errors import suggestion
+from kdkit.io.reading import read_json
+
+# Families of models that options are for, by the value of --model.
+PAGES = {
+    "bert": "encoders",
+    "gpt2": "decoders",
+    "mass": "encoder-decoders",
+}
+FILES = (".toml", ".json")
+HELP = ("-h", "--help", "--help-all")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
+NEGATIVE = re.compile(r"-\.?\d.*")
+FILE, MODEL = "file", "model"
+# A file or folder that the user provides.
+File = typing.Annotated[str, FILE]
+# A model: a path, or the name of a preset.
+Model = typing.Annotated[str, MODEL]
+
+
+def option(help: str, default=None, **details):
+    """Declares an option, as the default of a dataclass' field.
+
+    Args:
+        help: string. Its first sentence is on the page of `--help`, all of it
+            on that of `--help-all`.
+        default: any value. Defaults to `None`.
+        **details: fields of `Option` other than `name`, `help`, `kind` and
+            `group`.
+    """
+    metadata = {"help": help, **details}
+    if isinstance(default, list):
+        return dataclasses.field(
+            default_factory=default.copy, metadata=metadata
+        )
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def changed(group: type, name: str, **changes):
+    """Declares an option of a group again, with other details.
+
+    Args:
+        group: dataclass that has the option.
+        name: string. The field.
+        **changes: as `option` takes them.
+    """
+    (field,) = (one for one in dataclasses.fields(group) if one.name == name)
+    details = {"default": field.default, **field.metadata, **changes}
+    return option(**details)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option or a positional argument of a verb.
+
+    Args:
+        name: string. The dataclass' field.
+        help: string.
+        kind: type, from the field: `bool`, `int`, `float`, `str`, or one
+            annotated with a function from a text to its value.
+        group: type. The dataclass that declares it.
+        is_list: bool. Whether it takes one value or more.
+        flag: string. Defaults to the name as a flag.
+        metavar: string. What its value is called. Defaults to a word for the
+            kind.
+        choices: tuple. The only values that it takes.
+        required: bool.
+        positional: bool. Whether it has no flag.
+        rare: bool. Whether `--help` leaves it to `--help-all`. Defaults to
+            `RARE` of the group, or `False`.
+        count: int. How many values a list has.
+        pages: tuple of strings, keys of `PAGES`. The families of models that
+            it is for. Defaults to `PAGES` of the group, or all.
+        assignments: bool. Whether its values are `field=value` themselves.
+        config_file: bool. Whether a TOML or JSON file may stand in its place.
+    """
+
+    name: str
+    help: str
+    kind: object
+    group: type
+    is_list: bool = False
+    flag: str | None = None
+    metavar: str | None = None
+    choices: tuple = ()
+    required: bool = False
+    positional: bool = False
+    rare: bool = False
+    count: int | None = None
+    pages: tuple[str, ...] = tuple(PAGES)
+    assignments: bool = False
+    config_file: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the user types: the flag, or the name of the value."""
+        if self.positional:
+            return self.metavar or self.name.upper()
+        return self.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def usage(self) -> str:
+        """The flag and its values, as a help page shows them."""
+        if self.positional or self.kind is bool:
+            return self.label
+        value = self.metavar or self._value_name()
+        many = " ..." if self.is_list and self.count is None else ""
+        return f"{self.label} {value}{many}"
+
+    def _value_name(self):
+        if self.choices:
+            return "|".join(map(str, self.choices))
+        if self.place is not None:
+            return self.place.upper()
+        kind = getattr(self.kind, "__origin__", self.kind)
+        return {int: "N", float: "X"}.get(kind, "NAME")
+
+    @property
+    def place(self) -> str | None:
+        """`"file"` or `"model"` where its values are paths."""
+        marks = getattr(self.kind, "__metadata__", (None,))
+        return marks[0] if marks[0] in (FILE, MODEL) else None
+
+    def value(self, text: str, problems: list[str]):
+        """Returns the value that a text stands for.
+
+        Args:
+            text: string.
+            problems: list of strings. Gets what is wrong with the text; then
+                `None` is returned.
+        """
+        convert = self.kind
+        if hasattr(convert, "__metadata__"):
+            (mark,) = convert.__metadata__
+            convert = mark if callable(mark) else convert.__origin__
+        try:
+            value = convert(text)
+        except ValueError as error:
+            kind = {int: "whole number", float: "number"}.get(convert)
+            expected = f"expected a {kind}, received {shortened(text)}"
+            problems.append(f"{self.label}: {expected if kind else error}.")
+            return None
+        if self.choices and value not in self.choices:
+            problems.append(
+                f"{self.label}: invalid choice: {value!r}. Expected one of "
+                f"{', '.join(map(str, self.choices))}."
+                f"{suggestion(value, self.choices)}"
+            )
+            return None
+        return value
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """Returns the options that a dataclass declares, by name.
+
+    Positional ones come first, then its own, then those of its groups.
+
+    Args:
+        kind: dataclass, whose fields with `option` are options.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    groups = {}
+    for group in kind.__mro__:
+        for name in inspect.get_annotations(group):
+            groups[name] = group  # the last one declares it first
+    order = {group: place for place, group in enumerate(kind.__mro__)}
+    fields = {
+        field.name: field
+        for field in dataclasses.fields(kind)
+        if "help" in field.metadata
+    }
+    return {
+        name: _option(fields[name], hints[name], groups[name])
+        for name in sorted(
+            fields,
+            key=lambda name: (
+                not fields[name].metadata.get("positional"),
+                order[groups[name]],
+            ),
+        )
+    }
+
+
+def _option(field, hint, group):
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        (hint,) = (
+            one for one in typing.get_args(hint) if one is not type(None)
+        )
+    is_list = typing.get_origin(hint) is list
+    if is_list:
+        (hint,) = typing.get_args(hint)
+    of_group = {
+        name: vars(group)[name.upper()]
+        for name in ("pages", "rare")
+        if name.upper() in vars(group)
+    }
+    details = {**of_group, **field.metadata}
+    return Option(
+        field.name, kind=hint, group=group, is_list=is_list, **details
+    )
+
+
+def given_flags(options, names) -> list[str]:
+    """Those of the named options that were given, as they are typed."""
+    return [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) is not None
+    ]
+
+
+def names_in(*groups: type) -> list[str]:
+    """Returns the names of the options that groups declare themselves."""
+    return [
+        name
+        for group in groups
+        for name, declared in options_of(group).items()
+        if declared.group is group
+    ]
+
+
+class Parser:
+    """Turns words into the dataclass of a verb's options.
+
+    Args:
+        name: string. What is typed before the options, as `"kdkit distill"`.
+        kind: dataclass of the options.
+        text: string. The docstring of the verb's module.
+    """
+
+    def __init__(self, name: str, kind: type, text: str):
+        self.name = name
+        self.kind = kind
+        self.text = text
+        self.options = options_of(kind)
+
+    def parse_args(self, words: Sequence[str]):
+        """Returns the options that words stand for.
+
+        Raises:
+            UsageError: with everything that is wrong.
+        """
+        options, problems = self.parse(words)
+        if problems:
+            raise UsageError(self.joined(problems))
+        return options
+
+    def parse(self, words: Sequence[str]) -> tuple[object, list[str]]:
+        """Returns the options and all that is wrong with the words.
+
+        Args:
+            words: sequence of strings, without the verb.
+
+        Returns:
+            A tuple of the dataclass, in which wrong options have their
+            defaults, and a list of texts.
+        """
+        problems = []
+        given, positional = self._split(words, problems)
+        for one in self.options.values():
+            if one.positional and positional:
+                if one.config_file and positional[0].endswith(FILES):
+                    return self._parse_file(positional[0], words)
+                used = len(positional) if one.is_list else 1
+                given[one.name] = positional[:used]
+                positional = positional[used:]
+        if positional and not problems:
+            problems.append(f"Unexpected: {' '.join(positional)}.")
+        values = {}
+        for name, texts in given.items():
+            declared = self.options[name]
+            if declared.kind is bool:
+                values[name] = not getattr(self.kind, name, None)
+                continue
+            found = [declared.value(text, problems) for text in texts]
+            if None not in found:
+                values[name] = found if declared.is_list else found[-1]
+        missing = [
+            one.label
+            for name, one in self.options.items()
+            if one.required and name not in given
+        ]
+        if missing:
+            problems.append(f"Missing: {', '.join(missing)}.")
+        return self.kind(**values), problems
+
+    def joined(self, problems: list[str]) -> str:
+        """Returns problems as one message, with where the help is."""
+        hint = f"See {self.name} --help."
+        return "\n".join([*problems[:-1], f"{problems[-1]} {hint}"])
+
+    def _split(self, words, problems):
+        """The texts of each option, and the words that belong to none."""
+        given, positional = {}, []
+        queue = collections.deque(words)
+        while queue:
+            word = queue.popleft()
+            if word == "--":
+                positional += queue
+                break
+            if word in HELP:
+                continue
+            if not _is_flag(word):
+                if self._is_assignment(word):
+                    given.setdefault("set", []).append(word)
+                else:
+                    positional.append(word)
+                continue
+            flag, equals, text = word.partition("=")
+            declared = self._find(flag, problems)
+            if declared is None:
+                continue
+            texts = [text] if equals else self._take(declared, queue)
+            wanted = declared.count or int(declared.kind is not bool)
+            if len(texts) < wanted or (texts and not wanted):
+                problems.append(
+                    f"{declared.label}: expected {_number(declared)}."
+                )
+            elif declared.name == "set":
+                given.setdefault("set", []).extend(texts)
+            else:
+                given[declared.name] = texts
+        return given, positional
+
+    def _find(self, flag, problems):
+        """The option of a flag, which may be the beginning of one."""
+        flags = {
+            one.label: one
+            for one in self.options.values()
+            if not one.positional
+        }
+        if flag in flags:
+            return flags[flag]
+        found = [name for name in flags if name.startswith(flag)]
+        if len(found) == 1 and flag.startswith("--"):
+            return flags[found[0]]
+        if found and len(flag) > 2:
+            problems.append(f"{flag} is ambiguous: {', '.join(found)}.")
+        else:
+            problems.append(f"Unknown option {flag}.{suggestion(flag, flags)}")
+        return None
+
+    def _take(self, declared, queue):
+        """Takes the words that are an option's values."""
+        if declared.kind is bool:
+            return []
+        is_many = declared.is_list and declared.name != "set"
+        most = declared.count or (len(queue) if is_many else 1)
+        texts = []
+        while queue and len(texts) < most and not _is_flag(queue[0]):
+            is_value = declared.assignments or not texts or declared.count
+            if not is_value and self._is_assignment(queue[0]):
+                break
+            texts.append(queue.popleft())
+        return texts
+
+    def _is_assignment(self, word):
+        return (
+            "set" in self.options
+            and ASSIGNMENT.fullmatch(word) is not None
+            and not os.path.exists(word)
+        )
+
+    def _parse_file(self, name, words):
+        """What a file of settings and the words after it come to.
+
+        A file is words: its entries are options, its tables assignments.
+        """
+        at = list(words).index(name)
+        before, after = list(words[:at]), list(words[at + 1 :])
+        try:
+            config = _read(pathlib.Path(name))
+        except UsageError as error:
+            options, problems = self.parse([*before, *after])
+            return options, [str(error), *problems]
+        if "verb" in config:  # the config.json of a run
+            return self.parse([*before, "--config", name, *after])
+        flags, problems = [], []
+        recipe = config.pop("recipe", None)
+        if not isinstance(recipe, str):
+            problems.append(f'{name}: expected recipe = "NAME".')
+            recipe = ""
+        for key, value in config.items():
+            declared = self.options.get(key.replace("-", "_"))
+            if declared is None or isinstance(value, dict):
+                close = suggestion(key, self.options)
+                if close and not isinstance(value, dict):
+                    problems.append(f"{name}: unknown key {key!r}.{close}")
+                    continue
+                # [set.corpus] is [corpus], where that is an option's name, too.
+                path = "" if key == "set" else key
+                for assignment in _assignments(path, value):
+                    flags += ["--set", assignment]
+            elif value is True:
+                flags.append(declared.label)
+            elif value not in (None, False):
+                texts = value if isinstance(value, list) else [value]
+                flags += [declared.label, *map(_text, texts)]
+        options, more = self.parse([recipe, *flags, *before, *after])
+        return options, problems + more
+
+
+def missing_places(parser: Parser, options) -> list[str]:
+    """Returns what is wrong with the paths in options, as texts.
+
+    They are told together and first, so that advice about other options never
+    hides a mistyped path.
+
+    Args:
+        parser: `Parser` of the options.
+        options: the parsed options.
+    """
+    problems = []
+    for one in parser.options.values():
+        given = getattr(options, one.name, None)
+        for place in given if isinstance(given, list) else [given]:
+            if one.place is None or place is None or "\0" in place:
+                continue
+            if one.place == MODEL and not is_path(place):
+                continue
+            if not pathlib.Path(place).exists():
+                label = "" if one.positional else f"{one.label}: "
+                problems.append(f"{label}{_missing(place)}")
+    return problems
+
+
+def is_path(model: str) -> bool:
+    """Whether the name of a model is a path, and not that of a preset.
+
+    Args:
+        model: string. Handles such as `hf://USER/NAME` are no paths.
+    """
+    path = pathlib.Path(model)
+    # Names of presets may have dots too, as qwen2.5_0.5b_en.
+    is_file = path.suffix[1:].isalpha()
+    has_folder = any(mark in str(model) for mark in {"/", os.sep})
+    return is_file or (has_folder and "://" not in str(model))
+
+
+def _missing(place):
+    """That a path does not exist, and where a similar name does."""
+    path = pathlib.Path(place)
+    text = f"{place} does not exist."
+    missing = next(
+        part for part in (*reversed(path.parents), path) if not part.exists()
+    )
+    folder = missing.parent
+    if not folder.is_dir():
+        return f"{text} {folder} is a file, not a folder."
+    similar = difflib.get_close_matches(
+        missing.name, [item.name for item in folder.iterdir()], n=1
+    )
+    if similar:
+        rest = path.relative_to(missing)
+        return f"{text} Did you mean {folder / similar[0] / rest}?"
+    nearest = folder.resolve()
+    return f"{text} Check the path. The nearest existing folder is {nearest}."
+
+
+def _is_flag(word):
+    return (
+        len(word) > 1
+        and word.startswith("-")
+        and " " not in word.partition("=")[0]
+        and not NEGATIVE.fullmatch(word)
+    )
+
+
+def _number(declared):
+    """How many values an option takes, in words."""
+    if declared.kind is bool:
+        return "no value"
+    if declared.count:
+        return f"{declared.count} values"
+    return "at least one value" if declared.is_list else "a value"
+
+
+def _read(file):
+    """The entries of a TOML or JSON file."""
+    if file.suffix == ".json":
+        return read_json(file, "settings of a run")
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        if not file.exists():
+            raise UsageError(_missing(str(file))) from error
+        raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not TOML: {error}.") from error
+
+
+def _text(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _assignments(path, value) -> Iterator[str]:
+    """The `dotted.field=value` texts of an entry.
+
+    A table of numbers to numbers is a value: a layer map.
+    """
+    is_map = isinstance(value, dict) and all(
+        key.isdigit() and isinstance(entry, int) for key, entry in value.items()
+    )
+    if isinstance(value, dict) and not (value and is_map):
+        for key, entry in value.items():
+            yield from _assignments(f"{path}.{key}" if path else key, entry)
+    else:
+        yield f"{path}={json.dumps(value)}"

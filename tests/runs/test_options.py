@@ -1,0 +1,166 @@
+"""Options of all verbs: help pages, overrides, short flags, mistakes."""
+
+import pathlib
+
+import pytest
+
+from kdkit.cli.help_pages import help_page
+from kdkit.cli.help_pages import wanted_page
+from kdkit.cli.main import VERBS
+from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
+from kdkit.cli.options import for_steps
+from kdkit.cli.parser import PAGES
+from kdkit.cli.resolving import distill_settings
+from kdkit.cli.resolving import pretrain_settings
+from kdkit.cli.resolving import teacher_settings
+from kdkit.errors import UsageError
+
+LINES, WIDTH = 45, 80
+SMOKE = ["--smoke", "--run-dir", "run"]
+
+
+def parsed(verb, *words):
+    return make_verb_parser(verb).parse_args([*words])
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+
+@pytest.mark.parametrize("page", [None, *PAGES])
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_on_a_screen(verb, page):
+    lines = help_page(make_verb_parser(verb), page).splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_all_has_every_option(verb, capsys):
+    assert main([verb, "--help-all"]) == 0
+    page = capsys.readouterr().out
+    shown = {line.split()[0] for line in page.splitlines() if line.strip()}
+    labels = {one.label for one in make_verb_parser(verb).options.values()}
+    assert labels <= shown
+
+
+@pytest.mark.parametrize("words", [["--model", "gpt2"], ["--model=llama3"]])
+def test_families_have_pages_of_their_own(words):
+    parser = make_verb_parser("distill")
+    usual = wanted_page(parser, ["tinybert", "--help"])
+    assert "--task " in usual
+    assert "--task-text" not in usual
+    assert "--help gpt2 (decoders)" in usual
+    page = wanted_page(parser, ["lightpaff", *words, "--help"])
+    assert page == wanted_page(parser, ["--help", "gpt2"])
+    assert "--task-text" in page
+    assert "--pairs" not in page
+    assert "--num-layers" not in page
+    assert "lightpaff --model gpt2" in page
+
+
+def test_fields_are_set_anywhere_after_the_verb():
+    words = ["stages.0.epochs=2", "tinybert", "--teacher", "a", "b", "seed=3"]
+    words += ["--set", "stages.0.batch_size=4", "--run-dir", "run"]
+    options = parsed("distill", *words, "jit_compile=false")
+    assert options.teacher == ["a", "b"]
+    assert options.recipe == "tinybert"
+    assert options.set == [
+        "stages.0.epochs=2", "seed=3", "stages.0.batch_size=4",
+        "jit_compile=false",
+    ]  # fmt: skip
+    assert parsed("sweep", "pkd", "--over", "seed=1,2", *SMOKE).set == []
+    assert parsed("generate", "m", "--prompt", "a=b").prompt == "a=b"
+
+
+def test_files_with_an_equals_sign_are_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("a=b").touch()
+    words = ["--corpus", "c.txt", "a=b", "d=e", *SMOKE]
+    options = parsed("pretrain", *words)
+    assert options.corpus == ["c.txt", "a=b"]
+    assert options.set == ["d=e"]
+
+
+def test_short_flags_are_of_the_only_stage():
+    words = ["--epochs", "3", "--batch-size", "4", "--learning-rate", "0.1"]
+    for verb, settings_of, words_of_verb in (
+        ("train-teacher", teacher_settings, []),
+        ("pretrain", pretrain_settings, []),
+        ("distill", distill_settings, ["pkd"]),
+    ):
+        settings = settings_of(
+            parsed(verb, *words_of_verb, *words, "--max-length", "16", *SMOKE)
+        )
+        (stage,) = settings.stages
+        assert stage.epochs == 3
+        assert (stage.batch_size, stage.learning_rate) == (4, 0.1)
+        text = settings.corpus if verb == "pretrain" else settings.data
+        assert text.sequence_length == 16
+    given = [*words, "stages.fine_tuning.epochs=5", "pkd", *SMOKE]
+    assert distill_settings(parsed("distill", *given)).stages[0].epochs == 5
+
+
+def test_short_flags_ask_for_the_field_where_there_are_several():
+    with pytest.raises(UsageError) as raised:
+        distill_settings(parsed("distill", "tinybert", "--epochs", "3", *SMOKE))
+    message = str(raised.value)
+    assert "stages.intermediate_layer.epochs=3" in message
+    assert "stages.prediction_layer.epochs=3" in message
+    words = ["lightpaff", "--model", "gpt2", *SMOKE, "--learning-rate", "1"]
+    with pytest.raises(UsageError, match=r"student.stages.0.learning_rate=1"):
+        for_steps(parsed("distill", *words))
+    words = ["lightpaff", "--model", "mass", *SMOKE, "--max-length", "20"]
+    steps = for_steps(parsed("distill", *words))
+    assert steps.set == ["corpus.sequence_length=20"]
+
+
+def test_all_mistakes_are_reported_together(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["tinybert", "--task", "sst3", "--teachr", "a", "--epochs", "many"]
+    words += ["--teacher", "no/where", "--cache-precision", "int9"]
+    words += ["stages.prediction_layer.epoch=3", "stage.0.epochs=1"]
+    words += ["--unlabeled-columns", "text", "--decoder", "gpt2_medium_en"]
+    assert main(["distill", *words]) == 2
+    told = capsys.readouterr().err
+    for text in (
+        "Unknown option --teachr. Did you mean --teacher?",
+        "--epochs: expected a whole number, received 'many'",
+        "--cache-precision: invalid choice: 'int9'. Expected one of fp32",
+        "Missing: --run-dir",
+        "--teacher: no/where does not exist",
+        "'sst3'. Did you mean sst2?",
+        "'stages.1.epoch'. Valid here: ",
+        "Did you mean epochs?",
+        "there is no 'stage'. Valid here: ",
+        "Did you mean stages?",
+        "--unlabeled-columns needs --unlabeled",
+        "--decoder: for decoders and encoder-decoders",
+        "See kdkit distill --help.",
+    ):
+        assert text in told
+
+
+def test_mistakes_without_a_wrong_word_are_reported_together():
+    words = ["tinybert", "--run-dir", "run", "--cache-precision", "fp32"]
+    with pytest.raises(UsageError) as raised:
+        distill_settings(parsed("distill", *words, "stages.0.epoch=3"))
+    for text in ("--task, --teacher", "needs --cache", "Did you mean epochs?"):
+        assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tas", "sst2", "--epoch"], "--epochs: expected a value"),
+        (["--smoke=yes"], "--smoke: expected no value"),
+        (["--t", "sst2"], "--t is ambiguous: --task, --teacher"),
+        (["pkd", "vanilla_kd"], "Unexpected: vanilla_kd"),
+        (["--teacher"], "--teacher: expected at least one value"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(words, message):
+    with pytest.raises(UsageError, match=message):
+        parsed("distill", "--run-dir", "run", *words)
