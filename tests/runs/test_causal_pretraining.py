@@ -31,7 +31,7 @@ def text(tmp_path_factory):
     """Lines of a benchmark: training and held-out files."""
     folder = tmp_path_factory.mktemp("text")
     rng = np.random.default_rng(0)
-    for name, lines in (("train", 120), ("valid", 9)):
+    for name, lines in (("train", 48), ("valid", 9)):
         with open(folder / f"{name}.txt", "w") as file:
             for _ in range(lines):
                 file.write(f" {' '.join(rng.permutation(WORDS.split()))} \n")
@@ -165,6 +165,7 @@ def test_evaluate_says_where_a_text_is_read_unlike_the_runs(
     assert "was with column None, one document True, detokenizer ptb" in said
 
 
+@pytest.mark.large
 def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     """Two runs may have held out different texts."""
     other = tmp_path / "other"
@@ -180,6 +181,7 @@ def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     assert perturb(*words) == 2
 
 
+@pytest.mark.large
 def test_noise_on_a_text_that_changed_is_measured_anew(
     pretrained, text, tmp_path, capsys
 ):

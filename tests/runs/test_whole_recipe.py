@@ -169,6 +169,7 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
+@pytest.mark.large
 def test_parts_of_a_cache_share_copies_and_need_no_general_student(
     command, tmp_path, capsys
 ):
