@@ -33,7 +33,7 @@ INSTALL_REQUIRES = [
     "matplotlib>=3.9",  # pictures of the report
     "h5py>=3.10",  # what checkpoints hold beside weights; Keras has it too
     "filelock>=3.30",  # locks on Linux, macOS and Windows
-    "rich>=13.7",  # tables in the terminal
+    "rich>=13.7",  # tables, messages and progress in the terminal
     "jinja2>=3.1",  # the page of the report, with every text escaped
     "psutil>=5.9",  # how much memory there is
 ]

@@ -113,12 +113,10 @@ def work(options):
         jit_compile=options.jit_compile == "true",
     )
     steps = UNMEASURED + options.steps
-    batches, _ = data.training_batches(
+    batches = data.BatchStream(
         rows_like_sst2(steps * options.batch_size, VOCABULARY),
-        options.batch_size,
-        seed=0,
-        num_buckets=3,
-    )
+        data.Buckets(options.batch_size, num_buckets=3),
+    ).training()
     watch = Watch()
     student.fit(
         batches.map(lambda x, y: (select_inputs(student, x), y)),

@@ -126,11 +126,14 @@ def work(options):
         outputs, size = kept_outputs(distiller, rows, options.folder)
         if options.one == "training":
             distiller.compile(make_optimizer(stage, 1000), jit_compile=False)
-            batches, steps = data.training_batches(
-                rows, BATCH_SIZE, seed=0, features=lambda _: outputs
+            stream = data.BatchStream(
+                rows, data.Buckets(BATCH_SIZE), features=outputs
             )
             distiller.fit(
-                batches, steps_per_epoch=steps, verbose=0, shuffle=False
+                stream.training(),
+                steps_per_epoch=stream.steps_per_epoch,
+                verbose=0,
+                shuffle=False,
             )
     return {**watch.most, "cache": size / 2**20}
 

@@ -117,9 +117,12 @@ def plain_training(rows, options):
 
 def epochs(model, rows, options, features):
     """A function that trains a model for one epoch more."""
-    batches, steps = data.training_batches(
-        rows, options.batch_size, seed=0, num_buckets=3, features=features
+    stream = data.BatchStream(
+        rows,
+        data.Buckets(options.batch_size, num_buckets=3),
+        features=features and features(rows),
     )
+    batches, steps = stream.training(), stream.steps_per_epoch
     if features is None:
         batches = batches.map(lambda x, y: (select_inputs(model, x), y))
     return lambda: model.fit(

@@ -162,9 +162,13 @@ def epochs(model, corpus, options, metrics, features=None):
         metrics=metrics,
         jit_compile=False,
     )
-    batches, steps = data.next_token_training_batches(
-        corpus, BATCH_SIZE, seed=0, features=features
+    rows = data.PackedRows(corpus)
+    stream = data.BatchStream(
+        rows,
+        data.FullBatches(BATCH_SIZE),
+        features=features and features(rows),
     )
+    batches, steps = stream.training(), stream.steps_per_epoch
     return lambda: model.fit(
         batches, steps_per_epoch=steps, verbose=0, shuffle=False
     )

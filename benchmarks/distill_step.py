@@ -165,7 +165,7 @@ def on_task(name, options):
         blocks = models.choose_blocks(
             "first", teacher.backbone.num_layers, num_layers
         )
-        encoder = models.student_of_blocks(teacher, blocks)
+        encoder = models.copy_blocks(teacher, blocks)
         return models.add_head(encoder, head)
 
     return teacher, make_student, stage, batch
@@ -265,9 +265,10 @@ def real_teacher_and_batch(options):
     loaded = models.load_classifier(options.teacher, task.num_classes)
     rows = task.load("train", options.data_dir)
     encoded = data.encode(rows, loaded.tokenizer, options.sequence_length)
-    batches, _ = data.training_batches(encoded, options.batch_size, seed=0)
+    batches = data.BatchStream(encoded, data.Buckets(options.batch_size))
     batch = max(
-        batches.take(50), key=lambda batch: batch[0]["token_ids"].shape[1]
+        batches.training().take(50),
+        key=lambda batch: batch[0]["token_ids"].shape[1],
     )
     return loaded.model, batch
 

@@ -131,9 +131,8 @@ def epoch(rows):
     """An epoch over so many rows, with all that is done for each."""
     model = distiller(**BASE)
     encoded = rows_like_sst2(rows, BASE["vocabulary"])
-    batches, steps = data.training_batches(
-        encoded, BATCH_SIZE, seed=0, num_buckets=3
-    )
+    stream = data.BatchStream(encoded, data.Buckets(BATCH_SIZE, num_buckets=3))
+    batches, steps = stream.training(), stream.steps_per_epoch
     return lambda: model.fit(
         batches, steps_per_epoch=steps, verbose=0, shuffle=False
     )

@@ -195,8 +195,7 @@ def main():
     parser.add_argument("--keep", help="a folder for the runs that differ")
     options = parser.parse_args()
     # What a run imports, before it is forked.
-    for module in ("distiller", "cli.repeating", "cli.resolving"):
-        importlib.import_module(f"kdkit.{module}")
+    importlib.import_module("kdkit.distillation.distiller")
     importlib.import_module("kdkit.runs.runner")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.keep or temporary).resolve()

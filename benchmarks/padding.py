@@ -51,9 +51,9 @@ def main():
         parser.error("--data-dir and --teacher go together")
     keras.utils.set_random_seed(0)
     teacher, rows = teacher_and_rows(options, PADDED)
-    batches, steps = data.training_batches(
-        rows, options.batch_size, seed=0, num_buckets=options.num_buckets
-    )
+    batching = data.Buckets(options.batch_size, options.num_buckets)
+    stream = data.BatchStream(rows, batching)
+    batches, steps = stream.training(), stream.steps_per_epoch
     lengths = [batch["token_ids"].shape for batch, _ in batches.take(steps)]
     medians = median_seconds(
         {

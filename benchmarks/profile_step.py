@@ -119,9 +119,8 @@ def profile(folder, options):
     distiller = kdkit.Distiller(teacher, student, stage.weighted_objectives())
     optimizer = make_optimizer(stage, 1000, options.jit_compile == "update")
     distiller.compile(optimizer, jit_compile=False)
-    batches, _ = data.training_batches(
-        rows, options.batch_size, seed=0, num_buckets=4
-    )
+    batching = data.Buckets(options.batch_size, num_buckets=4)
+    batches = data.BatchStream(rows, batching).training()
     traces = []
     note = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda step, logs: traces.append(counts[STEP])

@@ -99,9 +99,8 @@ def steps(options):
     teacher = models.student(MINILM, num_classes=2)
     student = new_student(teacher)
     rows = rows_like_sst2(5 * BATCH_SIZE, teacher.backbone.vocabulary_size)
-    batches, count = data.training_batches(
-        rows, BATCH_SIZE, seed=0, num_buckets=NUM_BUCKETS
-    )
+    stream = data.BatchStream(rows, data.Buckets(BATCH_SIZE, NUM_BUCKETS))
+    batches, count = stream.training(), stream.steps_per_epoch
     medians, losses = {}, {}
     for stage_name in STEPS:
         work, first = epochs(teacher, student, rows, batches, count, stage_name)
@@ -222,14 +221,9 @@ def with_cache(made, rows):
     """The same batches with what the teacher says of them, from disk."""
     with tempfile.TemporaryDirectory() as folder:
         outputs, _ = kept_outputs(made, rows, folder)
-    batches, _ = data.training_batches(
-        rows,
-        BATCH_SIZE,
-        seed=0,
-        num_buckets=NUM_BUCKETS,
-        features=lambda _: outputs,
-    )
-    return batches
+    return data.BatchStream(
+        rows, data.Buckets(BATCH_SIZE, NUM_BUCKETS), features=outputs
+    ).training()
 
 
 if __name__ == "__main__":

@@ -157,12 +157,10 @@ def in_pytorch(options, length):
         if stage.name == STEPS[0]:
             shape = (student.width, teacher.width)
             kernel = keras.initializers.GlorotUniform(0)(shape).numpy()
-        batches, count = data.training_batches(
-            train.encoded,
-            BATCH_SIZE,
-            seed=0,
-            num_buckets=settings.data.num_buckets,
+        stream = data.BatchStream(
+            train.encoded, data.Buckets(BATCH_SIZE, settings.data.num_buckets)
         )
+        batches, count = stream.training(), stream.steps_per_epoch
         updates = EPOCHS * count if stage.schedule == "linear" else None
         loop = in_torch.Distillation(
             teacher, student, stage.learning_rate, updates, kernel
@@ -188,10 +186,11 @@ def accuracy(student, dev, length):
     """The share of dev's rows that a classifier in PyTorch gets right."""
     import torch_tinybert as in_torch
 
-    batches, order = data.evaluation_batches(dev, BATCH_SIZE)
+    stream = data.BatchStream(dev, data.Buckets(BATCH_SIZE))
     logits = [
         in_torch.predict(student, in_torch.as_tensors(x, length))
-        for x, _ in batches
+        for x, _ in stream.evaluation()
     ]
+    order = np.concatenate([rows for rows, _ in stream.evaluation_batches])
     right = np.concatenate(logits).argmax(-1) == dev.labels[order]
     return float(right.mean())

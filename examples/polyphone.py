@@ -11,6 +11,7 @@ and distill.
 
 import argparse
 import dataclasses
+import logging
 import pathlib
 
 from kdkit import tasks
@@ -33,6 +34,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     output = pathlib.Path(options.output)
     output.mkdir(parents=True, exist_ok=True)
 

@@ -39,8 +39,10 @@ def main():
     rows = task.load("train").take(range(options.rows))
     train = data.encode(rows, tokenizer, SEQUENCE_LENGTH)
     dev = data.encode(task.load("dev"), tokenizer, SEQUENCE_LENGTH)
-    batches, steps = data.training_batches(train, BATCH_SIZE, seed=0)
-    dev_batches, _ = data.evaluation_batches(dev, BATCH_SIZE)
+    batching = data.Buckets(BATCH_SIZE)
+    stream = data.BatchStream(train, batching, seed=0)
+    batches = stream.training()
+    dev_batches = data.BatchStream(dev, batching).evaluation()
 
     teacher = make_model(tokenizer, num_layers=4, hidden_dim=64)
     teacher.compile(
@@ -49,10 +51,10 @@ def main():
         metrics=["accuracy"],
     )
     fit = {
-        "steps_per_epoch": steps,
+        "steps_per_epoch": stream.steps_per_epoch,
         "epochs": options.epochs,
         "validation_data": dev_batches,
-        "shuffle": False,  # training_batches does that
+        "shuffle": False,  # the stream does that
         "verbose": 2,
     }
     teacher.fit(batches, **fit)

@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
-from kdkit import training
 from kdkit.cli.groups import Seed
 from kdkit.cli.groups import SettingOptions
 from kdkit.cli.main import run_script
@@ -35,13 +34,17 @@ from kdkit.cli.options import absolute
 from kdkit.cli.options import located
 from kdkit.cli.parser import File
 from kdkit.cli.parser import option
+from kdkit.data import BatchStream
+from kdkit.data import FullBatches
+from kdkit.data import MaskedRows
 from kdkit.data import Masker
-from kdkit.data import masked_evaluation_batches
-from kdkit.data import next_token_evaluation_batches
+from kdkit.data import PackedRows
 from kdkit.data import open_packed
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
+from kdkit.runs import Pipeline
+from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
@@ -49,12 +52,12 @@ from kdkit.training import MassSettings
 from kdkit.training import ModelSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import check_positions
 from kdkit.training.making import check_sizes
 from kdkit.training.model_settings import UPDATE
-from kdkit.training.text_material import EVALUATION_BATCH_SIZE
+from kdkit.training.sources import SentenceSource
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Row:
 
     Args:
         title: string. The model.
-        metric: string. The accuracy, as its material names it.
+        metric: string. The accuracy, as its data source names it.
         accuracy: float. The paper's.
         seen: float. The paper's share of input tokens.
     """
@@ -74,7 +77,6 @@ class Row:
     seen: float
 
 
-EVENT = "tokens_seen"
 SOURCE = "LightPAFF, https://arxiv.org/abs/2004.12817, table 8"
 ROWS = {
     "bert": Row("BERT", "masked_accuracy", 0.73, 0.85),
@@ -127,7 +129,7 @@ def run(options) -> None:
     for name, of_run in settings.items():
         path = pathlib.Path(options.run_dir, name)
         print(f"\n{ROWS[name].title}: {path}", flush=True)
-        training.pretrain(of_run, path)
+        Pipeline(of_run, path).run()
     rows = [
         _measured(name, settings[name], pathlib.Path(options.run_dir, name))
         for name in ROWS
@@ -220,18 +222,19 @@ def _check(settings):
 def _measured(name, settings, path):
     """What the table has of a finished run."""
     run, row = RunDirectory(path), ROWS[name]
-    (finished,) = run.events("run_finished")
-    (model,) = run.events("model")
-    (best,) = finished["best"].values()
-    if not run.events(EVENT):
-        run.log(EVENT, share=_share_seen(name, settings, path))
-    (seen,) = run.events(EVENT)
+    (finished,) = run.events(events.RunFinished)
+    (model,) = run.events(events.Model)
+    (best,) = finished.best.values()
+    if not run.events(events.TokensSeen):
+        share = _share_seen(name, settings, path)
+        run.log(events.TokensSeen(share=share))
+    (seen,) = run.events(events.TokensSeen)
     return {
-        "model": model["name"],
-        "parameters": model["parameters"],
+        "model": model.name,
+        "parameters": model.parameters,
         "run": str(path),
-        "accuracy": best["metrics"][row.metric],
-        "seen": seen["share"],
+        "accuracy": best.metrics[row.metric],
+        "seen": seen.share,
         "paper": {
             "model": row.title,
             "accuracy": row.accuracy,
@@ -245,15 +248,21 @@ def _share_seen(name, settings, path):
     tokenizer = models.load_tokenizer(path)
     special = tokenizer.special_token_ids
     if name == "mass":
-        held_out = seq2seq_material.load_held_out(settings.corpus, tokenizer)
-        return span_share(held_out.batches(), special)
+        held_out = text_data.load_sentences(
+            settings.corpus, tokenizer, is_held_out=True
+        )
+        source = SentenceSource(None, held_out)
+        return span_share(source.held_out_batches, special)
     rows = open_packed(path / "corpus" / "held_out")
     if name == "gpt2":
-        batches = next_token_evaluation_batches(rows, EVALUATION_BATCH_SIZE)
+        batches = _in_order(PackedRows(rows, counts_once=True))
         return next_token_share(batches, special)
     masker = Masker(settings.corpus.masking, tokenizer)
-    batches = masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE)
-    return masked_share(batches, special)
+    return masked_share(_in_order(MaskedRows(rows, masker)), special)
+
+
+def _in_order(examples):
+    return BatchStream(examples, FullBatches(16)).evaluation()
 
 
 def _print_table(rows):
@@ -343,7 +352,7 @@ def next_token_share(
 
     Args:
         batches: iterable of `(x, y, sample_weight)` as
-            `kdkit.data.next_token_evaluation_batches` makes them.
+            `kdkit.data.PackedRows` makes them.
         special_token_ids: as in `masked_share`.
 
     Returns:

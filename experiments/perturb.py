@@ -38,8 +38,24 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.reporting import plot_noise
+from kdkit.runs.events import Measurement
 
-EVENT = "perturbation"
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Perturbation(Measurement, kind="perturbation"):
+    """What was measured of a model with noise on its weights.
+
+    Args:
+        scale: string. What the noise is relative to.
+        sigma: float. The noise's standard deviation.
+        seed: int.
+    """
+
+    scale: str
+    sigma: float
+    seed: int
+
+
 SEEDS = (0, 1, 2)
 # Weights of both signs nearly cancel in the mean, so σ must be larger there.
 SIGMAS = {
@@ -176,7 +192,7 @@ def _check_metric(metric, metrics):
 
 def _points(opened, options, sigmas):
     """The measurements of one model, those of its run among them."""
-    known = [] if opened.run is None else opened.run.events(EVENT)
+    known = [] if opened.run is None else opened.run.events(Perturbation)
     for sigma in sigmas:
         # Without noise every seed is the same.
         for seed in options.seeds if sigma else options.seeds[:1]:
@@ -192,15 +208,15 @@ def _points(opened, options, sigmas):
             if metrics is None:
                 metrics = _measure(opened, sigma, seed, options.scale)
                 if opened.run is not None:
-                    opened.run.log(EVENT, **fields, metrics=metrics)
+                    opened.run.log(Perturbation(**fields, metrics=metrics))
             yield {**point, "metrics": metrics}
 
 
 def _known(events, fields):
     """The metrics of a point that its run has noted, of the same data."""
     for event in events:
-        if fields.items() <= event.items():
-            return event["metrics"]
+        if fields.items() <= event.line.items():
+            return event.metrics
     return None
 
 

@@ -60,7 +60,7 @@ from kdkit.models.hugging_face_tokenizers import (
     read_word_pieces as read_checkpoint_pieces,
 )
 from kdkit.models.hugging_face_unigrams import read_unigrams
-from kdkit.models.loading import check_class_names
+from kdkit.models.loading import require_class_names
 from kdkit.models.text_rules import AddedToken
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
@@ -218,7 +218,7 @@ def byte_pairs(content, folder):
 
 def class_names(content, folder):
     path = write(folder, "labels.json", content)
-    check_class_names(path, Head("sequence", 2, ("bad", "good")))
+    require_class_names(path, Head("sequence", 2, ("bad", "good")))
 
 
 def settings(content, folder):
@@ -233,7 +233,7 @@ def run(content, folder):
     config, events = parts(content, 2)
     write(folder, "config.json", config)
     write(folder, "metrics.jsonl", events)
-    RunDirectory(pathlib.Path(folder)).events("epoch")
+    RunDirectory(pathlib.Path(folder)).events()
     records = read_run(folder)
     render_report(records)
     markdown_results([records])
@@ -296,11 +296,11 @@ def model_config(content, folder):
     name, config = parts(content, 2)
     known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
     write(folder, known.get(name, "config.json"), config)
-    trust.check_directory(pathlib.Path(folder))
+    trust.require_safe_directory(pathlib.Path(folder))
 
 
 def archive(content, folder):
-    trust.check_archive(write(folder, "model.keras", content))
+    trust.require_safe_archive(write(folder, "model.keras", content))
 
 
 # By reader what it reads where all is well.

@@ -14,7 +14,7 @@ import numpy as np
 import safetensors.numpy
 
 from kdkit.augmentation.files import _begun
-from kdkit.augmentation.files import check_made_from
+from kdkit.augmentation.files import require_fingerprint
 from kdkit.backends import tf
 from kdkit.cli.choosing import saved_size
 from kdkit.cli.generate import _read
@@ -34,15 +34,15 @@ from kdkit.models.hugging_face_weights import _name
 from kdkit.models.hugging_face_weights import read_sequence_head
 from kdkit.models.language_models import checkpoint_language_model
 from kdkit.models.language_models import has_masked_lm_head
-from kdkit.models.loading import check_convertible
+from kdkit.models.loading import require_convertible
 from kdkit.models.loading import task_class
-from kdkit.models.model_directories import check_above_model
-from kdkit.models.model_directories import check_weights
-from kdkit.models.recovery import check_digests
+from kdkit.models.model_directories import require_model_directory
+from kdkit.models.model_directories import require_weights
+from kdkit.models.recovery import require_intact_files
 from kdkit.models.recovery import way_to_restore
 from kdkit.models.tokenizers import load_saved_tokenizer
 from kdkit.models.tokenizers import save_tokenizer
-from kdkit.models.trust import check_directory
+from kdkit.models.trust import require_safe_directory
 from kdkit.models.variants import load_extras
 from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
@@ -103,7 +103,7 @@ def running_state(content, folder):
 def copies_note(content, folder):
     file = write(folder, "copies.tsv", b"source_row\tsentence\n")
     write(folder, "copies.tsv.json", content)
-    check_made_from(file, ROWS, {"model": "a", "seed": 0})
+    require_fingerprint(file, ROWS, {"model": "a", "seed": 0})
 
 
 def begun_copies(content, folder):
@@ -168,10 +168,10 @@ def checkpoint_model(content, folder):
     folder = pathlib.Path(folder)
     write(folder, "config.json", config)
     write(folder, "model.safetensors", weights)
-    check_above_model(folder)
-    check_weights(folder)
-    check_directory(folder)
-    check_convertible(folder)
+    require_model_directory(folder)
+    require_weights(folder)
+    require_safe_directory(folder)
+    require_convertible(folder)
     if hugging_face_config(folder) is not None:
         backbone = load_backbone(folder, needs_pooler=False)
         checkpoint_language_model(folder, backbone)
@@ -181,7 +181,7 @@ def checkpoint_shards(content, folder):
     folder = pathlib.Path(folder)
     write(folder, "adapter_config.json", content)
     with contextlib.suppress(UsageError):
-        check_above_model(folder)
+        require_model_directory(folder)
     config, weights = parts(_checkpoint(), 2)
     write(folder, "config.json", config)
     write(folder, "model-1.safetensors", weights)
@@ -205,7 +205,7 @@ def _encoder():
 def file_digests(content, folder):
     write(folder, "config.json", b"{}")
     write(folder, "digests.json", content)
-    check_digests(pathlib.Path(folder))
+    require_intact_files(pathlib.Path(folder))
 
 
 def saved_config(content, folder):
@@ -215,7 +215,7 @@ def saved_config(content, folder):
     saved_size(str(folder), "max_sequence_length")
     way_to_restore(folder / "student")
     holds_plain_encoder(folder)
-    check_convertible(folder)
+    require_convertible(folder)
     task_class(folder)
 
 

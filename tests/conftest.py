@@ -1,5 +1,6 @@
 """What all tests share: the backend, seeds, four devices, real data."""
 
+import logging
 import os
 import pathlib
 import random
@@ -105,3 +106,19 @@ def sentence_pieces():
     from kdkit.models import train_sentence_pieces
 
     return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto
+
+
+@pytest.fixture
+def logged(caplog):
+    """A function that returns the messages of kdkit's loggers since the last.
+
+    Of calls from Python: the command line prints them.
+    """
+    caplog.set_level(logging.INFO, "kdkit")
+
+    def messages():
+        text = "\n".join(caplog.messages)
+        caplog.clear()
+        return text
+
+    return messages

@@ -19,6 +19,7 @@ import pytest
 import kdkit
 from kdkit import data
 from kdkit import models
+from kdkit.backends import tf
 from kdkit.data import synthetic
 from kdkit.io.files import with_own_digest
 from kdkit.io.files import without_digest
@@ -150,6 +151,27 @@ def batch(num_examples=4, length=LENGTH, seed=0):
         "segment_ids": np.zeros((num_examples, length), "int32"),
         "padding_mask": padding_mask.astype("int32"),
     }
+
+
+class ArrayExamples(data.SequenceDataset):
+    """Examples in nested arrays, whose batches are some of their rows."""
+
+    sequence_length = 1
+
+    def __init__(self, arrays):
+        self._arrays = arrays
+        count = len(keras.tree.flatten(arrays)[0])
+        self.lengths = np.ones(count, "int32")
+
+    @property
+    def signature(self):
+        return keras.tree.map_structure(
+            lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype),
+            self._arrays,
+        )
+
+    def batch(self, rows, padded_length, seed):
+        return keras.tree.map_structure(lambda array: array[rows], self._arrays)
 
 
 def labels(num_examples=4, num_classes=3, seed=0):

@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = (
     ("__main__",),
     ("cli",),
-    ("doctor", "runs", "training"),
+    ("doctor", "reporting", "runs", "training"),
     ("recipes",),
     (
         "augmentation",
@@ -25,7 +25,7 @@ FLOORS = (
         "tasks",
         "teacher_cache",
     ),
-    ("data", "losses", "reporting"),
+    ("data", "losses"),
     ("models", "taps"),
     (
         "backends",
@@ -42,6 +42,8 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
 MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
 MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/naming.py")
+# The second is a process that answers on its standard output.
+MAY_PRINT = ("kdkit/cli/", "kdkit/io/hdf5_walk.py")
 MAXIMUM_LINES = 600
 
 
@@ -209,6 +211,18 @@ def own_names(tree):
 
 def is_self(node):
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def test_only_the_command_line_prints():
+    offences = [
+        f"{where(path, node)} prints. Use logging.getLogger(__name__)."
+        for path, tree in trees()
+        if not where(path).startswith(MAY_PRINT)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "print"
+    ]
+    assert not offences, "\n".join(offences)
 
 
 def test_private_names_of_others_are_touched_by_one_file_alone():

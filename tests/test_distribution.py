@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import ArrayExamples
 from helpers import batch
 from helpers import bert
 from helpers import cross_entropy
@@ -13,6 +14,7 @@ from trained import classifiers
 from trained import decoders
 
 import kdkit
+from kdkit import data
 from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.training import distribution
@@ -277,19 +279,21 @@ def train_as_runs_do(on, run_eagerly):
         )
         model.optimizer.build(model.trainable_variables)
     loop = ReplicaLoop(model, on) if on.strategy else KerasLoop(model)
-    batches = tf.data.Dataset.from_tensor_slices(rows).batch(3)
+    batches = data.BatchStream(
+        ArrayExamples(rows), data.FullBatches(3), shares=on.shares
+    ).evaluation()
     history = keras.callbacks.History()
     loop.fit(
-        on.shares.of_batches(batches.repeat()),
+        batches.repeat(),
         steps_per_epoch=2,
         initial_epoch=0,
         initial_step=0,
         running=None,
         epochs=1,
-        validation_data=on.shares.of_batches(batches),
+        validation_data=batches,
         callbacks=[history],
     )
-    evaluated = loop.evaluate(on.shares.of_batches(batches))
+    evaluated = loop.evaluate(batches)
     return history.history, evaluated, model.get_weights()
 
 

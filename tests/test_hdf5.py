@@ -19,8 +19,8 @@ from kdkit.io import hdf5
 from kdkit.io import hdf5_walk
 from kdkit.io.files import digest
 from kdkit.io.hdf5 import hdf5_problem
-from kdkit.models.trust import check_archive
-from kdkit.models.trust import check_directory
+from kdkit.models.trust import require_safe_archive
+from kdkit.models.trust import require_safe_directory
 from kdkit.training.checkpoints import STATE
 from kdkit.training.checkpoints import Position
 from kdkit.training.checkpoints import StageCheckpoints
@@ -221,11 +221,11 @@ def test_memory_is_limited_by_what_is_allowed(allowed, monkeypatch):
 
 def test_a_preset_whose_weights_say_they_need_gigabytes_is_refused(tmp_path):
     bert().backbone.save_to_preset(str(tmp_path))
-    check_directory(tmp_path)
+    require_safe_directory(tmp_path)
     swollen(tmp_path / "model.weights.h5")
-    check_directory(tmp_path, is_built=False)
+    require_safe_directory(tmp_path, is_built=False)
     with pytest.raises(UsageError, match="its weights cannot be opened"):
-        check_directory(tmp_path)
+        require_safe_directory(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_files_that_are_no_weights_of_a_preset_are_passed_over(name, tmp_path):
             file.create_dataset("x", data=np.ones(8), compression="gzip")
     else:
         (tmp_path / name).write_bytes(b"Mac OS X")
-    check_directory(tmp_path)
+    require_safe_directory(tmp_path)
 
 
 def test_a_shard_of_weights_is_opened_first(tmp_path):
@@ -248,10 +248,10 @@ def test_a_shard_of_weights_is_opened_first(tmp_path):
     (tmp_path / "model.weights.h5").rename(shard)
     index = {"weight_map": {"layers/dense": shard.name}}
     (tmp_path / "model.weights.json").write_text(json.dumps(index))
-    check_directory(tmp_path)
+    require_safe_directory(tmp_path)
     swollen(shard)
     with pytest.raises(UsageError, match=f"cannot be opened .+{shard.name}"):
-        check_directory(tmp_path)
+        require_safe_directory(tmp_path)
 
 
 def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
@@ -259,7 +259,7 @@ def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
 ):
     path = tmp_path / "model.keras"
     bert().save(path)
-    check_archive(path)
+    require_safe_archive(path)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     weights = tmp_path / "weights.h5"
@@ -270,7 +270,7 @@ def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
         for name, content in parts.items():
             archive.writestr(name, content)
     with pytest.raises(UsageError, match="its weights cannot be opened"):
-        check_archive(path)
+        require_safe_archive(path)
 
 
 def test_a_checkpoint_that_says_it_needs_gigabytes_is_refused(weights):

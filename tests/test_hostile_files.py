@@ -192,7 +192,7 @@ def test_a_cache_touches_no_file_outside(file, tmp_path):
         "shards": [shard],
     }
     (cache / "index.json").write_text(json.dumps(index))
-    with pytest.raises(UsageError, match="no name of a file of a cache"):
+    with pytest.raises(UsageError, match="not the name of a cache file"):
         Index(cache, {"teacher": "a"}).drop_damaged()
     assert victim.read_text() == "precious"
 

@@ -20,6 +20,7 @@ from kdkit.reporting import read_run
 from kdkit.reporting import render_report
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import open_run
+from kdkit.runs.events import Inputs
 from kdkit.teacher_cache.index import Index
 
 EVIL = "<script>alert(1)</script>\x1b]0;owned\x07$\\frac{"
@@ -156,7 +157,7 @@ def test_a_run_with_links_to_elsewhere_is_left_alone(name, tmp_path, capsys):
     settings, run = {"seed": 0}, tmp_path / "run"
     with open_run(run, settings) as made:
         made.write_config(settings, {})
-        made.log("inputs", digests={})
+        made.log(Inputs(digests={}))
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (run / name).unlink(missing_ok=True)
@@ -178,7 +179,7 @@ def test_logs_and_locks_are_not_written_through_links(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to(victim)
     (tmp_path / ".index.lock").symlink_to(victim)
     with pytest.raises(RunError, match=r"metrics.jsonl cannot .*a link"):
-        RunDirectory(tmp_path).log("inputs", digests={})
+        RunDirectory(tmp_path).log(Inputs(digests={}))
     with pytest.raises(RunError, match=r"index.lock cannot .*a link"):
         Index(tmp_path, {"teacher": "a"}).note("agreement", {})
     assert victim.read_text() == "precious"

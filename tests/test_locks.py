@@ -38,7 +38,7 @@ def test_a_lock_dies_with_its_process(tmp_path):
         pass
 
 
-def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
+def test_who_waits_for_a_lock_says_so(tmp_path, logged):
     lock = tmp_path / ".lock"
     with ThreadPoolExecutor() as pool:
         with locked(lock, waiting="not said"):
@@ -48,11 +48,11 @@ def test_who_waits_for_a_lock_says_so(tmp_path, capsys):
                     return True
 
             waiting, said = pool.submit(wait), ""
-            while "\n" not in said:
-                said += capsys.readouterr().out
+            while not said:
+                said = logged()
             assert not waiting.done()
         assert waiting.result()
-    assert said == "Waiting.\n"
+    assert said == "Waiting."
 
 
 def test_a_lock_that_was_removed_before_it_was_taken_is_made_anew(

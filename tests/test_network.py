@@ -96,7 +96,7 @@ def test_name_of_no_preset_is_refused_with_the_nearest(tmp_path):
 
 
 def test_preset_is_announced_once_with_source_place_and_size(
-    asked, tmp_path, monkeypatch, capsys
+    asked, tmp_path, monkeypatch, logged
 ):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
     for load in (
@@ -108,7 +108,7 @@ def test_preset_is_announced_once_with_source_place_and_size(
     assert asked == ["https://api.kaggle.com"]
     handle = preset_table()["bert_tiny_en_uncased"]["kaggle_handle"]
     place = tmp_path / "models" / handle.removeprefix("kaggle://")
-    (said,) = capsys.readouterr().out.splitlines()
+    (said,) = logged().splitlines()
     assert said == (
         f"Downloading bert_tiny_en_uncased from {handle} to {place}, about "
         "18 MB."
@@ -120,10 +120,10 @@ def test_preset_is_announced_once_with_source_place_and_size(
 
 
 def test_handle_of_hugging_face_is_announced(
-    asked, tmp_path, monkeypatch, capsys
+    asked, tmp_path, monkeypatch, logged
 ):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UsageError, match="huggingface.co cannot"):
         models.announce_download("hf://somebody/something")
-    said = capsys.readouterr().out
+    said = logged()
     assert f"to {tmp_path / 'models--somebody--something'}." in said

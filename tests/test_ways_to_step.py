@@ -12,9 +12,11 @@ import pytest
 import tensorflow as tf
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
+from helpers import ArrayExamples
 from helpers import bert
 from helpers import large_except
 from trained import KINDS
+from trained import ROWS
 
 import kdkit
 from kdkit import data
@@ -64,9 +66,9 @@ def train(kind, jit_compile=False, fused=False, parts=1, policy="float32"):
         ),
         jit_compile=jit_compile,
     )
-    batches = tf.data.Dataset.from_tensors(batch).repeat()
-    if parts > 1:
-        batches = data.in_parts(batches, parts)
+    batches = data.BatchStream(
+        ArrayExamples(batch), data.FullBatches(ROWS), num_parts=parts
+    ).training()
     history = distiller.fit(
         batches, steps_per_epoch=UPDATES * parts, shuffle=False, verbose=0
     )
@@ -131,22 +133,6 @@ def test_all_at_once(plain):
     check(found, plain("decoders"), HALF["mixed_bfloat16"])
 
 
-def test_parts_of_a_batch_hold_its_rows_in_order():
-    x = {"rows": np.arange(5), "sequences": np.arange(10)}
-    batches = tf.data.Dataset.from_tensors((x, np.arange(5))).repeat()
-    first, second, again = data.in_parts(batches, 2).take(3).as_numpy_iterator()
-    assert [*first[0]["rows"]] == [*first[1]] == [0, 1]
-    assert [*first[0]["sequences"]] == [0, 1, 2, 3]
-    assert [*second[0]["rows"]] == [2, 3, 4]
-    assert [*again[0]["rows"]] == [0, 1]
-
-
-def test_no_part_is_empty():
-    batches = tf.data.Dataset.from_tensors({"rows": np.arange(2)}).repeat()
-    parts = data.in_parts(batches, 3).take(3).as_numpy_iterator()
-    assert [part["rows"].tolist() for part in parts] == [[0], [0], [1]]
-
-
 def test_batches_of_all_lengths_share_one_trace(monkeypatch):
     """And so do the batches of dev: retracing costs more than the steps."""
     traces = {"train_step": 0, "test_step": 0}
@@ -175,8 +161,9 @@ def test_batches_of_all_lengths_share_one_trace(monkeypatch):
         num_truncated=0,
         pad_token_id=0,
     )
-    batches, steps = data.training_batches(encoded, 4, seed=0, num_buckets=4)
-    dev, _ = data.evaluation_batches(encoded, 8, num_buckets=3)
+    stream = data.BatchStream(encoded, data.Buckets(4, num_buckets=4))
+    batches, steps = stream.training(), stream.steps_per_epoch
+    dev = data.BatchStream(encoded, data.Buckets(8, num_buckets=3)).evaluation()
     shapes = {tuple(x["token_ids"].shape) for x, _ in batches.take(steps)}
     assert len(shapes) > 3
     distiller = kdkit.Distiller(

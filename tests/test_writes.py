@@ -24,6 +24,8 @@ from kdkit.models import stored_size
 from kdkit.models.saving import save_labels
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import open_run
+from kdkit.runs.events import Inputs
+from kdkit.runs.events import RunFinished
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import write_shard
 
@@ -44,10 +46,10 @@ def replace_folder(folder):
 def log_events(folder):
     with open_run(folder / "run", {"seed": 0}) as run:
         run.write_config({"seed": 0}, {"command": "kdkit"})
-        if not run.events("inputs"):
-            run.log("inputs", digests={})
+        if not run.events(Inputs):
+            run.log(Inputs(digests={}))
         if not run.is_finished:
-            run.log("run_finished", seconds=0.0, best={})
+            run.log(RunFinished(seconds=0.0, best={}))
 
 
 def augment(folder):
@@ -212,13 +214,11 @@ def test_lines_are_added_whole_or_not_at_all(tmp_path):
 
 def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
     run = RunDirectory(tmp_path)
-    run.log("inputs", digests={})
+    run.log(Inputs(digests={}))
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"event": "epoch", "ti\0\0\0\xff')
-    run.log("run_finished", seconds=1.0, best={})
-    assert [event["event"] for event in run.events()] == [
-        "inputs", "run_finished",
-    ]  # fmt: skip
+    run.log(RunFinished(seconds=1.0, best={}))
+    assert list(map(type, run.events())) == [Inputs, RunFinished]
 
 
 def test_the_old_folder_stays_where_no_two_names_can_be_swapped(

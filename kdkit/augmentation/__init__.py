@@ -1,4 +1,4 @@
-"""Augmentation: copies of texts in which words are replaced."""
+"""Augmentation: copies of texts with some words replaced."""
 
 from kdkit.augmentation.augmenter import Augmentation
 from kdkit.augmentation.augmenter import Augmenter
@@ -8,12 +8,12 @@ from kdkit.augmentation.candidates import MaskedWords
 from kdkit.augmentation.candidates import PieceNeighbors
 from kdkit.augmentation.candidates import Query
 from kdkit.augmentation.candidates import VectorNeighbors
-from kdkit.augmentation.files import check_made_from
-from kdkit.augmentation.files import check_output
 from kdkit.augmentation.files import join_parts
-from kdkit.augmentation.files import numbers_of_parts
-from kdkit.augmentation.files import part_of_file
-from kdkit.augmentation.files import rows_of_part
+from kdkit.augmentation.files import part_counts
+from kdkit.augmentation.files import part_path
+from kdkit.augmentation.files import part_rows
+from kdkit.augmentation.files import require_fingerprint
+from kdkit.augmentation.files import require_new_file
 from kdkit.augmentation.files import write_augmented
 
 __all__ = [
@@ -23,13 +23,13 @@ __all__ = [
     "PieceNeighbors",
     "Query",
     "VectorNeighbors",
-    "check_made_from",
-    "check_output",
+    "require_fingerprint",
+    "require_new_file",
     "copies_for",
     "default_stop_words",
     "join_parts",
-    "numbers_of_parts",
-    "part_of_file",
-    "rows_of_part",
+    "part_counts",
+    "part_path",
+    "part_rows",
     "write_augmented",
 ]

@@ -1,12 +1,8 @@
-"""TinyBERT's data augmentation: words replaced by words that fit or resemble.
+"""TinyBERT's data augmentation: replaces words by fitting or similar words.
 
-Jiao et al., 2019, https://arxiv.org/abs/1909.10351, algorithm 1.
-
-Jiao et al., 2019, https://arxiv.org/abs/1909.10351. A word is replaced with
-probability p_t, by each of its M candidates alike.
-
-Algorithm 1 of Jiao et al., 2019, https://arxiv.org/abs/1909.10351, word for
-word.
+Jiao et al., 2019, https://arxiv.org/abs/1909.10351, algorithm 1: each word is
+replaced with probability p_t, by one of its M candidates with equal
+probability.
 """
 
 import dataclasses
@@ -26,7 +22,7 @@ from kdkit.errors import UsageError
 UNKNOWN = "[UNK]"
 
 
-# N by task in the code of TinyBERT's authors; the paper has 20 for all.
+# N by task in the TinyBERT authors' code; the paper has 20 for all tasks.
 CODE_COPIES = {
     "cola": 30,
     "mrpc": 30,
@@ -41,7 +37,7 @@ USUAL_COPIES = 20
 
 
 def copies_for(task: str, parity: str | None = None) -> int:
-    """Returns how many copies TinyBERT has of a task's texts.
+    """Returns the number of copies per text in TinyBERT.
 
     Args:
         task: string. A key of `kdkit.tasks.TASKS`.
@@ -58,21 +54,21 @@ def copies_for(task: str, parity: str | None = None) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Augmentation:
-    """How texts are augmented.
+    """The settings of an augmentation.
 
     Args:
-        num_copies: int. N, copies of each text. Defaults to `20`.
-        probability: float. p_t, of each replaceable word to be replaced.
-            Defaults to `0.4`.
-        num_candidates: int. M, words that one is replaced by. Defaults to
+        num_copies: int. N, the number of copies per text. Defaults to `20`.
+        probability: float. p_t, the probability that a replaceable word is
+            replaced. Defaults to `0.4`.
+        num_candidates: int. M, the number of candidates per word. Defaults to
             `15`.
         sequential: bool. Whether each prediction sees the replacements made so
-            far, as algorithm 1 has it word for word; otherwise candidates come
-            from the original text, once, as in the authors' code. Defaults to
-            `False`.
+            far, as in algorithm 1 read literally. Otherwise candidates are
+            computed once, from the original text, as in the authors' code.
+            Defaults to `False`.
 
     Raises:
-        UsageError: (a `ValueError`) if one of them is impossible.
+        UsageError: (a `ValueError`) if an argument is out of range.
     """
 
     num_copies: int = 20
@@ -95,19 +91,19 @@ class Augmentation:
 
 
 class Augmenter:
-    """Makes copies of texts in which some words are replaced.
+    """Makes copies of texts with some words replaced.
 
-    A word that is one piece is replaced by one of the model's best words for
-    its place, a word of several by one of the words nearest to it. Stop words,
-    punctuation, numbers, and what stands beyond the model's positions are left
-    alone. The copies of a text depend on the seed and the number of its row,
-    not on what else is augmented with it.
+    A word that is one piece is replaced by one of the model's most probable
+    words at its position. A word of several pieces is replaced by one of the
+    words nearest to it. Stop words, punctuation, numbers, and words beyond the
+    model's positions do not change. The copies of a text depend on the seed and
+    the number of its example, not on the other texts.
 
     Args:
         augmentation: `Augmentation`.
         masked_words: `MaskedWords`.
-        neighbors: callable from a list of words to a dict from each of them
-            that it knows to a list of words.
+        neighbors: callable from a list of words to a dict from each known word
+            to a list of words.
         tokenizer: the tokenizer of `masked_words`.
         stop_words: collection of lower-case strings. Defaults to
             scikit-learn's English ones.
@@ -140,13 +136,13 @@ class Augmenter:
     def __call__(
         self, texts: Sequence[str], first_row: int = 0, column: int = 0
     ) -> list[list[str]]:
-        """Returns the copies of each text, without those that are the same.
+        """Returns the copies of each text, without duplicates.
 
         Args:
             texts: sequence of strings.
-            first_row: int. The number of the first text's row. Defaults to
+            first_row: int. The number of the first text's example. Defaults to
                 `0`.
-            column: int. Which text of its row it is. Defaults to `0`.
+            column: int. Which text of its example it is. Defaults to `0`.
 
         Returns:
             A list of lists of at most `num_copies` strings, none of them the
@@ -163,7 +159,7 @@ class Augmenter:
                 parsed, settings.num_copies, settings.probability, generators
             )
         else:
-            candidates = candidates_of(
+            candidates = find_candidates(
                 parsed, self._masked_words, self._neighbors, self._vocabulary
             )
             drawn = [
@@ -184,7 +180,7 @@ class Augmenter:
         ]
 
     def _parse(self, texts):
-        """Words, pieces and replaceable places of each text."""
+        """Returns words, pieces and replaceable places of each text."""
         words = [split_words(text) for text in texts]
         pieces = self._tokenize([word.text for row in words for word in row])
         return [
@@ -200,19 +196,20 @@ class Augmenter:
 
 
 class InTurn:
-    """Draws the replacements of copies of texts.
+    """Draws the replacements for copies of texts, word after word.
 
-    All copies of all texts take their next step together, so that the model is
-    run on large batches. The coin for a place is tossed before its candidates
-    are asked for, which is the same: it does not depend on them.
+    All copies of all texts take their next step together, so that the model
+    runs on large batches. Whether a place is replaced is drawn before its
+    candidates are computed. The result is the same, because it does not depend
+    on them.
 
     Args:
         masked_words: `MaskedWords`, for words of one piece.
-        neighbors: callable from words to a dict from each of them that it
-            knows to a list of words, for words of several pieces.
+        neighbors: callable from words to a dict from each known word to a list
+            of words, for words of several pieces.
         vocabulary: sequence of the pieces by their ids.
-        tokenize: callable from words to a dict from each of them to the ids of
-            its pieces.
+        tokenize: callable from words to a dict from each word to the ids of its
+            pieces.
     """
 
     def __init__(self, masked_words, neighbors, vocabulary, tokenize):
@@ -258,7 +255,7 @@ class InTurn:
 
 
 class _Copy:
-    """A copy of a text on its way from left to right."""
+    """A copy of a text, which is processed from left to right."""
 
     def __init__(self, text, probability, generator, masked_words):
         self.new = {}
@@ -284,12 +281,12 @@ class _Copy:
         return self._text.words[self.place].text.lower()
 
     def next_place(self) -> bool:
-        """Whether a place is left that the model can see to its end."""
+        """Whether there is another place that the model can read."""
         if not self._places:
             return False
         end = sum(len(ids) for ids in self._pieces[: self.place + 1])
         if end > self._most_pieces:
-            self._places = []  # moved out of sight by longer words before it
+            self._places = []  # longer words before it moved it out of range
         return bool(self._places)
 
     def query(self):
@@ -297,21 +294,21 @@ class _Copy:
         return Query(np.concatenate(self._pieces), start)
 
     def choose(self, words):
-        """Draws one of the candidates, of which there may be none."""
+        """Draws one of the candidates, if there are any."""
         self.chosen = None
         if words:
             self.chosen = words[self._generator.integers(len(words))]
 
     def replace(self, pieces):
-        """Puts what was chosen in its place, and goes on to the next."""
+        """Replaces the word by the chosen one, and moves to the next place."""
         if self.chosen is not None:
             self.new[self.place] = self.chosen
             self._pieces[self.place] = pieces[self.chosen]
         self._places = self._places[1:]
 
 
-# A run of letters and digits, or any other visible character by itself, as
-# BERT splits texts before it looks for word pieces.
+# A run of letters and digits, or any other visible character alone, as BERT
+# splits texts before it looks for word pieces.
 _WORD = re.compile(r"[^\W_]+|[^\s]")
 
 
@@ -320,9 +317,9 @@ class Word:
     """A word in a text.
 
     Args:
-        text: string. As it stands there.
-        start: int. Where it begins.
-        end: int. Where it ends.
+        text: string. The word as written in the text.
+        start: int. The index of its first character.
+        end: int. The index after its last character.
     """
 
     text: str
@@ -345,7 +342,7 @@ def split_words(text: str) -> list[Word]:
 def is_replaceable(
     word: str, stop_words: Collection[str] | None = None
 ) -> bool:
-    """Whether a word may be replaced: letters alone, and no stop word.
+    """Whether a word may be replaced: only letters, and not a stop word.
 
     Args:
         word: string.
@@ -361,12 +358,12 @@ def is_replaceable(
 
 
 def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
-    """Returns the text with some words replaced and all else as it was.
+    """Returns the text with some words replaced.
 
     Args:
         text: string.
-        words: what `split_words` returned for it.
-        new: dict from the number of a word to what stands in its place.
+        words: list, the result of `split_words` for it.
+        new: dict from the number of a word to its replacement.
 
     >>> text = "a dull,  dull film"
     >>> replace_words(text, split_words(text), {1: "fine", 4: "play"})
@@ -387,14 +384,14 @@ def default_stop_words() -> frozenset[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ParsedText:
-    """Words of a text with their pieces.
+    """The words of a text with their pieces.
 
     Args:
         words: list of `Word`s.
         pieces: list of int arrays, the ids of each word's pieces.
-        single: tuple of ints. The places of words that are one piece and may
-            be replaced.
-        multiple: tuple of ints. Those of words of several pieces.
+        single: tuple of ints. The places of replaceable words of one piece.
+        multiple: tuple of ints. The places of replaceable words of several
+            pieces.
     """
 
     words: Sequence[Word]
@@ -404,7 +401,7 @@ class ParsedText:
 
     @property
     def places(self) -> list[int]:
-        """All places that may be replaced, from left to right."""
+        """All replaceable places, from left to right."""
         return sorted((*self.single, *self.multiple))
 
 
@@ -415,14 +412,15 @@ def parse(
     most_pieces: int,
     unknown_id: int,
 ) -> ParsedText:
-    """Finds the places of a text that may be replaced.
+    """Finds the replaceable places in a text.
 
     Args:
-        words: what `split_words` returned.
+        words: list, the result of `split_words`.
         pieces: sequence of int arrays, the ids of each word's pieces.
-        stop_words: collection of lower-case strings, which stay.
-        most_pieces: int. Words that end beyond so many pieces stay.
-        unknown_id: int. Words that the vocabulary cannot spell stay.
+        stop_words: collection of lower-case strings, which are not replaced.
+        most_pieces: int. Words that end after this many pieces are not
+            replaced.
+        unknown_id: int. Words with this piece are not replaced.
     """
     ends = np.cumsum([len(ids) for ids in pieces])
     places = [
@@ -443,19 +441,19 @@ def parse(
 Neighbors = Callable[[Sequence[str]], dict[str, list[str]]]
 
 
-def candidates_of(
+def find_candidates(
     texts: Sequence[ParsedText],
     masked_words: MaskedWords,
     neighbors: Neighbors,
     vocabulary: Sequence[str],
 ) -> list[dict[int, list[str]]]:
-    """Returns the candidates of every place, from the texts as they are.
+    """Returns the candidates for every place, from the original texts.
 
     Args:
         texts: sequence of `ParsedText`s.
         masked_words: `MaskedWords`, for words of one piece.
-        neighbors: callable from words to a dict from each of them that it
-            knows to a list of words, for words of several pieces.
+        neighbors: callable from words to a dict from each known word to a list
+            of words, for words of several pieces.
         vocabulary: sequence of the pieces by their ids.
 
     Returns:
@@ -489,7 +487,7 @@ def draw_at_once(
     probability: float,
     generator: np.random.Generator,
 ) -> list[dict[int, str]]:
-    """Draws the replacements of each copy of a text, from shared candidates.
+    """Draws the replacements for each copy of a text, from shared candidates.
 
     Args:
         candidates: dict from place to a list of words.
@@ -516,11 +514,11 @@ def draw_at_once(
 
 
 def _query(text, place):
-    """The question for a text's place of one piece."""
+    """Returns the query for a place of one piece."""
     start = sum(len(ids) for ids in text.pieces[:place])
     return Query(np.concatenate(text.pieces), start)
 
 
 def _multiple(text, place):
-    """A word of several pieces as lists of vectors have it."""
+    """Returns a word of several pieces in lower case, as vectors have it."""
     return text.words[place].text.lower()

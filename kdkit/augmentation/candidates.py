@@ -1,4 +1,4 @@
-"""Candidates for a word: the masked-language model's, and nearest vectors."""
+"""Candidates for a word: the masked language model's, and nearest vectors."""
 
 import dataclasses
 import functools
@@ -14,20 +14,20 @@ from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
 
-TOKENS_PER_STEP = 2048  # of a batch of rows, padding included
-# Lengths that rows are padded to; each is one program for XLA.
+TOKENS_PER_STEP = 2048  # in a batch, including padding
+# Padded lengths; each is compiled once by XLA.
 LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-NEVER = -1e9  # logit of what is no whole word
+NEVER = -1e9  # logit of a piece that is not a whole word
 
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A question to the model: which words fit here?
+    """A position in a text for which the model predicts words.
 
     Args:
         token_ids: int array of shape `(num_pieces,)`. The pieces of a text,
-            without special ones.
-        position: int. The piece that is masked, from 0.
+            without special tokens.
+        position: int. The index of the piece to mask, from 0.
     """
 
     token_ids: np.ndarray
@@ -35,22 +35,21 @@ class Query:
 
 
 class MaskedWords:
-    """The words that fit best into a masked position.
+    """Predicts the most probable words for a masked position.
 
-    Rows are sorted by length, padded to few lengths and predicted together;
-    the head sees the masked positions alone.
+    Texts are sorted by length, padded to few lengths and predicted together;
+    the head only computes the masked positions.
 
     Args:
-        model: a masked-language model as `kdkit.models.load_masked_lm` returns
-            it.
-        tokenizer: its tokenizer, of word pieces.
-        num_words: int. M, how many words.
+        model: a masked language model from `kdkit.models.load_masked_lm`.
+        tokenizer: its word-piece tokenizer.
+        num_words: int. M, the number of words.
         with_original: bool. Whether the unmasked text follows as a second
-            segment, as in the code of TinyBERT's authors: of a long text only
-            as much of it as the masked one leaves places for, which may take
-            all of them but the first. Defaults to `False`.
-        tokens_per_step: int. Tokens that are predicted together, padding
-            included. Defaults to `2048`.
+            segment, as in the TinyBERT authors' code. It is truncated to the
+            positions after the masked text, which may leave none of it.
+            Defaults to `False`.
+        tokens_per_step: int. Number of tokens predicted together, including
+            padding. Defaults to `2048`.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class MaskedWords:
         whole = np.array([is_word(piece) for piece in pieces])
         if whole.sum() < num_words:
             raise UsageError(
-                f"The vocabulary has {whole.sum()} whole words. Received: "
-                f"{num_words} wanted. Use fewer candidates."
+                f"The vocabulary has only {whole.sum()} whole words. Received: "
+                f"num_words={num_words}. Use fewer candidates."
             )
         self._tokenizer = tokenizer
         self._num_words = num_words
@@ -88,7 +87,7 @@ class MaskedWords:
             }
             logits = model(select_inputs(model, inputs), training=False)
             logits = ops.cast(logits[:, 0], "float32") + penalty
-            # In the order of their ids, so that no rounding changes it.
+            # Sorted by id, so that rounding does not change the order.
             return ops.sort(ops.top_k(logits, num_words)[1])
 
         def program(batch_size, length):
@@ -97,24 +96,23 @@ class MaskedWords:
                 by_place, by_place, by_place, tf.TensorSpec(batch_size, "int32")
             )
 
-        # One for each length that comes.
+        # One program for each length that occurs.
         self._program = functools.cache(program)
 
     @property
     def most_pieces(self) -> int:
-        """The longest text that is read to its end."""
+        """The number of pieces up to which texts are read."""
         return self._longest - (1 if self._with_original else 2)
 
     def __call__(self, queries: Sequence[Query]) -> np.ndarray:
         """Returns the ids of the best words.
 
         Args:
-            queries: sequence of `Query`s. No position is beyond
-                `most_pieces`; what stands after it in a text is not read.
+            queries: sequence of `Query`s. Each position must be within
+                `most_pieces`; later pieces of the text are ignored.
 
         Returns:
-            `int32` array of shape `(num_queries, num_words)`, in the order of
-            the ids.
+            `int32` array of shape `(num_queries, num_words)`, sorted by id.
         """
         rows = [self._row(query) for query in queries]
         lengths = np.array([len(row) for row, _, _ in rows])
@@ -125,7 +123,7 @@ class MaskedWords:
             numbers = [left_over, np.flatnonzero(padded == length)]
             numbers = np.concatenate(numbers)
             batch_size = max(1, self._tokens_per_step // length)
-            # What does not fill a batch moves up to the next length.
+            # Rows that do not fill a batch move to the next length.
             end = len(numbers)
             if length < padded.max():
                 end -= end % batch_size
@@ -138,7 +136,7 @@ class MaskedWords:
         return found
 
     def _row(self, query):
-        """The model's row for a query, its position, and segment 0's length."""
+        """Returns a query's row, its position, and the length of segment 0."""
         tokenizer = self._tokenizer
         text = np.asarray(query.token_ids[: self.most_pieces], "int32")
         masked = text.copy()
@@ -151,14 +149,14 @@ class MaskedWords:
         return row, query.position + 1, min(len(text) + 2, len(row))
 
     def _predict(self, rows, length, batch_size):
-        """Fills a batch of one shape; what is not asked for is not read."""
+        """Predicts a batch of fixed shape; rows that only fill it are cut."""
         token_ids = np.full(
             (batch_size, length), self._tokenizer.pad_token_id, "int32"
         )
         padding_mask = np.zeros((batch_size, length), "int32")
         segment_ids = np.zeros((batch_size, length), "int32")
         positions = np.zeros(batch_size, "int32")
-        padding_mask[:, 0] = 1  # of rows that only fill the batch
+        padding_mask[:, 0] = 1  # for rows that only fill the batch
         for place, (row, position, first) in enumerate(rows):
             token_ids[place, : len(row)] = row
             padding_mask[place, : len(row)] = 1
@@ -179,26 +177,27 @@ def is_word(piece: str) -> bool:
     return piece.isalpha()
 
 
-WORDS_PER_STEP = 256  # compared with all others together
+WORDS_PER_STEP = 256  # number compared with all other words together
 
 
 class VectorNeighbors:
-    """The nearest words by cosine of their vectors, without the word itself.
+    """The nearest words by cosine similarity, without the word itself.
 
     Args:
         words: sequence of strings.
         vectors: float array of shape `(len(words), width)`.
-        num_neighbors: int. M, how many of them.
+        num_neighbors: int. M, the number of neighbours.
 
     Raises:
-        UsageError: (a `ValueError`) if there are too few words.
+        UsageError: (a `ValueError`) if there are not enough words.
     """
 
     def __init__(self, words, vectors, num_neighbors):
         if len(words) <= num_neighbors:
             raise UsageError(
-                "There must be more words than neighbours that are wanted. "
-                f"Received: {len(words)} words, num_neighbors={num_neighbors}."
+                "There are not enough words. Expected more words than "
+                f"neighbours. Received: {len(words)} words, "
+                f"num_neighbors={num_neighbors}. Reduce num_neighbors."
             )
         self._words = list(words)
         self._number = {word: place for place, word in enumerate(self._words)}
@@ -206,7 +205,7 @@ class VectorNeighbors:
         self._num_neighbors = num_neighbors
 
     def __call__(self, words: Sequence[str]) -> dict[str, list[str]]:
-        """Returns the neighbours of words that are known, the nearest first."""
+        """Returns the neighbours of known words, the nearest first."""
         known = [word for word in dict.fromkeys(words) if word in self._number]
         rows = np.array([self._number[word] for word in known], "int64")
         return dict(zip(known, self.of(self._vectors[rows], rows), strict=True))
@@ -216,8 +215,8 @@ class VectorNeighbors:
 
         Args:
             vectors: float array of shape `(num_vectors, width)`.
-            numbers: int array of shape `(num_vectors,)`, the words that these
-                are the vectors of, or `None` for vectors of other words.
+            numbers: int array of shape `(num_vectors,)`, the words to which the
+                vectors belong, or `None` for vectors of other words.
         """
         vectors = _normalized(vectors)
         found = []
@@ -227,7 +226,7 @@ class VectorNeighbors:
             if numbers is not None:
                 own = numbers[step]
                 cosines[np.arange(len(own)), own] = -np.inf
-            # Words of equal cosine in the order of the list.
+            # Words with equal similarity in the order of the list.
             order = np.argsort(-cosines, axis=1, kind="stable")
             found += [
                 [self._words[number] for number in row]
@@ -237,23 +236,23 @@ class VectorNeighbors:
 
 
 def _normalized(vectors):
-    """Rows of length 1; rows of zeros stay."""
+    """Normalizes rows to length 1; zeros stay zeros."""
     vectors = np.asarray(vectors, "float32")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
 class PieceNeighbors:
-    """The nearest whole words of a vocabulary, by the embeddings of a model.
+    """The nearest whole words in a vocabulary, by a model's embeddings.
 
-    A word of several pieces stands where the mean of their embeddings is.
+    The vector of a word of several pieces is the mean of their embeddings.
 
     Args:
         model: `keras.Model` with an encoder.
-        tokenizer: its tokenizer, of word pieces.
-        num_neighbors: int. M, how many of them.
-        known: callable from words to a dict of the neighbours of those that it
-            knows, which is asked first, or `None`.
+        tokenizer: its word-piece tokenizer.
+        num_neighbors: int. M, the number of neighbours.
+        known: callable from words to a dict of the neighbours of known words,
+            which is used first, or `None`.
     """
 
     def __init__(
@@ -271,7 +270,7 @@ class PieceNeighbors:
         self._known = known
 
     def __call__(self, words: Sequence[str]) -> dict[str, list[str]]:
-        """Returns the neighbours of words, the nearest first."""
+        """Returns the neighbours of the words, the nearest first."""
         words = list(dict.fromkeys(words))
         found = self._known(words) if self._known is not None else {}
         missing = [word for word in words if word not in found]

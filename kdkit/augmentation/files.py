@@ -1,4 +1,4 @@
-"""Augmented rows on disk: written step by step, gone on with, then named."""
+"""Writes files of augmented examples step by step; resumable."""
 
 import contextlib
 import dataclasses
@@ -27,12 +27,12 @@ from kdkit.io.reading import read_json
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a file is written.
+    """The progress of a file.
 
     Args:
-        rows: int. Source rows behind it.
-        copies: int. Copies of them.
-        size: int. Bytes of the file that hold them.
+        rows: int. Number of source examples that are done.
+        copies: int. Number of their copies.
+        size: int. Bytes of the file that contain these.
     """
 
     rows: int = 0
@@ -40,8 +40,8 @@ class Progress:
     size: int = 0
 
 
-def note_of(output: pathlib.Path) -> pathlib.Path:
-    """Returns where the note of a finished file stands."""
+def note_path(output: pathlib.Path) -> pathlib.Path:
+    """Returns the path of a finished file's note."""
     return output.with_name(f"{output.name}.json")
 
 
@@ -51,16 +51,16 @@ def write_note(
     progress: Progress,
     content: str,
 ) -> None:
-    """Notes how far a file is, after it was written so far.
+    """Writes the progress of a file, after the file itself was written.
 
     Args:
         path: `pathlib.Path` of the note.
-        fingerprint: dict of what decides the copies, as JSON has it.
+        fingerprint: dict of JSON values, everything that the copies depend on.
         progress: `Progress`.
-        content: string. The digest of what is written so far.
+        content: string. The checksum of the written content.
 
     Raises:
-        RunError: if it cannot be written, as on a full disk.
+        RunError: if it cannot be written, for example on a full disk.
     """
     noted = {
         "fingerprint": fingerprint,
@@ -70,52 +70,51 @@ def write_note(
     write_text(path, json.dumps(noted))
 
 
-def check_made_from(file, examples: Examples, fingerprint: dict) -> bool:
-    """Checks a finished file against what its note says it was made from.
+def require_fingerprint(file, examples: Examples, fingerprint: dict) -> bool:
+    """Compares a finished file's note with the expected fingerprint.
 
     Args:
-        file: path of a file of `write_augmented`, or of another program, which
-            left no note.
-        examples: `Examples` that the copies should be of.
-        fingerprint: dict of what should have decided them; empty where that
-            makes no difference.
+        file: path of a file from `write_augmented`, or from another program,
+            which has no note.
+        examples: `Examples`, the expected source of the copies.
+        fingerprint: dict of the expected fingerprint; empty to accept any.
 
     Returns:
-        Whether there is a note and all is as it says.
+        Whether there is a note and everything matches.
 
     Raises:
-        UsageError: (a `ValueError`) with everything that differs, or if
-            a fingerprint is expected and there is no note.
+        UsageError: (a `ValueError`) with all differences, or if a fingerprint
+            is expected and there is no note.
     """
-    note = note_of(pathlib.Path(file))
+    note = note_path(pathlib.Path(file))
     if not note.is_file():
         if fingerprint:
             raise UsageError(
-                f"What {file} was made from is not known: there is no "
-                f"{note.name} beside it. Leave out how it is made to use it as "
-                "it is, or name another file."
+                f"kdkit cannot check how {file} was made. Expected {note.name} "
+                "next to it. Remove the options for augmentation to use the "
+                "file unchecked, or pass another file."
             )
         return False
-    whole = read_json(note, "a note of kdkit augment", of_note)
+    whole = read_json(note, "a note of kdkit augment", note_error)
     noted = whole["fingerprint"]
-    wanted = {**fingerprint, "texts": digest_of_texts(examples)}
+    wanted = {**fingerprint, "texts": texts_digest(examples)}
     different = differences(noted, wanted, set(wanted))
     if different:
         raise UsageError(
-            f"{file} was made from something else: {different}. Use what it "
-            "was made from, or name another file."
+            f"{file} was made with other settings: {different}. Use the same "
+            "settings, or pass another file."
         )
     content = whole.get("content")
     if content is not None and content != digest(pathlib.Path(file)):
         raise UsageError(
-            f"{file} is damaged: it is not what {note.name} says was written. "
+            f"{file} is damaged. Expected the checksum in {note.name}. "
             "Restore it from a copy, or remove both and make it again."
         )
     return True
 
 
-def of_note(noted: dict) -> str | None:
-    """Returns what is wrong with a note as it was read, `None` if nothing."""
+def note_error(noted: dict) -> str | None:
+    """Returns the error in a note, or `None`."""
     progress = noted.get("progress")
     if not isinstance(noted.get("fingerprint"), dict):
         return "it has no 'fingerprint'"
@@ -130,12 +129,12 @@ def of_note(noted: dict) -> str | None:
 
 
 def differences(first: dict, second: dict, names: set[str]) -> str:
-    """Returns what differs between two fingerprints, `""` if nothing.
+    """Returns the differences between two fingerprints, `""` without any.
 
     Args:
-        first: dict. What was.
-        second: dict. What is.
-        names: set of strings. What is compared of them.
+        first: dict. The earlier fingerprint.
+        second: dict. The current fingerprint.
+        names: set of strings. The names to compare.
     """
     different = [
         name for name in sorted(names) if first.get(name) != second.get(name)
@@ -146,8 +145,8 @@ def differences(first: dict, second: dict, names: set[str]) -> str:
     )
 
 
-def digest_of_texts(examples: Examples) -> str:
-    """Returns a digest of all texts, in their order."""
+def texts_digest(examples: Examples) -> str:
+    """Returns a checksum of all texts, in their order."""
     digest = hashlib.sha256()
     for column in examples.texts:
         for text in column:
@@ -169,55 +168,55 @@ def write_augmented(
     announce: Callable[[Progress], None] = lambda progress: None,
     part: tuple[int, int] | None = None,
 ) -> Progress:
-    """Writes the copies of all rows into a tab-separated file.
+    """Writes the copies of all examples into a tab-separated file.
 
-    The file has a header: `source_row`, counted from 0, `column`, which text
-    of the row was changed, `copy`, counted from 1, and the texts. It is written
-    beside its final name, which it gets at the end, and what it was made from
-    is noted in a `.json` file of the same name. What was stopped goes on where
-    it was.
+    The file has a header: `source_row`, counted from 0; `column`, which text of
+    the example was changed; `copy`, counted from 1; and the texts. It is
+    written under a temporary name next to its final name, and a `.json` file
+    with the same name describes how it was made. An interrupted run resumes
+    where it stopped.
 
     Args:
         examples: `Examples`, sentences or pairs.
         augmenter: `Augmenter`.
         output: path of the file.
         columns: tuple of strings. The headings of the texts.
-        fingerprint: dict of what decides the copies. A file that was begun with
-            another one is not gone on with.
-        in_place: bool. Whether the second text of a pair is written beside the
-            last copy of the first, as the code of TinyBERT's authors does,
-            rather than beside the first itself. Defaults to `False`.
+        fingerprint: dict of everything that the copies depend on. A file with
+            another fingerprint is not resumed.
+        in_place: bool. Whether the second text of a pair is written next to the
+            last copy of the first text, as in the TinyBERT authors' code,
+            instead of the first text itself. Defaults to `False`.
         announce: callable of a `Progress` after each step.
-        part: tuple of ints i, n or `None`. Of n processes that share the rows
-            this is i, from 0, and writes `part_of_file(output, part)`, which
-            `join_parts` puts together. Defaults to `None`.
+        part: tuple of ints i, n or `None`. Process i, from 0, of n processes
+            that share the examples. It writes `part_path(output, part)`, and
+            `join_parts` joins the parts. Defaults to `None`.
 
     Returns:
-        `Progress` at the end.
+        `Progress`, the final one.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is there already, or was begun
+        UsageError: (a `ValueError`) if the file already exists, or was begun
             with other settings.
-        RunError: if it cannot be written, as on a full disk.
+        RunError: if it cannot be written, for example on a full disk.
     """
     output = pathlib.Path(output)
     if part is not None:
-        output = part_of_file(output, part)
-        fingerprint = fingerprint | fields_of_part(len(examples), part)
-    first, end = rows_of_part(len(examples), part)
+        output = part_path(output, part)
+        fingerprint = fingerprint | part_fields(len(examples), part)
+    first, end = part_rows(len(examples), part)
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
-    fingerprint = {**fingerprint, "texts": digest_of_texts(examples)}
+    fingerprint = {**fingerprint, "texts": texts_digest(examples)}
     try:
-        with written_alone(output):
+        with exclusive_file(output):
             begun, content = _begun(unfinished, state, output, fingerprint)
             progress = _write(
                 examples, augmenter, unfinished, state, fingerprint,
                 begun or Progress(rows=first), content, end, columns, in_place,
                 announce,
             )  # fmt: skip
-            # The note first: a file without one would not be known.
-            rename(state, note_of(output))
+            # The note first: a file without a note could not be checked.
+            rename(state, note_path(output))
             rename(unfinished, output)
     except (OSError, RunError) as error:
         number = disk_problem(error)
@@ -226,8 +225,8 @@ def write_augmented(
         begun, _ = _begun(unfinished, state, output, fingerprint)
         kept = begun.rows - first if begun else 0
         kept = (
-            f"{kept} of {end - first} rows are kept beside it; the same "
-            "command goes on with the others."
+            f"{kept} of {end - first} examples are written next to it; the "
+            "same command resumes with the others."
         )
         raise RunError(describe(output, number, kept)) from error
     return progress
@@ -237,7 +236,7 @@ def _write(
     examples, augmenter, unfinished, state, fingerprint, progress, content, end,
     columns, in_place, announce,
 ):  # fmt: skip
-    """Writes what is left of the rows; returns the progress at the end."""
+    """Writes the remaining examples; returns the final progress."""
     with open(unfinished, "r+b" if progress.size else "wb") as file:
         file.truncate(progress.size)
         file.seek(progress.size)
@@ -253,7 +252,7 @@ def _write(
             return progress
 
         head = b"" if progress.size else _line((*SOURCE, *columns))
-        progress = keep(head, progress)  # a part may have no rows
+        progress = keep(head, progress)  # a part may have no examples
         while progress.rows < end:
             lines, progress = _step(
                 examples, augmenter, progress, end, in_place
@@ -264,8 +263,8 @@ def _write(
 
 
 def _step(examples, augmenter, progress, end, in_place):
-    """Lines with the copies of the next rows, and the progress with them."""
-    numbers = rows_of_step(progress.rows, end)
+    """Returns lines with the next examples' copies, and the new progress."""
+    numbers = step_rows(progress.rows, end)
     texts = [
         [column[number] for number in numbers] for column in examples.texts
     ]
@@ -276,116 +275,117 @@ def _step(examples, augmenter, progress, end, in_place):
     lines = []
     for index, number in enumerate(numbers):
         row = [column[index] for column in texts]
-        for place, of_column in enumerate(copies):
-            for count, copy in enumerate(of_column[index], start=1):
+        for place, column_copies in enumerate(copies):
+            for count, copy in enumerate(column_copies[index], start=1):
                 changed = [*row[:place], copy, *row[place + 1 :]]
                 lines.append(_line((number, place, count, *changed)))
-            if in_place and of_column[index]:
-                row[place] = of_column[index][-1]
+            if in_place and column_copies[index]:
+                row[place] = column_copies[index][-1]
     copies = progress.copies + len(lines)
     return b"".join(lines), Progress(numbers.stop, copies)
 
 
 def _begun(unfinished, state, output, fingerprint):
-    """What an earlier run wrote, if there is any, and a hash of it."""
+    """Returns the progress of an earlier run, if any, and a hash."""
     content = hashlib.sha256()
     if not state.is_file() and _is_named(unfinished, output, fingerprint):
-        state = note_of(output)
+        state = note_path(output)
     if not (unfinished.is_file() and state.is_file()):
         return None, content
-    noted = read_json(state, "a note of kdkit augment", of_note)
+    noted = read_json(state, "a note of kdkit augment", note_error)
     noted_before = noted["fingerprint"]
     different = differences(
         noted_before, fingerprint, {*noted_before, *fingerprint}
     )
     if different:
         raise UsageError(
-            f"{output} was begun with other settings: {different}. Give the "
-            f"same ones to go on, or remove {unfinished} and {state}."
+            f"{output} was begun with other settings: {different}. Use the "
+            f"same settings to resume, or remove {unfinished} and {state}."
         )
     progress = Progress(**noted["progress"])
     if unfinished.stat().st_size < progress.size:
         raise UsageError(
-            f"{unfinished} is cut off: expected {progress.size} bytes or more. "
-            f"Received: {unfinished.stat().st_size}. Remove it and {state}."
+            f"{unfinished} is truncated. Expected at least {progress.size} "
+            f"bytes. Received: {unfinished.stat().st_size}. Remove it and "
+            f"{state}."
         )
     add_content(content, unfinished, progress.size)
-    # Versions before noted none.
+    # Earlier versions did not save a checksum.
     if noted.get("content") not in (None, digest_of_content(content)):
         raise UsageError(
-            f"{unfinished} is damaged: expected what {state.name} says was "
-            f"written. Received: other bytes. Remove it and {state}."
+            f"{unfinished} is damaged. Expected the checksum in {state.name}. "
+            f"Received: other content. Remove it and {state}."
         )
     return progress, content
 
 
 def _is_named(unfinished, output, fingerprint):
-    """Whether all is written and its note has its name, the file not yet."""
-    note = note_of(output)
+    """Whether a run stopped after it renamed the note, before the file."""
+    note = note_path(output)
     if not (unfinished.is_file() and note.is_file()):
         return False
-    noted = read_json(note, "a note of kdkit augment", of_note)
+    noted = read_json(note, "a note of kdkit augment", note_error)
     return noted["fingerprint"] == fingerprint and (
         noted.get("content") == digest(unfinished)
     )
 
 
 def _line(cells):
-    """A line of the file; tabs and line feeds within texts become blanks."""
+    """Returns a line of the file; tabs and line feeds become blanks."""
     texts = (" ".join(str(cell).split("\t")) for cell in cells)
     line = "\t".join(" ".join(text.splitlines()) for text in texts)
     return f"{line}\n".encode()
 
 
-def check_output(output) -> None:
-    """Checks that a file of this name would be new.
+def require_new_file(output) -> None:
+    """Raises an error if a file already exists.
 
     Raises:
-        UsageError: if it is there already.
+        UsageError: if the file exists.
     """
     if pathlib.Path(output).exists():
         raise UsageError(
-            f"{output} is there already. Expected the name of a new file. "
-            "Remove it, or name another."
+            f"{output} already exists. Expected the name of a new file. "
+            "Remove it, or pass another name."
         )
 
 
 @contextlib.contextmanager
-def written_alone(output: pathlib.Path):
-    """Keeps other processes from writing a file meanwhile.
+def exclusive_file(output: pathlib.Path):
+    """Prevents other processes from writing a file inside the block.
 
     Args:
-        output: `pathlib.Path`, which is there at the end of the block.
+        output: `pathlib.Path`, which must exist at the end of the block.
 
     Raises:
-        UsageError: if another process is writing it, or it is there already.
+        UsageError: if another process is writing it, or if it already exists.
     """
-    check_output(output)
+    require_new_file(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output, "file"):
-        check_output(output)  # another may just have finished it
+        require_new_file(output)  # another process may just have finished it
         yield
 
 
-ROWS_PER_STEP = 1024  # augmented together
+ROWS_PER_STEP = 1024  # examples augmented together
 
 
-def rows_of_step(first: int, end: int) -> range:
-    """Returns the rows that are augmented together, from one of them on.
+def step_rows(first: int, end: int) -> range:
+    """Returns the examples that are augmented together in one step.
 
-    >>> rows_of_step(1024, 3000), rows_of_step(2048, 3000)
+    >>> step_rows(1024, 3000), step_rows(2048, 3000)
     (range(1024, 2048), range(2048, 3000))
     """
     return range(first, min(first + ROWS_PER_STEP, end))
 
 
-def rows_of_part(num_rows: int, part: tuple[int, int] | None):
-    """Returns the first of the rows of a part, and what follows its last one.
+def part_rows(num_rows: int, part: tuple[int, int] | None):
+    """Returns the first example of a part, and the one after its last.
 
-    Parts are whole steps, whose rows are augmented together: what the model
-    says of a text depends in its last bits on what is read with it.
+    Parts consist of whole steps, whose examples are augmented together: the
+    last bits of the model's output for a text depend on the rest of its batch.
 
-    >>> rows_of_part(5000, (1, 3))
+    >>> part_rows(5000, (1, 3))
     (1024, 3072)
     """
     which, count = part or (0, 1)
@@ -397,23 +397,23 @@ def rows_of_part(num_rows: int, part: tuple[int, int] | None):
     return first, end
 
 
-def fields_of_part(num_rows: int, part: tuple[int, int]) -> dict:
-    """Returns what the note of a part says beside what decides all copies.
+def part_fields(num_rows: int, part: tuple[int, int]) -> dict:
+    """Returns the additional fields of a part's fingerprint.
 
-    >>> fields_of_part(5000, (1, 3))
+    >>> part_fields(5000, (1, 3))
     {'part': '2/3', 'rows': [1024, 3072]}
     """
     which, count = part
     return {
         "part": f"{which + 1}/{count}",
-        "rows": list(rows_of_part(num_rows, part)),
+        "rows": list(part_rows(num_rows, part)),
     }
 
 
-def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
-    """Returns the name of a part of a file: part i, from 0, of n.
+def part_path(output, part: tuple[int, int]) -> pathlib.Path:
+    """Returns the path of part i, from 0, of n parts of a file.
 
-    >>> part_of_file("copies.tsv", (0, 4)).name
+    >>> part_path("copies.tsv", (0, 4)).name
     'copies.part_1_of_4.tsv'
     """
     output = pathlib.Path(output)
@@ -423,15 +423,15 @@ def part_of_file(output, part: tuple[int, int]) -> pathlib.Path:
     )
 
 
-def numbers_of_parts(output) -> list[int]:
-    """Returns of how many parts those are that stand beside a file.
+def part_counts(output) -> list[int]:
+    """Returns the numbers of parts for which files exist.
 
     Args:
         output: path of the file.
 
     Returns:
-        A sorted list of ints: empty without parts, several where there are
-        parts of several numbers.
+        A sorted list of ints: empty without parts, several if parts of
+        different numbers exist.
     """
     output = pathlib.Path(output)
     name = re.compile(
@@ -444,48 +444,48 @@ def numbers_of_parts(output) -> list[int]:
 def join_parts(
     examples: Examples, output, fingerprint: dict
 ) -> Progress | None:
-    """Puts the parts of a file together, as one process would have written it.
+    """Joins the parts of a file to one, as one process would have written it.
 
     Args:
-        examples: `Examples` that the copies are of.
+        examples: `Examples`, the source of the copies.
         output: path of the new file.
         fingerprint: dict, as in `write_augmented`.
 
     Returns:
-        `Progress`, or `None` where there are no parts.
+        `Progress`, or `None` if there are no parts.
 
     Raises:
-        UsageError: (a `ValueError`) if a part is missing, was made from
-            something else, there are parts of several numbers, or another
+        UsageError: (a `ValueError`) if a part is missing or has another
+            fingerprint, if parts of different numbers exist, or if another
             process is writing the file.
     """
     output = pathlib.Path(output)
-    counts = numbers_of_parts(output)
+    counts = part_counts(output)
     if not counts:
         return None
     if len(counts) > 1:
         raise UsageError(
-            f"Expected the parts of {output} to be of one number of parts. "
-            f"Received: parts of {' and of '.join(map(str, counts))}. Remove "
-            "those that are not wanted."
+            f"Parts of {output} from different runs exist. Expected one number "
+            f"of parts. Received: {' and '.join(map(str, counts))}. Remove the "
+            "wrong ones."
         )
     (count,) = counts
-    parts = [part_of_file(output, (which, count)) for which in range(count)]
+    parts = [part_path(output, (which, count)) for which in range(count)]
     missing = [part.name for part in parts if not part.exists()]
     if missing:
         raise UsageError(
-            f"{output} is not whole: there is no {', '.join(missing)}. Make "
-            "them first, or remove the other parts."
+            f"{output} is incomplete. Missing parts: {', '.join(missing)}. "
+            "Make them first, or remove the other parts."
         )
-    with written_alone(output):
+    with exclusive_file(output):
         return _join(parts, examples, output, fingerprint)
 
 
 def _join(parts, examples, output, fingerprint):
     copies = 0
     for which, part in enumerate(parts):
-        of_part = fields_of_part(len(examples), (which, len(parts)))
-        check_made_from(part, examples, fingerprint | of_part)
+        own_fields = part_fields(len(examples), (which, len(parts)))
+        require_fingerprint(part, examples, fingerprint | own_fields)
     with staged(output) as partial:
         with open(partial, "wb") as file:
             for number, part in enumerate(parts):
@@ -497,9 +497,9 @@ def _join(parts, examples, output, fingerprint):
                         file.write(line)
                         copies += 1
         progress = Progress(len(examples), copies, partial.stat().st_size)
-        whole = {**fingerprint, "texts": digest_of_texts(examples)}
-        write_note(note_of(output), whole, progress, digest(partial))
+        whole = {**fingerprint, "texts": texts_digest(examples)}
+        write_note(note_path(output), whole, progress, digest(partial))
     for part in parts:
         part.unlink(missing_ok=True)
-        note_of(part).unlink(missing_ok=True)
+        note_path(part).unlink(missing_ok=True)
     return progress

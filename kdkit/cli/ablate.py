@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import generation
-from kdkit import training
 from kdkit.cli import evaluate
 from kdkit.cli.evaluate import measure_and_note
 from kdkit.cli.groups import ONE_MACHINE
@@ -41,10 +40,7 @@ from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import check_steps
-from kdkit.cli.text_steps import decoder_steps
-from kdkit.cli.text_steps import given_models
-from kdkit.cli.text_steps import made
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.cli.texts import text_of_run
 from kdkit.doctor import text_examination
 from kdkit.errors import UsageError
@@ -53,9 +49,13 @@ from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.results import TEXT_METRICS
+from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Measurement
+from kdkit.runs.events import RunFinished
 from kdkit.runs.first_checks import check_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
@@ -134,7 +134,7 @@ def run_ablation(options) -> None:
         values = []
         for seeded in seeds:
             path = place_of_arm(options, arm.name, seeded.seed)
-            training.distill(seeded, path, options.force, needs_models=False)
+            Pipeline(seeded, path).run(options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
             examples = examples or num_examples(path)
         rows.append(row_of_arm(arm, values, task.name))
@@ -229,34 +229,34 @@ def run_text_ablation(options) -> None:
         )
     recipe = get_recipe(options.recipe)
     seeds = dict.fromkeys(options.seeds)
-    steps = {
-        seed: decoder_steps(
+    pipelines = {
+        seed: text_pipeline(
             recipe, dataclasses.replace(for_steps(options), seed=seed)
         )
         for seed in seeds
     }
-    first = next(iter(steps.values())).runs()
-    check_steps(first, options)
+    first = next(iter(pipelines.values()))
     arms = [
-        (arm, {seed: chain(arm, steps[seed], options) for seed in seeds})
+        (
+            arm,
+            {
+                seed: chain(arm, pipelines[seed].settings, options)
+                for seed in seeds
+            },
+        )
         for arm in ablation.arms
     ]
-    findings = text_examination.examine_first(
-        text_examination.TextSteps(
-            first, given_models(options), pathlib.Path(options.run_dir)
-        ),
-        options.force,
-    )
+    findings = text_examination.examine_steps_first(first, options.force)
     teaches_task = any(
         of_seed.student.teacher is not None
         for _, chains in arms
         for of_seed in chains.values()
     )
-    for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
-        if name in first:
-            training.pretrain(
-                first[name], made(options.run_dir, name), findings
-            )
+    for step in first.steps:
+        if step.name == "pretrained" or (
+            step.name == "teacher" and teaches_task
+        ):
+            Pipeline(step.settings, step.place).run(findings=findings)
     rows, signature = [], None
     for arm, chains in arms:
         paths = [
@@ -278,19 +278,19 @@ def run_text_ablation(options) -> None:
     )
 
 
-def chain(arm, steps, options) -> Chain:
+def chain(arm, settings, options) -> Chain:
     """Returns the runs of an arm.
 
     Args:
         arm: `AblationArm`.
-        steps: `Steps` of the whole recipe, with one seed.
+        settings: `PretrainSettings` of the whole recipe, with one seed.
         options: the parsed options of `kdkit ablate`.
     """
+    begun = settings.steps_before["general"]
+    last = dataclasses.replace(settings, steps_before={})
     stages = {
-        stage.name: stage
-        for stage in arm.change((*steps.general.stages, *steps.student.stages))
+        stage.name: stage for stage in arm.change((*begun.stages, *last.stages))
     }
-    begun = steps.general
     general = kind = None
     model = begun.model
     if PRETRAINING in stages:
@@ -299,9 +299,7 @@ def chain(arm, steps, options) -> Chain:
         general = _learning(begun, stage, model, begun.teacher)
         place = _general_place(options, kind, begun.seed)
         model = ModelSettings(checkpoint=str(place))
-    student = _learning(
-        steps.student, stages[FINE_TUNING], model, begun.teacher
-    )
+    student = _learning(last, stages[FINE_TUNING], model, begun.teacher)
     return Chain(general, kind, student)
 
 
@@ -325,9 +323,9 @@ def _run(arm, seed, of_seed, options, findings):
     """Runs what is not done yet of an arm; returns its run directory."""
     if of_seed.general is not None:
         place = _general_place(options, of_seed.kind, seed)
-        training.pretrain(of_seed.general, place, findings)
+        Pipeline(of_seed.general, place).run(findings=findings)
     path = place_of_arm(options, arm.name, seed)
-    training.pretrain(of_seed.student, path, findings)
+    Pipeline(of_seed.student, path).run(findings=findings)
     return path
 
 
@@ -347,10 +345,10 @@ def best_metrics(path: pathlib.Path) -> dict:
     Args:
         path: path of a run with one trained model, or a student.
     """
-    (finished,) = RunDirectory(path).events("run_finished")
-    best = finished["best"]
+    (finished,) = RunDirectory(path).events(RunFinished)
+    best = finished.best
     (only,) = [best["student"]] if "student" in best else best.values()
-    return only["metrics"]
+    return only.metrics
 
 
 def num_examples(path: pathlib.Path) -> int | None:
@@ -363,8 +361,8 @@ def num_examples(path: pathlib.Path) -> int | None:
         Int, `None` where the run's log does not have it.
     """
     run = RunDirectory(path)
-    found = [event for event in run.events("evaluation") if "examples" in event]
-    return found[-1]["examples"] if found else None
+    found = [event.examples for event in run.events(Evaluation)]
+    return next((count for count in reversed(found) if count), None)
 
 
 def written_metrics(path: pathlib.Path) -> dict:
@@ -383,19 +381,19 @@ def written_metrics(path: pathlib.Path) -> dict:
     text = text_of_run(place)
     beams = generation.Beams()
     wanted = {
-        "pairs": list(text.held_out or text.files),
-        "columns": list(text.columns),
+        "pairs": text.held_out or text.files,
+        "columns": text.columns,
         "held_out_every": None if text.held_out else text.held_out_every,
-        "languages": list(text.languages),
+        "languages": text.languages,
         "signatures": generation_signatures(text.sides[1]),
         "sequence_length": text.sequence_length,
         "beam_size": beams.beam_size,
         "length_penalty": beams.length_penalty,
         "file": None,
     }
-    for event in place.run.events("measurement"):
-        if all(event.get(name) == value for name, value in wanted.items()):
-            return event
+    for event in place.run.events(Measurement):
+        if all(getattr(event, name) == value for name, value in wanted.items()):
+            return event.line
     return measure_and_note(evaluate.Options(model=str(path)))
 
 

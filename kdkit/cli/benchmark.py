@@ -31,6 +31,7 @@ from kdkit.errors import UsageError
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
+from kdkit.runs.events import Latency
 
 
 @dataclasses.dataclass
@@ -105,8 +106,7 @@ def benchmark_files(options) -> None:
         warmup=options.warmup,
         runs=options.runs,
     )
-    results = [dataclasses.asdict(report) for report in reports]
-    Console().print(_table(results))
+    Console().print(_table(reports))
     rooms = sorted({report.room for report in reports if report.room})
     if len(rooms) > 1:
         print(
@@ -115,16 +115,17 @@ def benchmark_files(options) -> None:
             "compute. To compare them, export them with one --sequence-length.",
             file=sys.stderr,
         )
-    for file, place, result in zip(files, places, results, strict=True):
+    for file, place, report in zip(files, places, reports, strict=True):
         if place.run is not None:
-            relative = os.path.relpath(file.resolve(), place.run.path)
-            place.run.log("latency", **{**result, "file": relative})
+            fields = dataclasses.asdict(report)
+            fields["file"] = os.path.relpath(file.resolve(), place.run.path)
+            place.run.log(Latency(**fields))
     print(
         json.dumps(
             {
                 "results": [
-                    {field: result[field] for field in JSON_FIELDS}
-                    for result in results
+                    {field: getattr(report, field) for field in JSON_FIELDS}
+                    for report in reports
                 ]
             }
         )
@@ -162,39 +163,39 @@ def _timed_files(folder, stem):
     ]
 
 
-def _table(results):
-    first = results[0]
+def _table(reports):
+    first = reports[0]
     table = Table(
         Column("file", overflow="fold"),  # or the ends of names are lost
-        title=f"{first['threads']} thread(s), batch {first['batch_size']}, "
-        f"{first['warmup']} + {first['runs']} runs",
+        title=f"{first.threads} thread(s), batch {first.batch_size}, "
+        f"{first.warmup} + {first.runs} runs",
     )
     columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
-    decoders = any(result["reads_tokens"] for result in results)
+    decoders = any(report.reads_tokens for report in reports)
     if decoders:
         columns.append(f"{TEXT} tokens, s")
     for column in columns:
         table.add_column(column, justify="right")
     slowest = {}  # of files that take the same work
-    for result in results:
-        work = _work(result)
-        slowest[work] = max(result["median_ms"], slowest.get(work, 0.0))
-    for result in results:
+    for report in reports:
+        work = _work(report)
+        slowest[work] = max(report.median_ms, slowest.get(work, 0.0))
+    for report in reports:
         cells = [
-            result["file"],
-            f"{result['median_ms']:.2f}",
-            f"{result['p95_ms']:.2f}",
-            f"{slowest[_work(result)] / result['median_ms']:.1f}×",
-            Setting.of(result).length,
-            f"{result['size_bytes'] / 1e6:.2f}",
+            report.file,
+            f"{report.median_ms:.2f}",
+            f"{report.p95_ms:.2f}",
+            f"{slowest[_work(report)] / report.median_ms:.1f}×",
+            Setting.of(report).length,
+            f"{report.size_bytes / 1e6:.2f}",
         ]
         if decoders:  # every token costs a step, wherever it stands
-            seconds = TEXT * result["median_ms"] / 1000
-            cells.append(f"{seconds:.2f}" if result["reads_tokens"] else "–")
+            seconds = TEXT * report.median_ms / 1000
+            cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")
         table.add_row(*cells)
     return table
 
 
-def _work(result):
+def _work(report):
     """What a time is of: the setting, and whether a row or one more token."""
-    return Setting.of(result), result["reads_tokens"]
+    return Setting.of(report), report.reads_tokens

@@ -44,6 +44,7 @@ from kdkit.cli.text_evaluation import open_on_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
+from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
 
 
@@ -64,7 +65,7 @@ def run(options):
     from kdkit.reporting.notes import what_is_hidden
 
     result = measure_and_note(options)
-    hidden = what_is_hidden(result)
+    hidden = what_is_hidden(result.get("masking"), result.get("spans"))
     if hidden:
         print(f"Measured with {hidden}.")
     signatures = result.get("signatures", {})
@@ -96,7 +97,7 @@ def measure_and_note(options) -> dict:
         if model.model is None:
             noted["file"] = pathlib.Path(options.model).name
         try:
-            model.run.log("measurement", **noted)
+            model.run.log(Measurement(**noted))
         except (OSError, RunError) as error:  # a disk that is full, for one
             print(f"Not noted in the run: {error}.", file=sys.stderr)
     return result

@@ -46,7 +46,8 @@ from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
-from kdkit.training import seq2seq_material
+from kdkit.runs.events import Export
+from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
@@ -190,7 +191,7 @@ def _read_classifier(place, exporter, options):
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
         some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches, _ = data.evaluation_batches(some_rows, batch_size=16)
+        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
     else:
         print(
             "No data directory is known, so the files are compared on "
@@ -274,13 +275,13 @@ def _file_of_teacher(place, made_from):
     """The file that was exported from the same, `None` if it has changed."""
     events = [
         event
-        for event in place.run.events("export")
-        if event["arm"] == "teacher" and event.get("made_from") == made_from
+        for event in place.run.events(Export)
+        if event.arm == "teacher" and event.made_from == made_from
     ]
     if not events or made_from["model"] is None:
         return None
-    file = place.run.path / events[-1]["file"]
-    is_same = file.is_file() and digest(file) == events[-1].get("file_digest")
+    file = place.run.path / events[-1].file
+    is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
 
 
@@ -323,13 +324,15 @@ def _read_encoder_decoder(place, exporter, options):
 def _held_out_pairs(text, tokenizer, length):
     """Some pairs that a run held out, `None` if its files are gone."""
     try:
-        found = seq2seq_material.load_held_out(
-            dataclasses.replace(text, sequence_length=length), tokenizer
+        found = text_data.load_sentences(
+            dataclasses.replace(text, sequence_length=length),
+            tokenizer,
+            is_held_out=True,
         )
     except UsageError as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
-    return found.rows(DECODER_ROWS)
+    return found.first_pairs(DECODER_ROWS)
 
 
 def _reject_options_of_classifiers(options):
@@ -366,7 +369,7 @@ def _note(place, report, metrics=None, **noted):
         event["file"] = os.path.relpath(path, place.run.path)
         if path.is_file():
             event["file_digest"] = digest(path)
-        place.run.log("export", arm=place.arm, **event)
+        place.run.log(Export(arm=place.arm, **event))
 
 
 def _output_directory(place, options):

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from kdkit.cli import late
 from kdkit.cli.help_pages import wanted_page
+from kdkit.cli.messages import shown_messages
 from kdkit.cli.parser import HELP
 from kdkit.cli.parser import Parser
 from kdkit.cli.parser import missing_places
@@ -124,7 +125,7 @@ def _command(name, find, words, again=None, computes=True):
         import_tensorflow(name, options)
 
     try:
-        with terminable(), late.imports(load):
+        with terminable(), late.imports(load), shown_messages():
             module = find()
             parser = make_command_parser(name, module)
             if page := wanted_page(parser, words):

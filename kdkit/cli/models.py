@@ -211,7 +211,7 @@ def open_model(place, options) -> Opened:
             task, file, None, tokenizer_for(place, options), data_dir, length
         )
     loaded = models.load_classifier(place.path, task.head)
-    models.check_num_classes(loaded.num_other_classes, task.head, place.path)
+    models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head, so it cannot "

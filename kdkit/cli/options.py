@@ -27,10 +27,10 @@ from kdkit.models import MassConfig
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
+from kdkit.runs.directory import read_settings
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.tasks import TASKS
 from kdkit.tasks import get_task
@@ -533,10 +533,10 @@ def settings_of(kind, config):
         config: string or path of the file, or of the run directory.
 
     Raises:
-        UsageError: if another verb made the run, or a setting is wrong.
+        UsageError: if another verb made the run, or as `read_settings`.
     """
     check_verb(config, kind.verb)
-    return from_dict(kind, read_config(config))
+    return read_settings(config, kind)
 
 
 def check_verb(config, expected: str) -> None:

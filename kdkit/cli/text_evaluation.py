@@ -16,9 +16,7 @@ from kdkit.cli.texts import beams_of
 from kdkit.cli.texts import is_writer
 from kdkit.cli.texts import languages_of
 from kdkit.cli.texts import open_writer
-from kdkit.data import Masker
 from kdkit.data import Masking
-from kdkit.data import masked_evaluation_batches
 from kdkit.data import open_packed
 from kdkit.data import pack
 from kdkit.data import pack_stream
@@ -31,16 +29,14 @@ from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import check_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.sources import SentenceSource
+from kdkit.training.sources import token_metrics
 from kdkit.training.task_data import make_forward
-from kdkit.training.text_material import EVALUATION_BATCH_SIZE
-from kdkit.training.text_material import batches_of_all_tokens
-from kdkit.training.text_material import masked_metrics
-from kdkit.training.text_material import next_token_metrics
 
 # Options of how text is read, which a run's own text has been read by.
 HOW_READ = ("column", "one_document", "detokenizer")
@@ -119,18 +115,12 @@ def open_on_text(options):
                     "more. Pass --corpus FILE."
                 )
         forward = make_forward(loaded.model)
+        source = text_data.packed_source(
+            loaded.model, loaded.tokenizer, masking, rows
+        )
 
         def measure():
-            if models.is_causal(loaded.model):
-                width = loaded.model.output_shape[-1]
-                return next_token_metrics(
-                    forward, batches_of_all_tokens(rows, width), rows.num_words
-                )
-            masker = Masker(masking, loaded.tokenizer)
-            return masked_metrics(
-                forward,
-                masked_evaluation_batches(rows, masker, EVALUATION_BATCH_SIZE),
-            )
+            return source.measure(forward)
 
         about = {
             "corpus": options.corpus or "held_out",
@@ -278,7 +268,10 @@ def open_on_sentences(options) -> Measurable:
     opened = open_writer(place, options)
     text = _text(options, opened)
     _check_text(text, options, opened)
-    held_out = seq2seq_material.load_held_out(text, opened.tokenizer)
+    held_out = text_data.load_sentences(
+        text, opened.tokenizer, is_held_out=True
+    )
+    source = SentenceSource(None, held_out)
     if held_out.num_truncated:
         print(
             f"{held_out.num_truncated} texts are cut to {text.sequence_length} "
@@ -328,11 +321,9 @@ def open_on_sentences(options) -> Measurable:
                 writer(sources), targets, text.sides[1]
             )
         if forward is not None:
-            measured |= seq2seq_material.token_metrics(
-                forward, held_out.batches()
-            )
+            measured |= source.measure(forward)
             if writer is not None and len(held_out) > 1:
-                measured |= _reading(forward, held_out, measured["perplexity"])
+                measured |= _reading(forward, source, measured["perplexity"])
         return measured
 
     model = None if opened.is_file else opened.model
@@ -344,10 +335,10 @@ def open_on_sentences(options) -> Measurable:
     )
 
 
-def _reading(forward, held_out, perplexity):
+def _reading(forward, source, perplexity):
     """How much worse targets are predicted from the sources of others."""
-    mixed_up = seq2seq_material.token_metrics(
-        forward, seq2seq_material.other_sources(held_out.batches())
+    mixed_up = token_metrics(
+        forward, text_data.other_sources(source.held_out_batches)
     )
     others = mixed_up["perplexity"]
     if others < LEAST_EFFECT * perplexity:
@@ -386,7 +377,7 @@ def _check_combination(options):
 
 def _check_text(text, options, opened):
     """Refuses text that the model cannot read, and files what they cannot."""
-    seq2seq_material.check_vocabulary(text, opened.tokenizer)
+    text_data.require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
         check_length(text.sequence_length, opened.model, "--sequence-length ")
     elif isinstance(text, SentenceSettings):

@@ -5,18 +5,8 @@ from kdkit.data.augmented import check_augmented
 from kdkit.data.augmented import count_copies
 from kdkit.data.augmented import read_copies
 from kdkit.data.augmented import store_augmented
-from kdkit.data.batching import WHOLE
-from kdkit.data.batching import Shares
-from kdkit.data.batching import bucket_boundaries
-from kdkit.data.batching import epoch_batches
-from kdkit.data.batching import evaluation_batches
-from kdkit.data.batching import for_any_shape
-from kdkit.data.batching import in_parts
-from kdkit.data.batching import rows_within
-from kdkit.data.batching import training_batches
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import EncodedTokens
-from kdkit.data.encoding import ReadableRows
 from kdkit.data.encoding import TokenExamples
 from kdkit.data.encoding import encode
 from kdkit.data.encoding import encode_tokens
@@ -29,7 +19,14 @@ from kdkit.data.masking import SpanMasking
 from kdkit.data.multiple_choice import Questions
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.multiple_choice import encode_questions
+from kdkit.data.orders import Buckets
+from kdkit.data.orders import FullBatches
+from kdkit.data.orders import TokenBatches
+from kdkit.data.orders import bucket_boundaries
+from kdkit.data.orders import epoch_batches
+from kdkit.data.orders import token_batches
 from kdkit.data.packing import PADDING
+from kdkit.data.packing import MaskedRows
 from kdkit.data.packing import PackedCorpus
 from kdkit.data.packing import PackedRows
 from kdkit.data.packing import open_packed
@@ -37,8 +34,17 @@ from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
 from kdkit.data.sentences import EncodedSentences
 from kdkit.data.sentences import PairRows
+from kdkit.data.sentences import SpanRows
 from kdkit.data.sentences import encode_sentences
 from kdkit.data.sentences import join_sentences
+from kdkit.data.stream import WHOLE
+from kdkit.data.stream import BatchStream
+from kdkit.data.stream import CacheableDataset
+from kdkit.data.stream import SequenceDataset
+from kdkit.data.stream import Shares
+from kdkit.data.stream import for_any_shape
+from kdkit.data.stream import parts_of
+from kdkit.data.stream import rows_within
 from kdkit.data.synthetic import GENERATED_LANGUAGES
 from kdkit.data.synthetic import generate_sentiment
 from kdkit.data.synthetic import generated_pairs
@@ -46,24 +52,13 @@ from kdkit.data.synthetic import load_sentiment
 from kdkit.data.synthetic import sentiment_vocabulary
 from kdkit.data.tables import TableLayout
 from kdkit.data.tables import read_table
-from kdkit.data.text_batches import masked_evaluation_batches
-from kdkit.data.text_batches import masked_training_batches
-from kdkit.data.text_batches import next_token_evaluation_batches
-from kdkit.data.text_batches import next_token_training_batches
-from kdkit.data.text_batches import pair_batches
-from kdkit.data.text_batches import pair_evaluation_batches
-from kdkit.data.text_batches import plain_evaluation_batches
-from kdkit.data.text_batches import plain_training_batches
-from kdkit.data.text_batches import span_batches
-from kdkit.data.text_batches import span_evaluation_batches
-from kdkit.data.text_batches import token_batches
 from kdkit.data.text_files import DETOKENIZERS
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
 from kdkit.data.token_files import character_vocabulary
-from kdkit.data.unlabeled import mixed_training_batches
+from kdkit.data.unlabeled import mix_unlabeled
 from kdkit.data.unlabeled import normalized
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.data.unlabeled import repeated_rows
@@ -80,11 +75,15 @@ __all__ = [
     "DETOKENIZERS",
     "GENERATED_LANGUAGES",
     "AugmentedExamples",
+    "BatchStream",
+    "Buckets",
     "ConllLayout",
     "Corpus",
     "EncodedExamples",
     "EncodedTokens",
     "Examples",
+    "FullBatches",
+    "MaskedRows",
     "Masker",
     "Masking",
     "PackedCorpus",
@@ -95,11 +94,14 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
-    "ReadableRows",
+    "CacheableDataset",
+    "SequenceDataset",
     "Shares",
     "SpanMasker",
     "SpanMasking",
+    "SpanRows",
     "TableLayout",
+    "TokenBatches",
     "TokenExamples",
     "bucket_boundaries",
     "character_vocabulary",
@@ -109,30 +111,19 @@ __all__ = [
     "encode_questions",
     "encode_tokens",
     "epoch_batches",
-    "evaluation_batches",
     "for_any_shape",
     "generate_sentiment",
     "generated_pairs",
     "load_sentiment",
     "encode_sentences",
     "join_sentences",
-    "pair_batches",
-    "pair_evaluation_batches",
-    "span_batches",
-    "span_evaluation_batches",
     "token_batches",
-    "masked_evaluation_batches",
-    "in_parts",
-    "masked_training_batches",
-    "mixed_training_batches",
-    "next_token_evaluation_batches",
-    "next_token_training_batches",
+    "mix_unlabeled",
     "normalized",
     "open_packed",
     "pack",
     "pack_stream",
-    "plain_evaluation_batches",
-    "plain_training_batches",
+    "parts_of",
     "read_all_word_vectors",
     "read_copies",
     "read_table",
@@ -142,7 +133,6 @@ __all__ = [
     "sentiment_vocabulary",
     "store_augmented",
     "tokenize",
-    "training_batches",
     "repeated_rows",
     "unlabeled_rows",
     "without_texts_of",

@@ -1,4 +1,4 @@
-"""Labelled rows and their augmented copies, encoded on disk."""
+"""Labelled and augmented examples, encoded on disk."""
 
 import array
 import contextlib
@@ -31,20 +31,21 @@ COLUMNS = {
     "token_ids": "int32", "segment_ids": "int8", "lengths": "int32",
     "sources": "int32",
 }  # fmt: skip
-MAPPED = ("token_ids", "segment_ids")  # the others are a number per row
+MAPPED = ("token_ids", "segment_ids")  # the others have a number per example
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AugmentedExamples:
-    """Labelled rows with their copies after them.
+    """Labelled examples, followed by the augmented ones.
 
     Args:
-        encoded: `EncodedExamples` of the labelled rows, then of the copies,
-            which have the labels of the rows that they were made of. Token ids
-            are mapped from a file.
-        sources: `int32` array of shape `(num_copies,)`: the labelled row that
-            each copy was made of.
-        num_left_out: int. Copies that also stand in dev or test.
+        encoded: `EncodedExamples`: the labelled examples, then the augmented
+            ones with the labels of their sources. Token ids are mapped from a
+            file.
+        sources: `int32` array of shape `(num_augmented,)`: the labelled example
+            that each augmented one was made from.
+        num_left_out: int. Augmented examples that are left out, since they are
+            in dev or test too.
     """
 
     encoded: EncodedExamples
@@ -53,17 +54,18 @@ class AugmentedExamples:
 
     @property
     def num_labeled(self) -> int:
-        """Rows that are no copies."""
+        """How many examples are labelled and not augmented."""
         return len(self.encoded) - len(self.sources)
 
     def rows_of_epoch(self, seed: int, epoch: int, per_row: int | None = None):
-        """Returns the numbers of the rows of an epoch.
+        """Returns the numbers of the examples of an epoch.
 
         Args:
             seed: int. Seed of the run.
             epoch: int. From 0.
-            per_row: int or `None`. So many copies of each row, others in every
-                epoch, all where there are not more. `None` for all copies.
+            per_row: int or `None`. Augmented examples of each labelled one,
+                others in every epoch, or all where there are fewer. Defaults to
+                `None`, all of them.
         """
         rows = np.arange(len(self.encoded))
         if per_row is None:
@@ -71,7 +73,7 @@ class AugmentedExamples:
         generator = np.random.default_rng([seed, epoch, 2])
         order = np.lexsort((generator.random(len(self.sources)), self.sources))
         sources = self.sources[order]
-        # How many copies of its row stand before each.
+        # How many of the same source are before each.
         place = np.arange(len(order)) - np.searchsorted(sources, sources)
         chosen = np.sort(order[place < per_row])
         return np.concatenate(
@@ -79,7 +81,7 @@ class AugmentedExamples:
         )
 
     def num_rows_of_epoch(self, per_row: int | None = None) -> int:
-        """Returns how many rows an epoch has."""
+        """Returns how many examples an epoch has."""
         return len(self.rows_of_epoch(0, 0, per_row))
 
 
@@ -92,21 +94,23 @@ def store_augmented(
     row_numbers: np.ndarray | None = None,
     known: tuple[Examples, ...] = (),
 ) -> AugmentedExamples:
-    """Encodes rows and the copies in a file, or opens what is there.
+    """Encodes labelled and augmented examples, or opens the encoded ones.
 
-    Memory grows by a few numbers per copy; tokens go to disk as they come.
+    Tokens are written to disk batch by batch; only a few numbers per example
+    are in memory.
 
     Args:
-        examples: `Examples` with labels, all rows that the copies are of.
+        examples: `Examples` with labels, all that the file was made from.
         file: path of a tab-separated file with a header, as
             `kdkit.augmentation.write_augmented` makes it: `source_row`, and
             the texts as the last columns.
         tokenizer, sequence_length: as in `encode`.
-        directory: `pathlib.Path`. Where the tokens are kept.
-        row_numbers: int array, or `None`. The rows to train on; copies of
-            others are passed over. `None` for all. Defaults to `None`.
-        known: tuple of `Examples`. Copies that stand there are left out, so
-            that nothing of dev and test is trained on.
+        directory: `pathlib.Path`. Where the tokens are stored.
+        row_numbers: int array, or `None`. The labelled examples to train on;
+            augmented examples of others are skipped. Defaults to `None`, all of
+            them.
+        known: tuple of `Examples`. Augmented examples with the same texts are
+            left out, so that nothing of dev and test is trained on.
 
     Raises:
         UsageError: with file and line number for malformed rows.
@@ -143,7 +147,7 @@ def store_augmented(
 
 
 class _Copies:
-    """The copies in a file that are trained on, counted as they are read."""
+    """The augmented examples to train on, counted as they are read."""
 
     def __init__(self, file, examples, row_numbers, known):
         self._file = file
@@ -169,7 +173,7 @@ class _Copies:
 
 
 def _is_stored(directory, made_of, num_labeled):
-    """Whether the rows of this file are there; without it, those of any."""
+    """Whether the examples of this file, or of any file, are stored."""
     if not (directory / INDEX).is_file():
         return False
     try:
@@ -179,16 +183,16 @@ def _is_stored(directory, made_of, num_labeled):
             index["num_labeled"] == num_labeled
             and made_of in (None, index["file"])
             and sizes == index["bytes"]
-            # Versions before noted none.
+            # Version 0.1 wrote none.
             and index.get("sha256") in (None, _digests(directory))
             and _fit(_read_columns(directory), num_labeled)
         )
-    except (OSError, ValueError):  # cut off, UsageError too: made again
+    except (OSError, ValueError):  # damaged, also UsageError: written again
         return False
 
 
 def _of_index(index):
-    """What is wrong with an index."""
+    """The error in an index, or `None`."""
     fields = {"file", "num_labeled", "num_truncated", "num_left_out", "bytes"}
     missing = sorted(fields - set(index))
     if missing:
@@ -217,7 +221,7 @@ def _read_columns(directory):
 
 
 def _fit(columns, num_labeled):
-    """Whether the columns are of the same rows."""
+    """Whether the columns belong to the same examples."""
     lengths, sources = columns["lengths"], columns["sources"]
     num_tokens = len(columns["token_ids"])
     return bool(
@@ -232,7 +236,7 @@ def _fit(columns, num_labeled):
 def _store(
     rows, num_texts, tokenizer, sequence_length, directory, copies, made_of
 ):
-    """Writes the columns, and last the index: what it says is there."""
+    """Writes the columns, then the index, so that an index means success."""
     num_truncated = 0
     with contextlib.ExitStack() as stack:
         paths = {
@@ -259,11 +263,11 @@ def _store(
 
 
 SOURCE_ROW = "source_row"
-MAX_DIGITS = 18  # of a number of 64 bits
+MAX_DIGITS = 18  # of an integer of 64 bits
 
 
 def check_augmented(file, num_texts: int) -> None:
-    """Checks the header of a file of copies.
+    """Checks the header of a file of augmented examples.
 
     Raises:
         UsageError: (a `ValueError`) if it is missing or has other columns.
@@ -273,7 +277,7 @@ def check_augmented(file, num_texts: int) -> None:
 
 
 def count_copies(file) -> int:
-    """Returns how many lines a file of copies has below its header.
+    """Returns how many augmented examples a file has.
 
     Args:
         file: path, as `store_augmented` takes it.
@@ -285,12 +289,12 @@ def count_copies(file) -> int:
 
 
 def read_copies(file, num_texts: int, num_rows: int):
-    """Yields the source row and the texts of every copy in a file.
+    """Yields the source and the texts of every augmented example in a file.
 
     Args:
         file: path, as `store_augmented` takes it.
         num_texts: int. 1 for sentences, 2 for pairs.
-        num_rows: int. Rows that the copies may be of.
+        num_rows: int. How many examples of the task the source may be one of.
 
     Raises:
         UsageError: with file and line number for the first malformed rows.
@@ -325,7 +329,7 @@ def read_copies(file, num_texts: int, num_rows: int):
 
 
 def _find_places(file, line, num_texts):
-    """Where the source row and the first text stand."""
+    """The columns of the source row and of the first text."""
     headings = line.split("\t")
     (source,) = find_columns(file, headings, (SOURCE_ROW,))
     first = len(headings) - num_texts

@@ -1,11 +1,9 @@
 """Texts to token ids, kept in memory without padding."""
 
-import abc
 import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable
-from collections.abc import Iterator
 from typing import ClassVar
 
 import keras_hub
@@ -14,65 +12,23 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.backends import tf_text
 from kdkit.data.examples import Examples
+from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 
-
-class ReadableRows(abc.ABC):
-    """What the rows of every kind have.
-
-    Attributes:
-        lengths: int array of shape `(num_sequences,)`. The positions of each
-            sequence that a model says something of.
-        sequences_per_row: int.
-        sequence_length: int. No sequence is longer.
-    """
-
-    lengths: np.ndarray
-    sequences_per_row = 1
-    sequence_length: int
-
-    def __len__(self):
-        return len(self.lengths) // self.sequences_per_row
-
-    @property
-    def row_lengths(self) -> np.ndarray:
-        """Positions of the longest sequence of every row."""
-        return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
-
-    def sequences_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the numbers of the sequences of some rows."""
-        per_row = self.sequences_per_row
-        return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
-
-    @abc.abstractmethod
-    def contents(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yields the `int32` arrays that tell a sequence from others."""
-
-    @abc.abstractmethod
-    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns what a model reads of some rows.
-
-        Args:
-            rows: int array. Their numbers.
-            padded_length: int. The longest of `row_lengths`, or more.
-        """
-
-
-ROWS_PER_STEP = 1024  # tokenised together
-TEXTS_PER_STEP = 16384  # likewise, without rows to be made of them
-INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
+ROWS_PER_STEP = 1024  # tokenized together
+TEXTS_PER_STEP = 16384  # tokenized together, without packing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples(ReadableRows):
-    """Token ids of all rows, one row after the other.
+class EncodedExamples(CacheableDataset):
+    """Token ids of all examples, one after the other.
 
     Args:
         token_ids: `int32` array of shape `(sum(lengths),)`.
         segment_ids: `int32` array of the same shape: 0 for the first sentence
             with `[CLS]` and its `[SEP]`, 1 for the second with its `[SEP]`.
-            Models without segments leave them out.
+            Models without segments do not read them.
         lengths: `int32` array of shape `(num_sequences,)`: tokens of every
             sequence.
         labels: as in `Examples`.
@@ -115,42 +71,66 @@ class EncodedExamples(ReadableRows):
         for start, end in zip(self.starts.tolist(), ends, strict=True):
             yield tuple(column[start:end] for column in columns)
 
-    def inputs(
-        self,
-        rows: np.ndarray,
-        padded_length: int,
-        names: tuple[str, ...] = INPUT_NAMES,
-    ) -> dict:
-        """Returns what a model reads of some rows, as `int32` arrays by name.
+    def inputs(self, rows, padded_length):
+        places, real = self.places(rows, padded_length)
+        return {
+            name: np.where(real, values[places], filler).astype("int32")
+            for name, values, filler in (
+                ("token_ids", self.token_ids, self.pad_token_id),
+                ("segment_ids", self.segment_ids, 0),
+            )
+        } | {"padding_mask": real.astype("int32")}
+
+    @property
+    def signature(self):
+        names = ("token_ids", "segment_ids", "padding_mask")
+        inputs = dict.fromkeys(names, tf.TensorSpec((None, None), "int32"))
+        if self.label_weights is not None:
+            inputs["label_weight"] = tf.TensorSpec((None,), "float32")
+        if self.labels is None:
+            return inputs
+        return inputs, *self._signature_of_labels
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `x`, or `(x, y)` where there are labels.
+
+        `x` is a dict of `int32` arrays `token_ids`, `segment_ids` and
+        `padding_mask` of shape `(batch_size * sequences_per_row,
+        padded_length)`: the sequences of an example are rows below each other.
+        With `label_weights` it has `label_weight` of shape `(batch_size,)` too.
+        `y` has the shape of the labels; where positions have labels there is a
+        `sample_weight`, and both have shape `(batch_size, padded_length)`.
 
         Args:
-            rows: int array. The numbers of the rows.
-            padded_length: int. The length of the batch.
-            names: names of the inputs that the model takes. Defaults to all.
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        places, real = self.places(rows, padded_length)
+        del seed
+        inputs = self.inputs(rows, padded_length)
+        if self.label_weights is not None:
+            inputs["label_weight"] = self.label_weights[rows]
+        if self.labels is None:
+            return inputs
+        return inputs, *self._labels_of(rows, padded_length)
 
-        def padded(values, filler):
-            return np.where(real, values[places], filler).astype("int32")
+    @property
+    def _signature_of_labels(self):
+        shape = (None, *self.labels.shape[1:])
+        return (tf.TensorSpec(shape, self.labels.dtype),)
 
-        inputs = {
-            "token_ids": padded(self.token_ids, self.pad_token_id),
-            "padding_mask": real.astype("int32"),
-        }
-        if "segment_ids" in names:
-            inputs["segment_ids"] = padded(self.segment_ids, 0)
-        return {name: inputs[name] for name in names}
+    def _labels_of(self, rows, padded_length):
+        del padded_length
+        return (self.labels[rows],)
 
     def places(self, rows: np.ndarray, padded_length: int) -> tuple:
-        """Returns where positions stand among all tokens, and whether they do.
+        """Returns where in `token_ids` the positions of a batch are.
 
         Args:
             rows: int array. The numbers of the rows.
             padded_length: int. The length of the batch.
 
         Returns:
-            Tuple of an int and a bool array of shape `(num_sequences,
-            padded_length)`.
+            Tuple of an int array of shape `(num_sequences, padded_length)` and
+            a bool array of the same shape: whether a position has a token.
         """
         sequences = self.sequences_of(rows)
         places = np.arange(padded_length)
@@ -164,7 +144,7 @@ class EncodedExamples(ReadableRows):
         return self.labels
 
     def answers(self, outputs: np.ndarray, rows: np.ndarray) -> list:
-        """Returns what a model's outputs say of each row.
+        """Returns a model's outputs for the labels of each example.
 
         Args:
             outputs: array whose first axis are the rows.
@@ -423,6 +403,17 @@ class EncodedTokens(EncodedExamples):
     @property
     def _rows(self):
         return np.split(self.labels, np.cumsum(self.lengths)[:-1])
+
+    @property
+    def _signature_of_labels(self):
+        shape = (None, None)
+        return tf.TensorSpec(shape, "int32"), tf.TensorSpec(shape, "float32")
+
+    def _labels_of(self, rows, padded_length):
+        """Labels by position; those of no class have weight 0."""
+        places, real = self.places(rows, padded_length)
+        labels = np.where(real, self.labels[places], -1).astype("int32")
+        return np.maximum(labels, 0), (labels >= 0).astype("float32")
 
 
 def was_read(labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Running text as rows of token ids of one length, on disk."""
+"""Running text as sequences of token ids of one length, on disk."""
 
 import dataclasses
 import itertools
@@ -10,8 +10,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.backends import tf
-from kdkit.data.encoding import ReadableRows
 from kdkit.data.encoding import traced_tokenizer
+from kdkit.data.masking import Masker
+from kdkit.data.masking import traced_masker
+from kdkit.data.stream import CacheableDataset
+from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
@@ -21,9 +24,9 @@ from kdkit.io.files import with_own_digest
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 
-TEXTS_PER_STEP = 256  # tokenised together
+TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"
-PADDING = -1  # behind the last token of a decoder's last row
+PADDING = -1  # after the last token of a decoder's last row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class PackedCorpus:
     Args:
         rows: `int32` array of shape `(num_rows, sequence_length)`, mapped from
             the file.
-        num_texts: int. Texts that went in.
+        num_texts: int. Texts that were packed.
         stride: int or `None`. Of rows for a decoder, how many tokens further
             each begins; `None` for rows with nothing in common. Defaults to
             `None`.
@@ -60,17 +63,17 @@ def pack(
 ) -> PackedCorpus:
     """Tokenises texts and packs them to full rows, without padding.
 
-    The texts stand one after the other with a `[SEP]` between them; every row
-    is `[CLS]`, the next `sequence_length - 2` tokens, `[SEP]`. What does not
-    fill the last row is left out. Memory does not grow with the texts: rows go
-    to disk as they come.
+    The texts follow each other with a `[SEP]` between them; every row is
+    `[CLS]`, the next `sequence_length - 2` tokens, `[SEP]`. Tokens that do not
+    fill the last row are left out. Rows are written to disk as they are made,
+    so that memory does not grow with the texts.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
             `start_token_id` and `end_token_id`.
         sequence_length: int. Tokens of a row.
-        directory: path. Where the rows are kept; made if needed.
+        directory: path. Where the rows are stored; made if needed.
 
     Returns:
         `PackedCorpus`.
@@ -106,24 +109,23 @@ def pack_stream(
 ) -> PackedCorpus:
     """Tokenises texts and packs them to rows for a decoder.
 
-    The texts stand one after the other, an `<|endoftext|>` before, between and
-    behind them. A row is `sequence_length + 1` tokens of that, all but the last
-    to be read and all but the first to be predicted; the next row begins
-    `stride` tokens further. So every token but the very first is predicted. The
-    last row is filled up with `PADDING`.
+    The texts follow each other, with `<|endoftext|>` before, between and after
+    them. A row is `sequence_length + 1` tokens: all but the last are read, all
+    but the first are predicted; the next row begins `stride` tokens further. So
+    every token except the very first is predicted. The last row is filled up
+    with `PADDING`.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.GPT2Tokenizer`, or another with
             `end_token_id`.
         sequence_length: int. Tokens that are read at once.
-        directory: path. Where the rows are kept; made if needed.
-        stride: int or `None`. From 1 to `sequence_length`, which `None` means:
-            then every token is predicted once. With less, rows overlap, and the
-            tokens of an overlap are context in the second one.
-        one_document: bool. Whether the texts follow each other as they stand,
-            as the lines of a file do, and only an empty one ends a document.
-            Defaults to `False`.
+        directory: path. Where the rows are stored; made if needed.
+        stride: int or `None`. From 1 to `sequence_length`, the
+            default: every token is predicted once. With less, rows overlap, and
+            the tokens of an overlap are context in the second one.
+        one_document: bool. Whether the texts are lines: an empty one ends a
+            document, not each one. Defaults to `False`.
         num_words: int or `None`. Words of the texts, for perplexities of them.
             Defaults to `None`.
 
@@ -160,9 +162,9 @@ def pack_stream(
 
 
 def _write(directory, pieces, width, frame=(), pad_last=False, **about):
-    """Cuts a stream of tokens to windows, and writes each in its frame."""
+    """Cuts a stream of tokens to windows, and writes each with its frame."""
     directory = pathlib.Path(directory)
-    # Written last, so what it says is there.
+    # The index is written last: with an index, the rows are complete.
     with writing(directory):
         (directory / INDEX).unlink(missing_ok=True)
     step = about.get("stride", width)
@@ -211,14 +213,14 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
 
 
 def open_packed(directory) -> PackedCorpus | None:
-    """Returns what `pack` left in a directory.
+    """Returns the packed text in a directory.
 
     Args:
         directory: path, as in `pack`.
 
     Returns:
-        `PackedCorpus`, or `None` if `pack` did not finish, or what is there is
-        not what it wrote.
+        `PackedCorpus`, or `None` if `pack` did not finish or a file has
+        changed.
     """
     directory = pathlib.Path(directory)
     try:
@@ -226,7 +228,7 @@ def open_packed(directory) -> PackedCorpus | None:
         size = (directory / ROWS).stat().st_size
         if size != 4 * index["num_rows"] * index["sequence_length"]:
             return None
-        # Versions before noted none.
+        # Version 0.1 wrote none.
         if index.get("sha256") not in (None, digest(directory / ROWS)):
             return None
     except (OSError, UsageError):
@@ -235,7 +237,7 @@ def open_packed(directory) -> PackedCorpus | None:
 
 
 def _mapped(directory, index):
-    """The rows of an index that was checked."""
+    """The rows that a checked index describes."""
     rows = np.memmap(
         directory / ROWS,
         dtype="int32",
@@ -248,7 +250,7 @@ def _mapped(directory, index):
 
 
 def _of_index(index):
-    """What is wrong with an index."""
+    """The error in an index, or `None`."""
     numbers = [
         index.get(name) for name in ("num_rows", "sequence_length", "num_texts")
     ]
@@ -277,14 +279,17 @@ def _tokenised(texts, tokenizer):
         )
 
 
-class PackedRows(ReadableRows):
-    """Packed text: for a decoder without what it never reads, or as it stands.
+class PackedRows(CacheableDataset):
+    """Packed text as it is: for a decoder, each token predicts the next one.
 
     Args:
         corpus: `PackedCorpus`. It stays on disk.
+        counts_once: bool. Whether a token that several rows of a decoder have
+            counts only in the first of them, and is context in the others.
+            Defaults to `False`.
     """
 
-    def __init__(self, corpus: PackedCorpus):
+    def __init__(self, corpus: PackedCorpus, counts_once: bool = False):
         self._corpus = corpus
         self._is_for_decoder = corpus.stride is not None
         self.sequence_length = corpus.sequence_length - self._is_for_decoder
@@ -292,45 +297,88 @@ class PackedRows(ReadableRows):
         # Only the last row may be filled up; its last token is not read.
         filled = int((corpus.rows[-1] != PADDING).sum())
         self.lengths[-1] = filled - self._is_for_decoder
+        self._num_seen = 0  # tokens of a row that the row before had too
+        if counts_once and self._is_for_decoder:
+            self._num_seen = self.sequence_length - corpus.stride
 
     def contents(self):
         for row, length in zip(self._corpus.rows, self.lengths, strict=True):
             yield (np.ascontiguousarray(row[:length]),)
 
     def inputs(self, rows, padded_length):
-        chosen = tf.constant(self._corpus.rows[rows])
+        if self._is_for_decoder:
+            chosen = self._corpus.rows[rows, :padded_length]
+            is_token = chosen != PADDING
+            return {
+                "token_ids": np.where(is_token, chosen, 0),
+                "padding_mask": is_token.astype("int32"),
+            }
+        chosen = self._corpus.rows[rows]
+        return {
+            "token_ids": chosen,
+            "segment_ids": np.zeros_like(chosen),
+            "padding_mask": np.ones_like(chosen),
+        }
+
+    @property
+    def signature(self):
+        shape = (None, self.sequence_length)
+        ids = tf.TensorSpec(shape, "int32")
+        names = ("token_ids", "padding_mask")
         if not self._is_for_decoder:
-            return plain(chosen, None)
-        return next_tokens(chosen[:, : padded_length + 1], None)[0]
+            return dict.fromkeys((*names, "segment_ids"), ids)
+        return dict.fromkeys(names, ids), ids, tf.TensorSpec(shape, "float32")
+
+    def batch(self, rows, padded_length, seed):
+        """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
+
+        `y` are the ids that follow those of `x`, `sample_weight` is 1 where
+        there is one, and all have shape `(batch_size, sequence_length)`.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del seed
+        inputs = self.inputs(rows, padded_length)
+        if not self._is_for_decoder:
+            return inputs
+        y = self._corpus.rows[rows, 1:]
+        weights = (y != PADDING).astype("float32")
+        weights[rows > 0, : self._num_seen] = 0
+        return inputs, np.maximum(y, 0), weights
 
 
-def next_tokens(rows, seed):
-    """Returns `(x, y, weights)` of some rows for a decoder.
+class MaskedRows(SequenceDataset):
+    """Packed text with tokens masked, other ones in each batch.
 
     Args:
-        rows: int array of shape `(num_rows, sequence_length + 1)`.
-        seed: not used; that of what draws.
+        corpus: `PackedCorpus`. It stays on disk.
+        masker: `Masker`.
     """
-    del seed
-    is_token = rows != PADDING
-    ids = tf.where(is_token, rows, 0)
-    x = {
-        "token_ids": ids[:, :-1],
-        "padding_mask": tf.cast(is_token[:, :-1], "int32"),
-    }
-    return x, ids[:, 1:], tf.cast(is_token[:, 1:], "float32")
 
+    is_row_wise = False  # masks are drawn for whole batches
 
-def plain(rows, seed):
-    """Returns the inputs of an encoder that reads rows as they stand.
+    def __init__(self, corpus: PackedCorpus, masker: Masker):
+        self._corpus, self._masking = corpus, masker.masking
+        self._mask = traced_masker(masker, corpus.sequence_length)
+        self.sequence_length = corpus.sequence_length
+        self.lengths = np.full(len(corpus), self.sequence_length, "int32")
 
-    Args:
-        rows: int array of shape `(num_rows, sequence_length)`.
-        seed: not used; that of what draws.
-    """
-    del seed
-    return {
-        "token_ids": rows,
-        "segment_ids": tf.zeros_like(rows),
-        "padding_mask": tf.ones_like(rows),
-    }
+    @property
+    def signature(self):
+        length = self.sequence_length
+        ids = tf.TensorSpec((None, length), "int32")
+        shape = (None, self._masking.num_predictions(length))
+        predicted = tf.TensorSpec(shape, "int32")
+        names = ("token_ids", "segment_ids", "padding_mask")
+        inputs = {**dict.fromkeys(names, ids), "mask_positions": predicted}
+        return inputs, predicted, tf.TensorSpec(shape, "float32")
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `(x, y, sample_weight)` as `Masker` does.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del padded_length
+        return self._mask(self._corpus.rows[rows], seed)

@@ -1,17 +1,29 @@
-"""Sentences to token ids."""
+"""Sentences and pairs as token ids, and their batches."""
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
 
 import numpy as np
 
-from kdkit.data.encoding import ReadableRows
+from kdkit.backends import tf
 from kdkit.data.encoding import make_tokenize
+from kdkit.data.masking import SpanMasker
+from kdkit.data.masking import traced_masker
+from kdkit.data.stream import CacheableDataset
+from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
-NUM_SPECIAL = 2  # the language before a sentence, the end behind it
+NUM_SPECIAL = 2  # the language before a sentence, the end after it
+INPUTS = (
+    "encoder_token_ids",
+    "encoder_padding_mask",
+    "decoder_token_ids",
+    "decoder_padding_mask",
+    "decoder_positions",
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,15 +89,15 @@ def encode_sentences(
         tokenizer: `kdkit.models.MassTokenizer`.
         sequence_length: int. Tokens of a sentence at most, special ones
             included; longer ones are cut before their `</s>`.
-        language: string or `None`. Whose token stands before them; `<s>` for
-            `None`. Defaults to `None`.
+        language: string or `None`. The language whose token is before them.
+            Defaults to `None`, `<s>`.
 
     Returns:
         `EncodedSentences`.
 
     Raises:
-        UsageError: (a `ValueError`) if there are no texts, one is empty, there
-            is no room for them, or the language has no token.
+        UsageError: (a `ValueError`) if there are no texts, one is empty,
+            `sequence_length` is too small, or the language has no token.
     """
     if sequence_length <= NUM_SPECIAL:
         raise UsageError(
@@ -133,51 +145,128 @@ def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
     )
 
 
-class PairRows(ReadableRows):
+class PairRows(CacheableDataset):
     """Pairs of sentences: their positions are those of the decoder.
 
     Args:
         sources: `EncodedSentences`.
         targets: `EncodedSentences`, as many.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are not as many targets.
     """
 
+    is_row_wise = False  # sources are padded to the longest one of a batch
+
     def __init__(self, sources: EncodedSentences, targets: EncodedSentences):
-        self._sides = sources, targets
+        if len(sources) != len(targets):
+            raise UsageError(
+                "Each source has a target. Received: "
+                f"{len(sources)} sources, {len(targets)} targets."
+            )
+        self._sources, self._targets = sources, targets
         self.lengths = targets.lengths - 1  # the end is never read
         self.sequence_length = int(self.lengths.max())
 
+    @property
+    def num_truncated(self) -> int:
+        """How many texts were cut, on both sides."""
+        return self._sources.num_truncated + self._targets.num_truncated
+
+    @property
+    def sides(self):
+        return [self._sources.lengths, self._targets.lengths]
+
     def contents(self):
-        sources, targets = (side.sentences() for side in self._sides)
+        sources, targets = self._sources.sentences(), self._targets.sentences()
         for source, target in zip(sources, targets, strict=True):
-            # So that what ends one side cannot begin the other.
+            # The length says where the source ends and the target begins.
             yield np.array([len(source)], "int32"), source, target
 
+    def first_pairs(self, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Returns the first pairs as tuples of int arrays without padding.
+
+        The target is without its end, which is never read.
+        """
+        pairs = zip(
+            self._sources.sentences(), self._targets.sentences(), strict=True
+        )
+        return [
+            (source, target[:-1])
+            for source, target in itertools.islice(pairs, count)
+        ]
+
     def inputs(self, rows, padded_length):
-        inputs, _, _ = pair_batch(*self._sides, rows)
-        return inputs
+        return self.batch(rows, padded_length, None)[0]
+
+    @property
+    def signature(self):
+        return _signature()
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `(x, y, sample_weight)` for an encoder-decoder.
+
+        `x` has the inputs of a `kdkit.models.MassBackbone`: the target without
+        its end, and `y` is the target without its language.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del padded_length, seed
+        source, target = self._sources.padded(rows), self._targets.padded(rows)
+        before, y = target[:, :-1], target[:, 1:]
+        pad = self._targets.pad_token_id
+        real = y != pad
+        places = np.broadcast_to(np.arange(y.shape[1], dtype="int32"), y.shape)
+        x = {
+            "encoder_token_ids": source,
+            "encoder_padding_mask": (
+                source != self._sources.pad_token_id
+            ).astype("int32"),
+            # The end of a target is predicted and never read.
+            "decoder_token_ids": np.where(real, before, pad),
+            "decoder_padding_mask": real.astype("int32"),
+            "decoder_positions": np.where(real, places, 0),
+        }
+        return x, y, real.astype("float32")
 
 
-def pair_batch(
-    sources: EncodedSentences, targets: EncodedSentences, rows: np.ndarray
-) -> tuple:
-    """Returns some pairs as arrays `(x, y, sample_weight)`.
+class SpanRows(SequenceDataset):
+    """Sentences with a hidden span in each, another one in each epoch.
 
     Args:
-        sources, targets: as in `pair_batches`.
-        rows: int array. The numbers of the pairs.
+        sentences: `EncodedSentences`, of one or several languages.
+        masker: `kdkit.data.SpanMasker`.
     """
-    source, target = sources.padded(rows), targets.padded(rows)
-    before, y = target[:, :-1], target[:, 1:]
-    real = y != targets.pad_token_id
-    places = np.broadcast_to(np.arange(y.shape[1], dtype="int32"), y.shape)
-    x = {
-        "encoder_token_ids": source,
-        "encoder_padding_mask": (source != sources.pad_token_id).astype(
-            "int32"
-        ),
-        # The end of a target is predicted and never read.
-        "decoder_token_ids": np.where(real, before, targets.pad_token_id),
-        "decoder_padding_mask": real.astype("int32"),
-        "decoder_positions": np.where(real, places, 0),
-    }
-    return x, y, real.astype("float32")
+
+    is_row_wise = False  # spans are drawn for whole batches
+
+    def __init__(self, sentences: EncodedSentences, masker: SpanMasker):
+        self._sentences, self._masker = sentences, masker
+        self._mask = traced_masker(masker)
+        self.lengths = sentences.lengths
+        self.sequence_length = int(self.lengths.max())
+        self.num_truncated = sentences.num_truncated
+
+    @property
+    def sides(self):
+        return [self.lengths, self._masker.span_lengths(self.lengths)]
+
+    @property
+    def signature(self):
+        return _signature()
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `(x, y, sample_weight)` as `kdkit.data.SpanMasker` does.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        del padded_length
+        return self._mask(self._sentences.padded(rows), seed)
+
+
+def _signature():
+    ids = tf.TensorSpec((None, None), "int32")
+    weights = tf.TensorSpec((None, None), "float32")
+    return dict.fromkeys(INPUTS, ids), ids, weights

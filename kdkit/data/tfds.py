@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterator
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
+
+_log = logging.getLogger(__name__)
 
 ROWS_PER_STEP = 1024  # handed over together
 PREFIX = "tfds:"  # of a place that is not a file
@@ -137,10 +140,9 @@ def announce_download(name: str, instead: str = INSTEAD) -> None:
         if len(sources) == 1:  # others may be of other configurations
             (source,) = sources.values()
             size = f", {byte_size(source.size)}"
-        print(
+        _log.info(
             f"Downloading {name} by TensorFlow Datasets to "
             f"{builder.data_path}{size}.",
-            flush=True,
         )
     require_connection(sources, f"The dataset {name!r}", instead)
 

@@ -1,4 +1,4 @@
-"""Texts without labels, for the teacher to label."""
+"""Unlabelled examples, for the teacher to label."""
 
 import dataclasses
 import pathlib
@@ -6,10 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.batching import INPUT_NAMES
-from kdkit.data.batching import WHOLE
-from kdkit.data.batching import Shares
-from kdkit.data.batching import training_batches
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.examples import Examples
 from kdkit.data.examples import find_columns
@@ -27,12 +23,12 @@ NAME_COLUMNS = (
 def read_unlabeled(
     files: Iterable, columns: tuple[str, ...], num_texts: int
 ) -> Examples:
-    """Reads rows of text from files.
+    """Reads unlabelled examples from files.
 
     Args:
         files: paths of UTF-8 files. Without `columns` every line is a text;
-            empty lines are passed over. With them the files are tab separated
-            and have a header.
+            empty lines are skipped. With them the files are tab separated and
+            have a header.
         columns: tuple of strings. The headings of the columns that hold the
             texts, one for sentences, two for pairs; or empty.
         num_texts: int. 1 for sentences, 2 for pairs.
@@ -64,9 +60,9 @@ def read_unlabeled(
 def without_texts_of(
     examples: Examples, others: Iterable[Examples]
 ) -> Examples:
-    """Leaves out the rows whose texts stand in other examples.
+    """Leaves out the examples whose texts are in others too.
 
-    Capitals and blanks make no difference.
+    Case and blanks make no difference.
 
     >>> kept = without_texts_of(
     ...     Examples((["a fine film", "a dull film"],)),
@@ -86,7 +82,7 @@ def without_texts_of(
 
 
 def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
-    """Returns all rows of some examples as `normalized` has them."""
+    """Returns the texts of all examples as `normalized` returns them."""
     return {
         normalized(row)
         for examples in several
@@ -95,7 +91,7 @@ def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
-    """Returns the texts in small letters and with single blanks.
+    """Returns the texts in lower case and with single blanks.
 
     >>> normalized(("A  fine film",))
     ('a fine film',)
@@ -126,44 +122,29 @@ def _rows(path, columns):
     raise_problems(path, problems)
 
 
-def mixed_training_batches(
+def mix_unlabeled(
     labeled: EncodedExamples,
     unlabeled: EncodedExamples,
     per_labeled: float,
-    batch_size: int,
-    seed: int,
-    first_epoch: int = 0,
-    num_buckets: int | None = 8,
-    input_names: tuple[str, ...] = INPUT_NAMES,
     rows_of_epoch=None,
-    features=None,
-    shares: Shares = WHOLE,
-    first_step: int = 0,
 ):
-    """Returns endless shuffled batches of labelled and unlabelled rows.
+    """Returns labelled and unlabelled examples as one, and those of an epoch.
 
-    An epoch has every labelled row once, unless said otherwise, and a share of
-    the unlabelled ones,
-    which come in turn from epoch to epoch, in an order drawn with the seed.
-    The inputs have `label_weight` beside their names, `float32` of shape
-    `(batch,)`: 1 where the label counts, 0 where there is none and a zero
-    stands in its place.
+    An epoch has its labelled examples and a share of the unlabelled ones, which
+    come in turn from epoch to epoch, in an order drawn with the seed. Examples
+    without a label have the label 0 and the `label_weight` 0. All are in
+    memory, also where the labelled ones were mapped from a file.
 
     Args:
         labeled: `EncodedExamples` with labels.
         unlabeled: `EncodedExamples` of the same tokenizer and task.
-        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
-            An epoch has at least one of them, and none twice.
-        batch_size, seed, first_epoch, num_buckets, input_names: as in
-            `training_batches`.
-        rows_of_epoch: callable or `None`, as in `training_batches`, of the
-            labelled rows.
-        features: as in `training_batches`, of all rows together.
-        shares, first_step: as in `training_batches`.
+        per_labeled: float. Unlabelled examples of an epoch for each labelled
+            one. An epoch has at least one of them, and none twice.
+        rows_of_epoch: as in `Buckets`, of the labelled examples. Defaults to
+            `None`.
 
     Returns:
-        Tuple of a `tf.data.Dataset` and the number of batches in an epoch, as
-        of `training_batches`.
+        Tuple of `EncodedExamples` and a function as `Buckets.rows_of_epoch`.
 
     Raises:
         UsageError: (a `ValueError`) if `per_labeled` is not above 0.
@@ -174,31 +155,32 @@ def mixed_training_batches(
             f"Received: {per_labeled}."
         )
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
-    if rows_of_epoch is None:
 
-        def rows_of_epoch(epoch):
-            return np.arange(num_labeled)
-
-    share = unlabeled_rows(len(rows_of_epoch(0)), num_unlabeled, per_labeled)
-    order = np.random.default_rng([seed, 1]).permutation(num_unlabeled)
-
-    def all_rows_of_epoch(epoch):
+    def rows(seed, epoch):
+        once = np.arange(num_labeled)
+        if rows_of_epoch is not None:
+            once = rows_of_epoch(seed, epoch)
+        share = unlabeled_rows(len(once), num_unlabeled, per_labeled)
+        order = np.random.default_rng([seed, 1]).permutation(num_unlabeled)
         turn = (epoch * share + np.arange(share)) % num_unlabeled
-        drawn = num_labeled + np.sort(order[turn])
-        return np.concatenate([rows_of_epoch(epoch), drawn])
+        return np.concatenate([once, num_labeled + np.sort(order[turn])])
 
-    return training_batches(
-        _joined(labeled, unlabeled),
-        batch_size,
-        seed,
-        first_epoch,
-        num_buckets,
-        input_names=input_names,
-        rows_of_epoch=all_rows_of_epoch,
-        features=features,
-        shares=shares,
-        first_step=first_step,
+    no_labels = np.zeros(
+        (num_unlabeled, *labeled.labels.shape[1:]), labeled.labels.dtype
     )
+    joined = {
+        name: np.concatenate([getattr(labeled, name), getattr(unlabeled, name)])
+        for name in ("token_ids", "segment_ids", "lengths")
+    }
+    examples = dataclasses.replace(
+        labeled,
+        **joined,
+        labels=np.concatenate([labeled.labels, no_labels]),
+        label_weights=np.repeat(
+            np.array([1, 0], "float32"), [num_labeled, num_unlabeled]
+        ),
+    )
+    return examples, rows
 
 
 def unlabeled_rows(
@@ -212,51 +194,29 @@ def unlabeled_rows(
     return max(1, round(min(per_labeled * num_labeled, num_unlabeled)))
 
 
-def repeated_rows(num_rows: int, num_drawn: int, seed: int, rows_of_epoch=None):
-    """Returns a function from an epoch to rows, each as often as the others.
+def repeated_rows(num_rows: int, num_drawn: int, rows_of_epoch=None):
+    """Returns a function from seed and epoch to rows, each equally often.
 
-    As far as it goes: of the last pass some are drawn, anew in each epoch.
+    Where that does not come out even, some rows come once more, other ones in
+    every epoch.
 
     Args:
         num_rows: int. How many rows there are.
         num_drawn: int. How many an epoch has.
-        seed: int. Seed of those that are drawn.
-        rows_of_epoch: callable or `None`, as in `training_batches`. Those of
-            the rows that an epoch has once.
+        rows_of_epoch: as in `Buckets`: the rows of an epoch that has each once.
+            Defaults to `None`.
 
-    >>> rows = repeated_rows(3, 7, seed=0)(0)
+    >>> rows = repeated_rows(3, 7)(seed=0, epoch=0)
     >>> sorted(np.bincount(rows).tolist())
     [2, 2, 3]
     """
 
-    def rows(epoch):
+    def rows(seed, epoch):
         once = np.arange(num_rows)
         if rows_of_epoch is not None:
-            once = rows_of_epoch(epoch)
+            once = rows_of_epoch(seed, epoch)
         passes, rest = divmod(num_drawn, len(once))
         drawn = np.random.default_rng([seed, epoch, 2]).permutation(once)
         return np.concatenate([np.tile(once, passes), np.sort(drawn[:rest])])
 
     return rows
-
-
-def _joined(labeled, unlabeled):
-    """All rows one after the other; those without label have weight 0.
-
-    They are in memory, also where the labelled ones were mapped from a file.
-    """
-    no_labels = np.zeros(
-        (len(unlabeled), *labeled.labels.shape[1:]), labeled.labels.dtype
-    )
-    joined = {
-        name: np.concatenate([getattr(labeled, name), getattr(unlabeled, name)])
-        for name in ("token_ids", "segment_ids", "lengths")
-    }
-    return dataclasses.replace(
-        labeled,
-        **joined,
-        labels=np.concatenate([labeled.labels, no_labels]),
-        label_weights=np.repeat(
-            np.array([1, 0], "float32"), [len(labeled), len(unlabeled)]
-        ),
-    )

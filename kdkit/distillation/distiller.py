@@ -23,7 +23,7 @@ from kdkit.distillation.terms import TotalLoss
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
-from kdkit.models.tokenizers import check_shared_ids
+from kdkit.models.tokenizers import require_shared_ids
 from kdkit.steps import Step
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
@@ -201,7 +201,7 @@ class Distiller(Checks, Step, keras.Model):
         """
         self._hidden.attach(teacher)
         for model in self._hidden.teachers.models:
-            check_shared_ids(model, self.student)
+            require_shared_ids(model, self.student)
         self.has_checked_data = False
         # A step that is already traced would continue to use the old teacher.
         self.train_function = None

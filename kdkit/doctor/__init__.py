@@ -1,7 +1,7 @@
-"""Checks of what a run is made from, before it trains.
+"""The doctor: checks of a run's data, models and resources before training.
 
-Each is a function of models, rows or sizes that returns a `Finding`; none
-knows where these come from. `kdkit.doctor.examination` gathers them.
+Each check is a function of models, examples or sizes that returns a `Finding`
+and does not load anything. `kdkit.doctor.examination` calls the checks.
 """
 
 from kdkit.doctor.compatibility import compared_layers

@@ -1,4 +1,4 @@
-"""Sizes of teacher and student, and which blocks are compared."""
+"""Checks that teacher and student fit: sizes, blocks, vocabularies."""
 
 from collections.abc import Iterable
 
@@ -19,19 +19,19 @@ from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import ModelShape
 from kdkit.taps import split_tap
 
-INITIAL_SPREAD = 0.02  # standard deviation of random weights, as BERT's
-LEAST_WAY = 2.5 * INITIAL_SPREAD  # of a weight, to learn anything by
+INITIAL_SPREAD = 0.02  # standard deviation of random weights, as in BERT
+LEAST_WAY = 2.5 * INITIAL_SPREAD  # how far a weight must move to learn
 
 
 def student_size(
     teacher: dict, student: dict, check: str = "student size"
 ) -> Finding:
-    """Tells how much smaller a student is.
+    """Compares the numbers of parameters of teacher and student.
 
     Args:
-        teacher: dict with `name` and `parameters`, as
-            `kdkit.models.architecture` returns it.
-        student: dict likewise.
+        teacher: dict with `name` and `parameters`, the result of
+            `kdkit.models.architecture`.
+        student: dict of the same kind.
         check: string, as in `Finding`. Defaults to `"student size"`.
 
     >>> student_size(
@@ -50,7 +50,7 @@ def student_size(
     return Finding(
         check,
         WARNING,
-        f"{found}no smaller, {times(1 / ratio)} the teacher.",
+        f"{found}not smaller, {times(1 / ratio)} the teacher.",
         "Choose fewer blocks or less width, with --student or --set "
         "student.num_layers=N.",
     )
@@ -61,22 +61,22 @@ def few_updates(
     is_trial: bool = False,
     check: str = "updates",
 ) -> Finding:
-    """Checks whether random weights get as many updates as they need.
+    """Checks whether random weights get enough updates.
 
-    Adam moves a weight by about its learning rate in an update, whatever the
-    gradient is, so all updates together move it by at most the sum of their
-    rates. Random weights begin with a standard deviation of 0.02. A rule of
-    thumb: where that way is shorter than 2.5 times that, 0.05, a student hardly
-    leaves where it began and answers with the commonest class. It takes 2,000
-    updates with a rate that falls from 5e-5 to 0, or 100 from 1e-3. Of the runs
-    from random weights in docs/measured/results.md, the one of the shortest
-    way, 0.105, has learned.
+    Adam moves a weight by about its learning rate in each update, whatever the
+    gradient is. So all updates together move it by at most the sum of their
+    rates. Random weights have a standard deviation of 0.02. A rule of thumb: if
+    that sum is below 2.5 times that, 0.05, the student hardly changes and
+    predicts the most frequent class. The sum is reached by 2,000 updates with a
+    rate that falls from 5e-5 to 0, or by 100 updates with 1e-3. Among the runs
+    from random weights in docs/measured/results.md, the one with the smallest
+    sum, 0.105, did learn.
 
     Args:
         updates: iterable of pairs of a number of updates and their mean rate,
             one per stage.
-        is_trial: bool. Whether the run only tries things out, which makes it a
-            note. Defaults to `False`.
+        is_trial: bool. Whether the run only tries things out; the finding is
+            then a note. Defaults to `False`.
         check: string, as in `Finding`. Defaults to `"updates"`.
 
     >>> few_updates([(345, 2.5e-5)]).outcome
@@ -96,10 +96,10 @@ def few_updates(
         check,
         NOTE if is_trial else WARNING,
         found,
-        "Such a student seldom gets beyond the commonest class. It takes about "
-        f"{needed} updates at these rates: set more epochs, a larger learning "
-        "rate (such as --set stages.0.learning_rate=3e-4), or start it from a "
-        "checkpoint (--student, --general).",
+        "Such a student seldom learns more than the most frequent class. It "
+        f"needs about {needed} updates at these rates: set more epochs, a "
+        "larger learning rate (such as --set stages.0.learning_rate=3e-4), or "
+        "start it from a checkpoint (--student, --general).",
     )
 
 
@@ -110,10 +110,10 @@ def compared_layers(
     student: ModelShape,
     check: str = "layers",
 ) -> Finding:
-    """Tells which blocks and widths meet, of objectives that fit.
+    """Lists the blocks and widths that objectives compare.
 
     Args:
-        stage: string. The stage that they are of.
+        stage: string. The name of the objectives' stage.
         objectives: iterable of `kdkit.Objective`.
         teacher: `kdkit.taps.ModelShape`.
         student: `kdkit.taps.ModelShape`.
@@ -136,7 +136,7 @@ def compared_layers(
         parts.append(f"widths {student.hidden_dim} and {teacher.hidden_dim}")
         parts.append(f"heads {student.num_heads} and {teacher.num_heads}")
     if not parts:
-        parts.append("no block is compared, only what comes out")
+        parts.append("no blocks are compared, only outputs")
     if None not in (student.num_classes, teacher.num_classes):
         parts.append(f"logits {student.num_classes} and {teacher.num_classes}")
     return Finding(check, OK, f"{words(stage)}: {'; '.join(parts)}.")
@@ -145,8 +145,8 @@ def compared_layers(
 CHECK = "vocabulary"
 SHOWN = 3
 OF_STUDENT = (
-    "Start the student from a checkpoint of the teacher's vocabulary, or from "
-    "random weights."
+    "Start the student from a checkpoint with the teacher's vocabulary, or "
+    "from random weights."
 )
 
 
@@ -163,11 +163,11 @@ def same_vocabulary(
     Args:
         teacher: the teacher's tokenizer, or the `kdkit.models.TokenizerPair`
             of an encoder-decoder.
-        other: the other model's, likewise.
-        name: string. What the other model is called.
-        texts: iterable of strings. Both cut them to pieces. Defaults to none.
+        other: the other model's tokenizer, of the same kind.
+        name: string. The other model's name in the finding.
+        texts: iterable of strings that both tokenize. Defaults to none.
         check: string, as in `Finding`. Defaults to `"vocabulary"`.
-        advice: string. What to do where ids differ. Defaults to that for a
+        advice: string. The advice if ids differ. Defaults to the advice for a
             student.
     """
     if teacher is other:
@@ -184,7 +184,7 @@ def same_vocabulary(
         if different:
             found = (
                 f"Of {_size(teacher)} ids of the teacher {len(different)} are "
-                f"other words to the {name}: {'; '.join(different[:SHOWN])}"
+                f"other words for the {name}: {'; '.join(different[:SHOWN])}"
                 f"{'; …' if len(different) > SHOWN else '.'}"
             )
         return Finding(
@@ -198,32 +198,33 @@ def same_vocabulary(
         return Finding(
             check,
             WARNING,
-            f"All {_size(teacher)} ids are the same words, and {len(apart)} of "
-            f"{len(texts)} texts are cut to other pieces by the {name}'s "
+            f"All {_size(teacher)} ids are the same words, but {len(apart)} of "
+            f"{len(texts)} texts are split into other pieces by the {name}'s "
             f"tokenizer, such as {apart[0][:40]!r}.",
-            "The run uses the teacher's tokenizer. One of the two was made "
-            "with other capitals or accents.",
+            "The run uses the teacher's tokenizer. The two tokenizers treat "
+            "capitals or accents differently.",
         )
     return Finding(
         check,
         OK,
-        f"All {_size(teacher)} ids, special ones included, are the same words "
-        f"to teacher and {name}.",
+        f"All {_size(teacher)} ids, including special ones, are the same words "
+        f"for teacher and {name}.",
     )
 
 
 def table_size(
     tokenizer, rows: int | None, name: str, check: str = "token table"
 ) -> Finding | None:
-    """Compares a model's table of embeddings with its vocabulary.
+    """Compares the size of a model's embeddings with its vocabulary.
 
     Args:
         tokenizer: a keras-hub tokenizer.
-        rows: int or `None`. Rows of the table, `None` where there is none.
-        name: string. What the model is called.
+        rows: int or `None`. Number of embeddings, `None` if there are none.
+        name: string. The model's name in the finding.
         check: string, as in `Finding`. Defaults to `"token table"`.
 
     Returns:
+        A `Finding`, or `None` if the sizes are equal.
         A `Finding`, or `None` where they are equal.
     """
     size = tokenizer.vocabulary_size()
@@ -233,7 +234,7 @@ def table_size(
         return Finding(
             check,
             RUINS,
-            f"The {name} has embeddings for {rows} ids and its tokenizer gives "
+            f"The {name} has embeddings for {rows} ids, but its tokenizer has "
             f"{size}.",
             "Use the tokenizer that the model was trained with.",
         )
@@ -241,7 +242,7 @@ def table_size(
         check,
         NOTE,
         f"The {name} has embeddings for {rows} ids, {rows - size} more than "
-        "its tokenizer gives; they are never used.",
+        "its tokenizer has; they are never used.",
     )
 
 
@@ -253,7 +254,7 @@ def _size(tokenizer):
 
 
 def _different_ids(teacher, other):
-    """A text for each id that is not the same word to both."""
+    """Returns a description of each id that is not the same word for both."""
     found = []
     for theirs, ours in zip(
         tokenizers_of_sides(teacher), tokenizers_of_sides(other), strict=True

@@ -1,4 +1,4 @@
-"""The rows that are trained on: how long they are, which labels they have."""
+"""Checks of the training data: lengths and labels."""
 
 import numpy as np
 
@@ -19,18 +19,18 @@ from kdkit.tasks import Task
 
 LENGTHS = "lengths"
 BALANCE = "class balance"
-NOTED, WARNED = 0.01, 0.1  # shares of rows that are cut
-RARE = 0.02  # share of rows below which a class is hard to learn
+NOTED, WARNED = 0.01, 0.1  # shares of truncated examples
+RARE = 0.02  # share of examples below which a class is hard to learn
 SHOWN = 6
 
 
 def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
-    """Tells how many rows are longer than what models read of them.
+    """Counts the examples that are truncated.
 
     Args:
-        splits: dict from what rows are to their
-            `kdkit.data.EncodedExamples`, of one `sequence_length`.
-        option: string. What sets the length, but for the number.
+        splits: dict from the name of examples to their
+            `kdkit.data.EncodedExamples`, with one `sequence_length`.
+        option: string. The option that sets the length, without the number.
         check: string, as in `Finding`. Defaults to `"lengths"`.
     """
     parts, highest = [], 0.0
@@ -57,15 +57,15 @@ def texts_too_long(
     option: str,
     check: str = LENGTHS,
 ) -> Finding:
-    """Tells how many sentences are longer than what models read of them.
+    """Counts the sentences that will be truncated.
 
     Args:
-        name: string. What they are trained on for.
-        counts: list of ints. How long sentences are.
-        length: int. Tokens that models read, two special ones among them.
-        unit: string. What is counted: `"tokens"`, or `"words"` where there is
-            no tokenizer yet, so that more are cut than is said.
-        option: string. What sets the length, but for the number.
+        name: string. The step that trains on the sentences.
+        counts: list of ints. The lengths of the sentences.
+        length: int. The maximum length in tokens, including two special ones.
+        unit: string. The unit of `counts`: `"tokens"`, or `"words"` if there
+            is no tokenizer yet; more sentences are then truncated than counted.
+        option: string. The option that sets the length, without the number.
         check: string, as in `Finding`. Defaults to `"lengths"`.
     """
     cut = sum(count > length - 2 for count in counts)
@@ -78,7 +78,7 @@ def texts_too_long(
 
 
 def _of_share(check, cut, found, option, length):
-    """What a share of rows that are cut means."""
+    """Returns the finding for a share of truncated examples."""
     if cut < NOTED:
         return Finding(check, OK, found)
     return Finding(
@@ -90,11 +90,11 @@ def _of_share(check, cut, found, option, length):
 
 
 def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
-    """Counts the labels of the training rows.
+    """Counts the labels of the training examples.
 
     Args:
         task: `kdkit.tasks.Task`.
-        labels: labels as `Task.compute_metrics` takes them.
+        labels: labels, as for `Task.compute_metrics`.
         check: string, as in `Finding`. Defaults to `"class balance"`.
     """
     if isinstance(task.kind, Regression):
@@ -119,15 +119,15 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
         return Finding(
             check,
             RUINS,
-            f"{found} One class is all there is to learn.",
-            "Look at the labels in the training file.",
+            f"{found} There is only one class to learn.",
+            "Check the labels in the training file.",
         )
     if absent:
         return Finding(
             check,
             WARNING,
             f"{found} No row to train on has {_listed(absent)}.",
-            "Add rows of them, or the student never learns to name them.",
+            "Add such rows, or the student never learns to predict them.",
         )
     rare = [names[i] for i in order if counts[i] < RARE * total]
     if rare and len(names) * RARE < 1:
@@ -141,34 +141,34 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
 
 
 def balance_of_dev(task: Task, labels, check: str) -> Finding | None:
-    """Tells of rows to choose on that have one label.
+    """Warns about dev examples that all have the same label.
 
     Args:
         task: `kdkit.tasks.Task`.
-        labels: labels as `Task.compute_metrics` takes them.
+        labels: labels, as for `Task.compute_metrics`.
         check: string, as in `Finding`.
 
     Returns:
-        A `Finding`, or `None` where there are several labels.
+        A `Finding`, or `None` if there are several labels.
     """
     if not are_alike(task, labels):
         return None
     return Finding(
         check,
         WARNING,
-        f"All labels of {len(labels)} rows are alike: accuracy and correlation "
-        "say nothing there, neither of the teacher nor of the student.",
+        f"All labels of {len(labels)} rows are the same: accuracy and "
+        "correlation show nothing there, for teacher or student.",
         "Add rows with other labels, or choose on another split: "
         "--set data.dev_split=SPLIT",
     )
 
 
 def are_alike(task: Task, labels) -> bool:
-    """Whether there is one label, which all rows or words have.
+    """Whether all examples or words have the same label.
 
     Args:
         task: `kdkit.tasks.Task`.
-        labels: labels as `Task.compute_metrics` takes them.
+        labels: labels, as for `Task.compute_metrics`.
     """
     if task.kind.has_label_per_token:
         labels = as_given(np.concatenate(labels))
@@ -185,8 +185,8 @@ def _scores(labels, check):
         return Finding(
             check,
             RUINS,
-            f"{found} One score is all there is to learn.",
-            "Look at the scores in the training file.",
+            f"{found} There is only one score to learn.",
+            "Check the scores in the training file.",
         )
     return Finding(check, OK, found)
 
@@ -200,7 +200,7 @@ PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？
 
 
 def given_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every row as they are, or its words.
+    """Returns the texts of every example unchanged, or its words.
 
     Args:
         examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
@@ -217,10 +217,10 @@ def given_texts(examples) -> list[tuple[str, ...]]:
 
 
 def row_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every row, in lower case, with single blanks.
+    """Returns the texts of every example, in lower case, with single blanks.
 
-    A word of `TokenExamples` has no blank: U+00A0 replaces those within, so
-    that `whole_texts` can separate words from texts.
+    Words of `TokenExamples` get U+00A0 instead of blanks, so that `whole_texts`
+    can distinguish words from texts.
 
     Args:
         examples: as for `given_texts`.
@@ -234,9 +234,9 @@ def row_texts(examples) -> list[tuple[str, ...]]:
 
 
 def row_labels(examples) -> list[tuple | None]:
-    """Returns the label of every row, `None` for each where there are none.
+    """Returns the label of every example, `None` for each without labels.
 
-    Of words with a label each, those of punctuation alone are left out.
+    For labels per word, ignores those of punctuation.
 
     Args:
         examples: as for `given_texts`.
@@ -257,10 +257,10 @@ def row_labels(examples) -> list[tuple | None]:
 
 
 def as_they_are(row: tuple) -> tuple[str, ...]:
-    """Returns a row's texts, words as one text, a pair's in any order.
+    """Returns an example's texts; words as one text, a pair's texts sorted.
 
     Args:
-        row: tuple of strings, as `row_texts` returns it.
+        row: tuple of strings, from `row_texts`.
     """
     return _in_any_order(whole_texts(row))
 
@@ -269,7 +269,7 @@ def without_punctuation(row: tuple) -> tuple[str, ...]:
     """Returns `as_they_are` without the punctuation around words.
 
     Args:
-        row: tuple of strings, as `row_texts` returns it.
+        row: tuple of strings, from `row_texts`.
     """
     texts = []
     for text in whole_texts(row):
@@ -279,10 +279,10 @@ def without_punctuation(row: tuple) -> tuple[str, ...]:
 
 
 def whole_texts(row: tuple) -> tuple[str, ...]:
-    """Returns a row's texts, the words of a text as one.
+    """Returns an example's texts, with words joined to one text.
 
     Args:
-        row: tuple of strings, as `row_texts` returns it.
+        row: tuple of strings, from `row_texts`.
     """
     if any(" " in text for text in row):
         return row

@@ -1,4 +1,4 @@
-"""All that can be told of a distillation on a task without running it."""
+"""`kdkit doctor`: everything that can be checked without training."""
 
 import dataclasses
 import math
@@ -8,7 +8,6 @@ import time
 import keras
 
 from kdkit import models
-from kdkit.data import in_parts
 from kdkit.doctor.examination import Subject
 from kdkit.doctor.examination import examine
 from kdkit.doctor.examined_rows import ExaminedRows
@@ -27,19 +26,20 @@ from kdkit.runs.directory import is_finished
 from kdkit.runs.examples import check_label_smoothing
 from kdkit.runs.examples import check_stage
 from kdkit.runs.examples import stages_with_teachers
-from kdkit.runs.preparing import check_further_files
-from kdkit.runs.preparing import known_sizes
+from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.training.corpus_stages import prepare_corpus_stages
-from kdkit.training.distribution import ONE_DEVICE
+from kdkit.runs.task_parts import Student
+from kdkit.runs.task_parts import check_corpus_stages
+from kdkit.runs.task_parts import check_encoder
+from kdkit.runs.task_parts import check_further_files
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
 from kdkit.training.making import make_model
-from kdkit.training.material import TaskMaterial
+from kdkit.training.sources import TaskSource
 from kdkit.training.stage_trainer import Arm
 from kdkit.training.stage_trainer import make_trainer
 from kdkit.training.task_data import Evaluator
@@ -48,24 +48,24 @@ from kdkit.training.task_data import check_data
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import open_task
 
-ROWS = 1000  # of dev that teachers answer
-# Checks, by how they begin, whose ruin no update survives.
+ROWS = 1000  # dev examples that teachers predict
+# Checks (by the beginning of their names) without which no update can run.
 STEPLESS = ("token table", "vocabulary", "longest row", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
-    """Loads what a run is made from, and checks all of it.
+    """Loads a run's parts and checks all of them.
 
-    Mistakes are rows of the table, and what can be checked in spite of them is.
+    Errors become rows of the table, and all checks that are still possible run.
     Nothing is written.
 
     Args:
         settings: `DistillSettings`.
-        run_dir: path. Where the run would be kept.
+        run_dir: path. The directory that the run would use.
 
     Raises:
-        UsageError: (a `ValueError`) if the classes of the task are not known,
-            since nothing can be checked then.
+        UsageError: (a `ValueError`) if the task's classes are unknown, because
+            nothing can be checked then.
     """
     findings = Findings()
     task = open_task(settings.data)
@@ -91,7 +91,7 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
         with findings.attempt("stages on the corpus"):
-            _check_corpus_stages(settings, student, teachers[0], run_dir)
+            _check_corpus_stages(settings, student, teachers[0])
     subject = Subject(
         settings,
         task,
@@ -111,7 +111,7 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
 
 
 def _teachers(settings, task, run_dir, findings):
-    """The teachers and where they are."""
+    """Returns the teachers and their paths."""
     if isinstance(settings.teacher, TeacherSettings):
         made = run_dir / "teacher_run"
         if not is_finished(made):
@@ -145,7 +145,7 @@ def _teachers(settings, task, run_dir, findings):
 
 
 def _in_spite_of(place, task):
-    """The teacher without the names of its classes, `None` if none loads."""
+    """Loads a teacher without its class names; `None` if that fails too."""
     head = dataclasses.replace(task.head, class_names=None)
     try:
         teacher = models.load_classifier(place, head)
@@ -155,7 +155,7 @@ def _in_spite_of(place, task):
 
 
 def _untrained(settings, task):
-    """A model of the sizes of the teacher that the run trains."""
+    """Returns a model with the sizes of the teacher that the run trains."""
     model = settings.teacher.model
     if model.checkpoint == PRETRAINED:
         place = settings.pretrained
@@ -167,7 +167,7 @@ def _untrained(settings, task):
 
 
 def _student(settings, task, teacher):
-    """A model of the student's sizes, and the tokenizer that it reads."""
+    """Returns a model with the student's sizes, and its tokenizer."""
     sizes = known_sizes(settings)
     pretrained = settings.pretrained
     if isinstance(pretrained, PretrainSettings):
@@ -175,7 +175,7 @@ def _student(settings, task, teacher):
     try:
         return make_model(sizes, task, teacher, pretrained)
     except UsageError:
-        # One of other tokens than the teacher's is compared with it later.
+        # A student with other tokens is compared with the teacher later.
         place = sizes.checkpoint or sizes.copy_from
         if place in (None, "teacher"):
             raise
@@ -183,7 +183,7 @@ def _student(settings, task, teacher):
 
 
 def _fitting(settings, student, teachers, findings):
-    """The stages whose objectives fit, of those with teachers."""
+    """Returns the stages with teachers whose objectives fit."""
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):
@@ -193,7 +193,7 @@ def _fitting(settings, student, teachers, findings):
 
 
 def _time(subject, rows, train, findings):
-    """That of the updates, where models can make one."""
+    """Measures updates, if the models can run one."""
     ruined = [
         one.check for one in findings.ruinous if one.check.startswith(STEPLESS)
     ]
@@ -206,34 +206,38 @@ def _time(subject, rows, train, findings):
         findings.add(time_needed(subject, rows, train))
 
 
-def _check_corpus_stages(settings, student, teacher, run_dir):
-    """As a run does, unless what they learn from is yet to be pretrained."""
+def _check_corpus_stages(settings, student, teacher):
+    """Checks the corpus as a run does, except before pretraining."""
+    if all(stage.data != "corpus" for stage in settings.stages):
+        return
     if isinstance(settings.pretrained, PretrainSettings):
         settings.pretrained.corpus.check()
         return
-    prepare_corpus_stages(
+    check_encoder(student)
+    language_model = models.language_model(models.backbone_of(student))
+    tokenizer = teacher.tokenizer
+    check_corpus_stages(
         settings,
-        student,
-        teacher.tokenizer,
+        Student("student", student, tokenizer, language_model),
+        tokenizer,
         settings.pretrained,
-        run_dir / "corpus",
-        ONE_DEVICE,
     )
 
 
-BATCHES = 9  # of which the one of middle length is timed
+BATCHES = 9  # the one with the median length is timed
 STEPS = 2
 
 
 def time_needed(subject, rows: ExaminedRows, train) -> Finding:
-    """Trains a throwaway student for a few updates, and reckons up.
+    """Trains a temporary student for a few updates and estimates the time.
 
     Args:
         subject: `Subject` with models that fit each other.
         rows: `ExaminedRows`.
-        train: `kdkit.data.EncodedExamples` of some rows to train on.
+        train: `kdkit.data.EncodedExamples`, some training examples.
 
     Raises:
+        UsageError: as in `rows_of_epoch`.
         UsageError: as `rows_of_epoch` does.
     """
     settings = subject.settings
@@ -259,8 +263,9 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
         others.append(f"{lengths} compilations a stage")
     others += _other_runs(settings)
     found = (
-        f"About {duration(total)} for the updates, by {STEPS} of each stage on "
-        f"one device: {'; '.join(parts)}. In addition: {', '.join(others)}."
+        f"About {duration(total)} for the updates, estimated from {STEPS} per "
+        f"stage on one device: {'; '.join(parts)}. In addition: "
+        f"{', '.join(others)}."
     )
     advice = ""
     if settings.cache is None and isinstance(settings.teacher, str):
@@ -274,12 +279,12 @@ def time_needed(subject, rows: ExaminedRows, train) -> Finding:
 
 
 def _short(seconds):
-    """Less than a second in milliseconds."""
+    """Returns a duration; below a second in milliseconds."""
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else duration(seconds)
 
 
 def _other_runs(settings):
-    """What else is trained before or in the run, in words."""
+    """Returns what else is trained before or during the run, in words."""
     found = []
     if isinstance(settings.pretrained, PretrainSettings):
         found.append("pretraining the encoder")
@@ -293,30 +298,28 @@ def _other_runs(settings):
 
 
 def _seconds_per_update(subject, stage: Stage, train):
-    """Those of an update in the middle of training, and of the first."""
+    """Returns the seconds of a typical update, and of the first one."""
     settings = subject.settings
     evaluator = Evaluator(subject.task, train, settings.data.dev_split)
-    material = TaskMaterial(
+    source = TaskSource(
         TrainingRows(train), evaluator, settings.data.num_buckets
     )
     arm = Arm(
         name="student",
         model=models.in_policy(subject.student, settings.dtype_policy),
         teacher=[teacher.model for teacher in subject.teachers],
-        material=material,
+        source=source,
         seed=settings.seed,
         jit_compile=settings.jit_compile,
         teacher_weights=settings.teacher_weights or None,
     )
     keras.utils.set_random_seed(settings.seed)
-    batches, _ = material.training_batches(stage, settings.seed, 0)
     num_parts = stage.gradient_accumulation_steps
-    if num_parts > 1:
-        batches = in_parts(batches, num_parts)
+    batches = source.training_stream(stage, settings.seed).training()
     some = list(batches.take(BATCHES * num_parts))
     some.sort(key=lambda batch: batch[0]["token_ids"].shape[1])
     batch = some[len(some) // 2]
-    trainer = make_trainer(arm, stage, material, num_updates=BATCHES)
+    trainer = make_trainer(arm, stage, source, num_updates=BATCHES)
     seconds = []
     for _ in range(1 + STEPS):
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The checks of a distillation on a task, before it trains."""
+"""The checks of a distillation on a task, run before it trains."""
 
 import dataclasses
 import functools
@@ -7,7 +7,8 @@ import pathlib
 
 import numpy as np
 
-from kdkit.data import evaluation_batches
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.doctor.compatibility import compared_layers
 from kdkit.doctor.compatibility import few_updates
 from kdkit.doctor.compatibility import same_vocabulary
@@ -40,12 +41,12 @@ from kdkit.models import backbone_of
 from kdkit.models import num_positions
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import rows_digest
-from kdkit.runs.log import DOCTOR
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
-from kdkit.runs.preparing import known_sizes
+from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import describe
@@ -56,28 +57,28 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.task_data import BATCH_SIZE
 from kdkit.training.task_data import predict_logits
 
-QUICK_ROWS = 256  # of dev, before a run
-TEXTS = 64  # that two tokenizers cut
+QUICK_ROWS = 256  # dev examples, before a run
+TEXTS = 64  # number of texts for comparing two tokenizers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Subject:
-    """What is examined.
+    """The parts of a run that are checked.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
-        run_dir: path. Where the run is kept, or will be.
-        teachers: list of `kdkit.models.LoadedModel`. Those that could be
-            loaded; one that the run will train is there by its sizes.
-        places: list of where they were loaded from.
+        run_dir: path of the run, which need not exist.
+        teachers: list of `kdkit.models.LoadedModel`, the ones that could be
+            loaded. A teacher that the run will train is a model with its sizes.
+        places: list of the paths they were loaded from.
         forwards: list of their forward passes.
-        student: `keras.Model` or `None`. A model of the student's sizes.
-        tokenizer: the tokenizer that the student came with, or `None`.
+        student: `keras.Model` or `None`. A model with the student's sizes.
+        tokenizer: the student's own tokenizer, or `None`.
         fitting: tuple of `Stage`. The stages on the task with teachers whose
             objectives fit.
-        has_student: bool. Whether a student is to learn from them. Defaults to
-            `True`.
+        has_student: bool. Whether a student will learn from the teachers.
+            Defaults to `True`.
     """
 
     settings: DistillSettings
@@ -103,10 +104,10 @@ def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
     Args:
         run: `RunDirectory`.
         settings: `DistillSettings`.
-        force: bool. Whether to go on in any case.
+        force: bool. Whether to continue in any case.
 
     Raises:
-        RunError: if it is.
+        RunError: if the student is too large.
     """
     too_large = examine_room(known_sizes(settings))
     if too_large is not None and not _is_examined(run):
@@ -114,22 +115,22 @@ def examine_room_first(run, settings: DistillSettings, force: bool) -> None:
 
 
 def examine_first(run, subject: Subject, force: bool) -> Findings | None:
-    """Examines a run before it trains, unless that was done.
+    """Checks a run before it trains, if that was not done earlier.
 
-    Prints what is to be done something about.
+    Prints the findings that need action.
 
     Args:
         run: `RunDirectory`.
         subject: `Subject` whose models fit each other.
-        force: bool. Whether to go on in any case.
+        force: bool. Whether to continue in any case.
 
     Returns:
-        `Findings` for `log_findings`; `None` where they are logged, or another
-        process does it.
+        `Findings` for `log_findings`; `None` if they are already logged, or if
+        another process logs them.
 
     Raises:
-        UsageError: for files that cannot be read.
-        RunError: if the run would be ruined.
+        UsageError: for unreadable files.
+        RunError: if a finding ruins the run.
     """
     if _is_examined(run):
         return None
@@ -140,7 +141,7 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
 
 
 def _findings_of_steps(subject):
-    """The findings of the runs that this run made its teachers in."""
+    """Returns the findings of the runs that trained this run's teachers."""
     steps = (
         RunDirectory(pathlib.Path(subject.run_dir, name))
         for name in ("pretrained_run", "teacher_run")
@@ -151,7 +152,7 @@ def _findings_of_steps(subject):
 def examine_teacher_first(
     run, settings: TeacherSettings, task: Task, model, tokenizer, force: bool
 ) -> Findings | None:
-    """As `examine_first`, for a teacher that is fine-tuned on labels.
+    """Does the same as `examine_first` for a teacher trained on labels.
 
     Args:
         run, force: as in `examine_first`.
@@ -161,10 +162,10 @@ def examine_teacher_first(
         tokenizer: its tokenizer.
 
     Returns:
-        As `examine_first`.
+        The result of `examine_first`.
 
     Raises:
-        UsageError, RunError: as `examine_first`.
+        UsageError, RunError: as in `examine_first`.
     """
     teacher = LoadedModel(model, tokenizer, has_trained_head=False)
     subject = Subject(
@@ -184,7 +185,7 @@ def examine_teacher_first(
 
 @dataclasses.dataclass(frozen=True)
 class _LabelsAlone:
-    """What checks read of `DistillSettings`, for a run on labels alone."""
+    """The fields of `DistillSettings` that checks need, without a teacher."""
 
     data: DataSettings
     seed: int
@@ -196,24 +197,24 @@ class _LabelsAlone:
 
 
 def _is_examined(run):
-    """Whether a run was examined before, or another process does it."""
-    return run.is_read_only or run.events(DOCTOR)
+    """Whether a run was checked before, or by another process."""
+    return run.is_read_only or run.events(Doctor)
 
 
 def examine(
     subject: Subject, num_rows: int, num_texts: int, findings: Findings
 ):
-    """Does all checks that take no training.
+    """Runs all checks that need no training.
 
     Args:
         subject: `Subject`.
-        num_rows: int. Rows of dev that teachers answer at most.
-        num_texts: int. Texts that are read of each corpus at most.
-        findings: `Findings` that are added to.
+        num_rows: int. Maximum number of dev examples for the teachers.
+        num_texts: int. Maximum number of texts to read from each corpus.
+        findings: `Findings` to append to.
 
     Returns:
-        Tuple of the `ExaminedRows` and the encoded rows of train, each `None`
-        where they could not be read.
+        Tuple of the `ExaminedRows` and the encoded training examples, each
+        `None` if they could not be read.
     """
     rows = train = dev = None
     if all(one.check != "data" for one in findings):
@@ -259,7 +260,7 @@ def examine(
 
 
 def _examine_corpora(subject, findings):
-    """The words of running text that the first teacher's tokenizer lacks."""
+    """Checks running text for words that the first tokenizer lacks."""
     settings = subject.settings
     corpora = {"the corpus": settings.corpus}
     if settings.general is not None:
@@ -271,7 +272,7 @@ def _examine_corpora(subject, findings):
 
 
 def _examine_teachers(subject, rows, dev, findings):
-    """Tokens, accuracy, order of labels, rest of each teacher."""
+    """Checks tokens, accuracy, label order and determinism of each teacher."""
     for number, teacher in enumerate(subject.teachers):
         which = f" {number + 1}" if len(subject.teachers) > 1 else ""
         name = f"teacher{which}"
@@ -290,7 +291,7 @@ def _examine_teachers(subject, rows, dev, findings):
             )
         findings.extend(tokens)
         if not teacher.has_trained_head:
-            # What is wrong with one that was given is told elsewhere.
+            # Errors of a given teacher are reported elsewhere.
             if isinstance(subject.settings.teacher, TeacherSettings):
                 findings.add(
                     Finding(
@@ -305,7 +306,7 @@ def _examine_teachers(subject, rows, dev, findings):
                 Finding(
                     f"teacher{which} accuracy",
                     NOTE,
-                    "Not measured, nor is the order of labels: see "
+                    "Accuracy and label order are not measured: see "
                     f"{', '.join(unread)}.",
                 )
             )
@@ -314,7 +315,7 @@ def _examine_teachers(subject, rows, dev, findings):
 
 
 def _unread(subject, teacher, tokens):
-    """The checks that say why a teacher cannot read the rows."""
+    """Returns the checks that explain why a teacher cannot read examples."""
     checks = [one.check for one in tokens.ruinous]
     positions = num_positions(teacher.model)
     if (
@@ -326,14 +327,14 @@ def _unread(subject, teacher, tokens):
 
 
 def _examine_models(subject, rows, findings):
-    """Tokens, blocks and sizes of the student beside the teacher's."""
+    """Compares the student's tokens, blocks and sizes with the teacher's."""
     student, teachers = subject.student, subject.teachers
     if student is None or not teachers:
         findings.add(
             Finding(
                 "models",
                 NOTE,
-                "Vocabulary, layers, sizes and what they need are not checked: "
+                "Vocabulary, layers, sizes and resources are not checked: "
                 f"there is no {'student' if teachers else 'teacher'} to "
                 "compare.",
             )
@@ -361,9 +362,9 @@ def _examine_models(subject, rows, findings):
 
 
 def _updates(subject, rows):
-    """Whether random weights get enough; `None` for others, or with a corpus.
+    """Checks the updates of random weights; `None` for others, or on a corpus.
 
-    Unlabelled rows are not counted, which takes reading them.
+    Does not count unlabelled examples, because that needs reading them.
     """
     settings = subject.settings
     if not settings.student.has_random_weights or any(
@@ -383,34 +384,34 @@ def _updates(subject, rows):
     )
 
 
-TRAIN_ROWS = 256  # of the training file, whose labels are looked at
+TRAIN_ROWS = 256  # training examples whose labels are checked
 TRAIN_ADVICE = (
     "Put the labels of the training file into the order of dev and the teacher."
 )
 
-# What was found earlier in this process, by the content of teachers and rows:
-# the runs of a sweep or an ablation share it.
+# Earlier findings in this process, by the content of teachers and examples. The
+# runs of a sweep or an ablation share them.
 _KNOWN = {}
 
 
 def examine_answers(
     subject, number: int, rows: ExaminedRows, dev, which: str
 ) -> list[Finding]:
-    """Returns what is found of a teacher's answers.
+    """Returns the findings about a teacher's predictions.
 
     Args:
         subject: `Subject`.
-        number: int. Which of its teachers.
+        number: int. The index of the teacher.
         rows: `ExaminedRows`.
-        dev: its rows of dev, encoded.
-        which: string. What tells the teacher's checks from another one's.
+        dev: its dev examples, encoded.
+        which: string. Distinguishes the checks of several teachers.
     """
     constant = None
     if subject.task.head.candidates is not None:
         constant = majority_accuracy(rows.train, rows.dev)
     train = None
     if isinstance(subject.task.kind, SingleLabel):
-        # Of the whole file, which runs with other seeds share.
+        # From the whole file, which runs with other seeds share.
         train = sample(rows.all_train, TRAIN_ROWS)
     key = (
         model_digest(str(subject.places[number])),
@@ -431,7 +432,7 @@ def examine_answers(
 
 
 def _examine_dev(subject, number, dev, constant, which, findings):
-    """Accuracy, logits, order of the classes, whether it stays as it is."""
+    """Checks accuracy, logits, label order and determinism on dev."""
     task, forward = subject.task, subject.forwards[number]
     logits = predict_logits(forward, dev)
     findings.add(
@@ -442,8 +443,8 @@ def _examine_dev(subject, number, dev, constant, which, findings):
     if logits.shape[-1] > 1 and np.isfinite(logits).all():
         findings.add(teacher_logits(logits, f"teacher{which} logits"))
     findings.add(_order(task, dev, logits, f"label order{which}"))
-    batches, _ = evaluation_batches(dev, BATCH_SIZE, num_buckets=1)
-    batch = next(iter(batches))
+    stream = BatchStream(dev, Buckets(BATCH_SIZE, num_buckets=1))
+    batch = next(iter(stream.evaluation()))
     findings.add(
         teacher_at_rest(
             subject.teachers[number].model,
@@ -455,7 +456,7 @@ def _examine_dev(subject, number, dev, constant, which, findings):
 
 
 def _examine_train(subject, number, train, dev, which, findings):
-    """The order of the classes in the training file."""
+    """Checks the label order on training examples."""
     encoded = subject.task.encode(
         train, subject.teachers[0].tokenizer, dev.sequence_length
     )
@@ -465,7 +466,7 @@ def _examine_train(subject, number, train, dev, which, findings):
 
 
 def _order(task, encoded, logits, check, *advice):
-    """Whether another order of the classes explains logits better."""
+    """Checks whether another class order explains the logits better."""
     if not isinstance(task.kind, SingleLabel) or not np.isfinite(logits).all():
         return None
     return label_order(

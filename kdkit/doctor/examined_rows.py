@@ -1,4 +1,4 @@
-"""The rows of a run that are examined before it: texts, and some encoded."""
+"""The examples of a run that the doctor reads, and some of them encoded."""
 
 import dataclasses
 import pathlib
@@ -35,20 +35,20 @@ from kdkit.training.task_data import kept_apart
 from kdkit.training.task_data import read_kept_unlabeled
 from kdkit.training.task_data import read_train_and_dev
 
-TRAIN_ROWS = 2048  # that are encoded to see their lengths
+TRAIN_ROWS = 2048  # encoded to measure their lengths
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExaminedRows:
-    """The rows of a task.
+    """The examples of a task.
 
     Args:
-        train: rows to train on, as `Task.load` returns them.
-        dev: rows to choose on, those that are examined.
-        num_dev: int. How many there are.
+        train: training examples, from `Task.load`.
+        dev: dev examples to check.
+        num_dev: int. The number of all dev examples.
         others: dict from the name of a split that is not trained on to its
-            rows.
-        all_train: the rows of the training file, of which `train` may be some.
+            examples.
+        all_train: the examples of the training file; `train` may be a subset.
     """
 
     train: object
@@ -61,17 +61,18 @@ class ExaminedRows:
 def load_rows_to_examine(
     settings: DistillSettings, task: Task, num_rows: int, findings: Findings
 ) -> ExaminedRows:
-    """Reads the rows of a task, and says how many there are.
+    """Reads a task's examples and reports their numbers.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
-        num_rows: int. Rows of dev to examine at most, drawn with a fixed seed.
-        findings: `Findings` that are added to.
+        num_rows: int. Maximum number of dev examples to check, drawn with a
+            fixed seed.
+        findings: `Findings` to append to.
 
     Raises:
-        UsageError: if rows to train or to choose on cannot be read, with what
-            is wrong with either.
+        UsageError: if training or dev examples cannot be read; lists all
+            errors.
     """
     data = settings.data
     all_train, dev = read_train_and_dev(task, data)
@@ -88,7 +89,7 @@ def load_rows_to_examine(
             unread.append(str(error).splitlines()[0])
     found = f"{len(train)} rows to train on"
     if len(train) < len(all_train):
-        found += f", drawn of {len(all_train)}"
+        found += f", drawn from {len(all_train)}"
     counts = ", ".join(
         f"{len(rows)} in {name}" for name, rows in others.items()
     )
@@ -112,17 +113,17 @@ def examine_rows(
     num_texts: int,
     findings: Findings,
 ) -> None:
-    """Looks at what is trained on: rows kept apart, texts, copies, labels.
+    """Checks the data: leakage, texts, augmented copies, labels.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
         rows: `ExaminedRows`.
-        num_texts: int. Texts that are read of each corpus at most.
-        findings: `Findings` that are added to.
+        num_texts: int. Maximum number of texts to read from each corpus.
+        findings: `Findings` to append to.
 
     Raises:
-        UsageError: for files that cannot be read, where findings keep none.
+        UsageError: for unreadable files, if the findings do not collect errors.
     """
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
@@ -172,18 +173,18 @@ def examine_rows(
             for finding in copies_of_rows(copies, all_train, known):
                 findings.add(finding)
     findings.add(class_balance(task, rows.train.labels))
-    of_dev = f"class balance of {settings.data.dev_split}"
-    findings.add(balance_of_dev(task, rows.dev.labels, of_dev))
+    dev_check = f"class balance of {settings.data.dev_split}"
+    findings.add(balance_of_dev(task, rows.dev.labels, dev_check))
 
 
 def examine_lengths(settings, train, dev, findings: Findings) -> None:
-    """Tells how many rows are cut, by those that were encoded.
+    """Reports how many of the encoded examples were truncated.
 
     Args:
         settings: `DistillSettings`.
         train: `kdkit.data.EncodedExamples`.
         dev: `kdkit.data.EncodedExamples`.
-        findings: `Findings` that are added to.
+        findings: `Findings` to append to.
     """
     splits = {"train": train, settings.data.dev_split: dev}
     findings.add(lengths_cut(splits, DATA_LENGTH))
@@ -193,10 +194,10 @@ def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
     """Counts the examples with words that the tokenizer has no token for.
 
     Args:
-        splits: dict from the name of a split to its rows, as `Task.load`
-            returns them, and what `encode_some` made of them.
+        splits: dict from the name of a split to a tuple of its examples, from
+            `Task.load`, and the result of `encode_some`.
         tokenizer: the tokenizer that encoded them.
-        findings: `Findings` that are added to.
+        findings: `Findings` to append to.
     """
     with findings.attempt("unknown words"):
         findings.add(
@@ -214,11 +215,11 @@ def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
 
 
 def encode_some(task: Task, rows, tokenizer, sequence_length: int):
-    """Returns some of the rows to train on, encoded.
+    """Encodes a sample of examples.
 
     Args:
         task: `kdkit.tasks.Task`.
-        rows: rows as `Task.load` returns them.
+        rows: examples from `Task.load`.
         tokenizer: the teacher's tokenizer.
         sequence_length: int.
     """
@@ -228,17 +229,16 @@ def encode_some(task: Task, rows, tokenizer, sequence_length: int):
 def rows_of_epoch(
     settings: DistillSettings, task: Task, num_train: int, learns: bool
 ) -> int:
-    """Returns about how many rows an epoch has.
+    """Returns approximately how many examples an epoch has.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
-        num_train: int. Labelled rows that are trained on.
-        learns: bool. Whether a teacher is there, who labels other rows.
+        num_train: int. Number of labelled training examples.
+        learns: bool. Whether there is a teacher, which labels other examples.
 
     Raises:
-        UsageError: for files that cannot be read, or if no unlabelled row is
-            left.
+        UsageError: for unreadable files, or if no unlabelled example remains.
     """
     count = num_train
     augmented = settings.augmented
@@ -247,7 +247,7 @@ def rows_of_epoch(
         if per_row is None and pathlib.Path(augmented.file).exists():
             count += count_copies(augmented.file)
         elif per_row is None and augmented.made_by is None:
-            check_augmentation(augmented, task)  # which says that none is there
+            check_augmentation(augmented, task)  # raises the error
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)
@@ -260,11 +260,11 @@ def rows_of_epoch(
 
 
 def sample(rows, count: int):
-    """Returns some rows, drawn with a fixed seed, in their order.
+    """Returns a sample of examples with a fixed seed, in their order.
 
     Args:
-        rows: rows as `Task.load` returns them.
-        count: int. How many at most.
+        rows: examples from `Task.load`.
+        count: int. Maximum number of examples.
     """
     if len(rows) <= count:
         return rows

@@ -1,10 +1,11 @@
-"""What a check says: its outcome, what was found, what to do."""
+"""The result of a check: its outcome, the facts, the advice."""
 
 import contextlib
 import dataclasses
 
 from rich import box
 from rich.console import Console
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -21,11 +22,11 @@ class Finding:
     """One row of the doctor's table.
 
     Args:
-        check: string. What was looked at.
+        check: string. The name of the check.
         outcome: string, one of `OUTCOMES`.
-        found: string. What was found, in numbers.
-        advice: string. What to do; empty where there is nothing to do.
-            Defaults to `""`.
+        found: string. The facts, with numbers.
+        advice: string. The advice; empty if no action is needed. Defaults to
+            `""`.
     """
 
     check: str
@@ -39,8 +40,8 @@ class Findings(list):
 
     Args:
         rows: iterable of `Finding`. Defaults to none.
-        keeps_mistakes: bool. Whether mistakes in `attempt` become rows, or are
-            raised on. Defaults to `True`.
+        keeps_mistakes: bool. Whether errors in `attempt` become rows; otherwise
+            they are raised. Defaults to `True`.
     """
 
     def __init__(self, rows=(), keeps_mistakes: bool = True):
@@ -54,33 +55,33 @@ class Findings(list):
 
     @contextlib.contextmanager
     def attempt(self, check: str, advice: str = ""):
-        """Notes a mistake or a failure in the body as what ruins the run.
+        """Records an error inside the block as a finding that ruins the run.
 
         Args:
-            check: string. As in `Finding`.
-            advice: string. As in `Finding`. Defaults to `""`.
+            check: string, as in `Finding`.
+            advice: string, as in `Finding`. Defaults to `""`.
         """
         try:
             yield
         except (UsageError, RunError) as error:
             if not self._keeps_mistakes:
                 raise
-            # What several checks come upon is told once.
+            # An error that several checks meet is reported once.
             if all(one.found != str(error) for one in self):
                 self.append(Finding(check, RUINS, str(error), advice))
 
     @property
     def ruinous(self) -> "Findings":
-        """Those for which a run is refused."""
+        """The findings because of which a run is refused."""
         return Findings(one for one in self if one.outcome == RUINS)
 
     def count(self, outcome: str) -> int:
-        """Returns how many have an outcome."""
+        """Returns the number of findings with an outcome."""
         return sum(one.outcome == outcome for one in self)
 
 
 def worst(*outcomes: str) -> str:
-    """Returns the gravest of some outcomes.
+    """Returns the most severe of some outcomes.
 
     >>> worst("ok", "warning", "note")
     'warning'
@@ -89,7 +90,7 @@ def worst(*outcomes: str) -> str:
 
 
 def mildest(*outcomes: str) -> str:
-    """Returns the least grave of some outcomes.
+    """Returns the least severe of some outcomes.
 
     >>> mildest("ruins the run", "warning")
     'warning'
@@ -98,7 +99,7 @@ def mildest(*outcomes: str) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Returns a share in percent, with more digits where it is small.
+    """Returns a share in percent, with more digits if it is small.
 
     >>> share(1, 3), share(1, 400), share(0, 5)
     ('33.3 %', '0.25 %', '0 %')
@@ -114,9 +115,9 @@ CHECK_WIDTH = max(map(len, OUTCOMES))  # of the first two columns
 
 
 def findings_table(findings: list[Finding]) -> Table:
-    """Returns one row for each finding, what to do below what was found.
+    """Returns a table with one row per finding, the advice below the facts.
 
-    Signs of names and texts that a terminal would obey are spelled out.
+    Characters that a terminal would interpret are escaped.
 
     Args:
         findings: list of `Finding`.
@@ -138,7 +139,7 @@ def findings_table(findings: list[Finding]) -> Table:
 
 
 def verdict(findings: Findings) -> str:
-    """Returns how many checks have which outcome, in a line.
+    """Returns the number of checks with each outcome, in one line.
 
     >>> verdict(Findings([Finding("disk", RUINS, ""), Finding("ids", OK, "")]))
     '1 ok, 1 ruins the run (disk).'
@@ -162,28 +163,34 @@ def print_findings(
 
     Args:
         findings: `Findings`.
-        all_rows: bool. `False` for what is to be done something about: the
-            warnings and what ruins the run. Defaults to `True`.
+        all_rows: bool. `False` to print only findings that need action:
+            warnings and those that ruin the run. Defaults to `True`.
         console: optional `rich.console.Console`. Defaults to one that writes
             to the standard output.
-        printed: list of `Finding`. Warnings that the user has read already,
-            which are counted but not printed again. Defaults to none.
+        printed: list of `Finding`. Warnings that the user has already seen.
+            They are counted but not printed again. Defaults to none.
     """
     console = console or Console(highlight=False)
+    console.print(findings_and_verdict(findings, all_rows, printed))
+
+
+def findings_and_verdict(
+    findings: Findings, all_rows: bool = True, printed: list[Finding] = ()
+) -> Group:
+    """Returns what `print_findings` prints; its arguments are those."""
     shown = [
         one for one in findings if all_rows or one.outcome in (WARNING, RUINS)
     ]
     new = [one for one in shown if one not in printed]
-    if new:
-        console.print(findings_table(new))
     line = f"doctor: {verdict(findings)}"
     if len(new) < len(shown):
-        line += f" {len(shown) - len(new)} of them printed before."
-    console.print(Text(printable(line)))
+        line += f" {len(shown) - len(new)} of them printed earlier."
+    tables = [findings_table(new)] if new else []
+    return Group(*tables, Text(printable(line)))
 
 
 def _in_number(outcome, count):
-    """The outcome as it is said of so many."""
+    """Returns an outcome in singular or plural."""
     if count == 1 or outcome == OK:
         return outcome
     return "ruin the run" if outcome == RUINS else f"{outcome}s"

@@ -1,4 +1,4 @@
-"""Repeated examples: in dev and test, among copies, in the training data."""
+"""Checks for repeated examples: in dev and test, in copies, in training."""
 
 import collections
 import itertools
@@ -21,9 +21,9 @@ from kdkit.doctor.findings import worst
 from kdkit.io.reading import has_text
 
 CHECK = "rows kept apart"
-NOTED, RUINOUS = 0.01, 0.1  # of a split's rows; below, chance repetitions
+NOTED, RUINOUS = 0.01, 0.1  # shares of a split; fewer may be chance
 LEAST_WORDS = 5
-LEAST_WITHIN = 8  # words of a text that is looked for inside of longer ones
+LEAST_WITHIN = 8  # words of a text that may be part of a longer one
 
 
 def rows_kept_apart(
@@ -33,18 +33,18 @@ def rows_kept_apart(
     labels: dict[str, list] | None = None,
     check: str = CHECK,
 ) -> Finding:
-    """Counts the rows of dev and test that are trained on.
+    """Counts the dev and test examples that are also trained on.
 
-    Punctuation around words makes no difference, nor does it which text of a
-    pair stands first. Rows that differ in punctuation and have different
-    labels are two rows: `fine :)` and `fine :(`. Where one of them has no
-    label, that cannot be told: they are counted, and are a warning at most.
+    Ignores punctuation around words and the order of the texts in a pair.
+    Examples that differ in punctuation and have different labels count as
+    different: `fine :)` and `fine :(`. If one of them has no label, this cannot
+    be decided: they are counted, but the outcome is a warning at most.
 
     Args:
-        train: iterable of tuples of strings, as `row_texts` returns them.
-        others: dict from the name of a split to its rows.
-        train_labels: iterable of the labels of `train`, as `row_labels` returns
-            them. Defaults to `None`, without labels.
+        train: iterable of tuples of strings, from `row_texts`.
+        others: dict from the name of a split to its examples.
+        train_labels: iterable of the labels of `train`, from `row_labels`.
+            Defaults to `None`, without labels.
         labels: dict from the name of a split to its labels. Defaults to `None`,
             without labels.
         check: string, as in `Finding`. Defaults to `"rows kept apart"`.
@@ -77,9 +77,9 @@ def rows_kept_apart(
             parts[-1] += f" ({unsure} in other punctuation, without a label)"
         first = first or next(iter(inside), None)
         if inside:
-            of_all = mildest(WARNING, _gravity(len(inside) / len(rows)))
-            of_sure = _gravity((len(inside) - unsure) / len(rows))
-            outcome = worst(outcome, of_all, of_sure)
+            all_gravity = mildest(WARNING, _gravity(len(inside) / len(rows)))
+            sure_gravity = _gravity((len(inside) - unsure) / len(rows))
+            outcome = worst(outcome, all_gravity, sure_gravity)
     found = f"Also in the rows to train on: {', '.join(parts)}."
     if not parts:
         found = "There is no other split to compare the rows to train on with."
@@ -89,25 +89,24 @@ def rows_kept_apart(
         check,
         outcome,
         f"{found} For example {' | '.join(first)[:60]!r}.",
-        "Take these rows out of the training data, or what is measured on them "
-        "is memory too.",
+        "Remove these rows from the training data, or scores on them also "
+        "measure memory.",
     )
 
 
 def rows_in_text(
     others: dict[str, list[tuple]], texts: Iterable[str], limit: int, check: str
 ) -> Finding:
-    """Counts the rows of dev and test that stand in running text.
+    """Counts the dev and test examples that occur in running text.
 
-    A row does where all its texts of five words and more do, one of which it
-    must have; shorter ones come again by chance. One of eight words and more
-    may stand within a longer text.
+    An example occurs if all its texts of at least five words do; it must have
+    one. Shorter texts are repeated by chance. A text of at least eight words
+    may be part of a longer text.
 
     Args:
-        others: dict from the name of a split to its rows, as `row_texts`
-            returns them.
-        texts: iterable of strings. What is trained on.
-        limit: int. How many of them are read.
+        others: dict from the name of a split to its examples, from `row_texts`.
+        texts: iterable of strings, the training text.
+        limit: int. How many of them to read.
         check: string, as in `Finding`.
     """
     rows = {
@@ -142,13 +141,13 @@ def rows_in_text(
         check,
         mildest(WARNING, outcome),
         f"{found} For example {first[:60]!r}.",
-        "Take them out of the text, or say with the results that the student "
+        "Remove them from the text, or state with the results that the student "
         "has seen them, if without labels.",
     )
 
 
 def _long_texts(row):
-    """The texts of a row that are not found by chance, each as its words."""
+    """Returns an example's texts that are too long for chance, as words."""
     texts = (tuple(text.split()) for text in whole_texts(row))
     return [words for words in texts if len(words) >= LEAST_WORDS]
 
@@ -161,17 +160,17 @@ def texts_kept_apart(
     worst_outcome: str = RUINS,
     check: str = "texts kept apart",
 ) -> Finding:
-    """Counts the texts to measure on that are trained on.
+    """Counts the held-out texts that are also trained on.
 
-    Short ones are passed over, since they come again by chance.
+    Ignores short texts, which are repeated by chance.
 
     Args:
-        train: iterable of tuples of strings: texts, or pairs of them.
-        held_out: iterable likewise.
-        limit: int. How many of each are read.
-        steps: tuple of two strings. The step that holds out, and the one that
-            trains.
-        worst_outcome: string. The gravest outcome there can be. Defaults to
+        train: iterable of tuples of strings: texts, or pairs of texts.
+        held_out: iterable of the same kind.
+        limit: int. How many of each to read.
+        steps: tuple of two strings. The step that holds texts out, and the step
+            that trains.
+        worst_outcome: string. The most severe possible outcome. Defaults to
             `"ruins the run"`.
         check: string, as in `Finding`. Defaults to `"texts kept apart"`.
     """
@@ -186,8 +185,8 @@ def texts_kept_apart(
         if (row := normalized(texts)) in known:
             inside.add(row)
     found = (
-        f"Step {steps[0]} holds out {len(known)} texts of {LEAST_WORDS} words "
-        f"and more. {len(inside)} also stand in the "
+        f"Step {steps[0]} holds out {len(known)} texts of at least "
+        f"{LEAST_WORDS} words. {len(inside)} are also among the "
         f"{'first ' if count == limit else ''}{count} that step {steps[1]} "
         "trains on."
     )
@@ -197,8 +196,8 @@ def texts_kept_apart(
         check,
         mildest(worst_outcome, _gravity(len(inside) / len(known))),
         f"{found} For example {' | '.join(min(inside))[:60]!r}.",
-        "Take them out of one of the two, or the perplexity is of text that "
-        "was learned.",
+        "Remove them from one of the two, or the perplexity is measured on "
+        "learned text.",
     )
 
 
@@ -209,31 +208,31 @@ def _gravity(part):
 
 
 def left_out(what: str, inside: int, count: int, check: str) -> Finding:
-    """Tells of rows that a run leaves out itself.
+    """Reports examples that the run removes itself.
 
     Args:
-        what: string. What the rows are.
-        inside: int. How many of them also stand in dev or test.
+        what: string. The name of the examples.
+        inside: int. How many of them also occur in dev or test.
         count: int. How many there are.
         check: string, as in `Finding`.
     """
     if not inside:
         return Finding(
-            check, OK, f"None of {count} {what} stands in dev or test."
+            check, OK, f"None of {count} {what} occurs in dev or test."
         )
     outcome = NOTE if inside / count < RUINOUS else WARNING
     return Finding(
         check,
         outcome,
-        f"{inside} of {count} {what} ({share(inside, count)}) also stand in "
-        "dev or test. The run leaves them out.",
+        f"{inside} of {count} {what} ({share(inside, count)}) also occur in "
+        "dev or test. The run removes them.",
     )
 
 
-LEAST_COMMON = 0.25  # words that a copy has of its row, on the whole
-LEAST_COPY_WORDS = 2  # of a row; the copy of one word is another word
-LEAST_PAIRS = 4  # of signs; a word of Chinese has four signs at most, mostly
-# Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese have no blanks.
+LEAST_COMMON = 0.25  # mean share of an example's words in its copies
+LEAST_COPY_WORDS = 2  # in an example; a copy of one word may share none
+LEAST_PAIRS = 4  # of characters; Chinese words mostly have at most four
+# Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese use no blanks.
 UNSPACED = (
     r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
     r"\uf900-\ufaff\U00020000-\U0003ffff"
@@ -247,19 +246,20 @@ def copies_of_rows(
     known: set[tuple],
     check: str = "augmented copies",
 ) -> list[Finding]:
-    """Looks whether copies are of the rows that they name, and of no other.
+    """Checks that copies belong to their source examples and no others.
 
-    In scripts without blanks, pairs of signs stand for words. Copies of rows of
-    one word may have nothing of it, and are not compared.
+    In scripts without blanks, pairs of characters are compared instead of
+    words. Copies of examples with one word may share no word, and are not
+    compared.
 
     Args:
-        copies: iterable of the number of a row and the texts of its copy.
-        train: list of tuples of strings, the rows, as `row_texts` has them.
-        known: set of tuples of strings. The rows of dev and test.
+        copies: iterable of the number of an example and the texts of its copy.
+        train: list of tuples of strings, the examples, from `row_texts`.
+        known: set of tuples of strings. The dev and test examples.
         check: string, as in `Finding`. Defaults to `"augmented copies"`.
 
     Returns:
-        List of `Finding`: of dev and test, and of the rows they were made of.
+        List of `Finding`: about dev and test, and about the source examples.
     """
     count = inside = compared = 0
     common = 0.0
@@ -277,7 +277,7 @@ def copies_of_rows(
         common += len((words | pairs) & theirs) / len(words | pairs)
     if not count:
         return [
-            Finding(check, RUINS, "The file has no copies.", "Make it anew.")
+            Finding(check, RUINS, "The file has no copies.", "Make it again.")
         ]
     findings = [left_out("copies", inside, count, check)]
     if not compared:
@@ -285,26 +285,26 @@ def copies_of_rows(
             Finding(
                 check,
                 NOTE,
-                f"All {count} copies are of rows of one word, of which they "
-                "may have nothing: whether they are of these rows is not "
-                "compared.",
+                f"All {count} copies are of rows with one word, and may share "
+                "no word with them: their sources are not checked.",
             )
         )
         return findings
     mean = common / compared
     alike = (
-        f"{compared} copies of {len(sources)} of {len(train)} rows have "
-        f"{share(mean, 1)} of the words of the rows that they name."
+        f"{compared} copies of {len(sources)} of {len(train)} rows contain "
+        f"{share(mean, 1)} of their source rows' words."
     )
     if compared < count:
-        alike += f" {count - compared} of rows of one word are not compared."
+        alike += f" {count - compared} of rows with one word are not compared."
     if mean < LEAST_COMMON:
         findings.append(
             Finding(
                 check,
                 RUINS,
-                f"{alike} They are of other rows, and get these rows' labels.",
-                "Make the file anew from this training data: kdkit augment.",
+                f"{alike} They belong to other rows, but get these rows' "
+                "labels.",
+                "Make the file again from this training data: kdkit augment.",
             )
         )
     else:
@@ -313,7 +313,7 @@ def copies_of_rows(
 
 
 def _words_and_pairs(row):
-    """The words of a row, and its pairs of signs where there are no blanks."""
+    """Returns an example's words, and character pairs in unspaced scripts."""
     words, pairs = set(), set()
     for text in row:
         for run in _RUN.finditer(text):
@@ -321,22 +321,23 @@ def _words_and_pairs(row):
             if signs is None:
                 words.add(run.group())
                 continue
-            last = max(len(signs) - 1, 1)  # one sign stands for itself
+            last = max(len(signs) - 1, 1)  # one character is its own pair
             pairs.update(signs[start : start + 2] for start in range(last))
     return words, pairs
 
 
-LEAST_SIGNS = 20  # or 5 words of a row; shorter ones come again by chance
-REPEATED, CONTRADICTED = 0.1, 0.01  # shares of a split's rows
+LEAST_SIGNS = 20  # characters, or 5 words; shorter rows repeat by chance
+REPEATED, CONTRADICTED = 0.1, 0.01  # shares of a split's examples
 QUOTED, EMPTY = 0.9, 0.1  # shares of a column's texts
-LEAST_ROWS = 10  # of a split whose texts are looked at
+LEAST_ROWS = 10  # examples in a split whose texts are checked
 PLACES = ("first", "second")
 ONCE = (
-    "Keep each row once: one that comes again counts as many times, in "
-    "training and in what is measured."
+    "Remove repetitions: a repeated row counts several times, in training and "
+    "in metrics."
 )
 LOOK_AT_LABELS = (
-    "Look at the labels of these rows: no model gives one text two answers."
+    "Check the labels of these rows: no model can predict two labels for one "
+    "text."
 )
 UNQUOTE = (
     "Tables are read without quoting, so these quotes are part of the text. "
@@ -344,7 +345,7 @@ UNQUOTE = (
     "index=False, quoting=csv.QUOTE_NONE), or csv.writer with "
     "quoting=csv.QUOTE_NONE and quotechar=None."
 )
-FILL = "Look at that column of the file, or take a task of single texts."
+FILL = "Check that column of the file, or use a task with single texts."
 
 
 def repeated_rows(
@@ -352,17 +353,15 @@ def repeated_rows(
     labels: dict[str, list],
     check: str = "repeated rows",
 ) -> Finding:
-    """Counts the rows that come again in a split, and those of two minds.
+    """Counts the repeated examples of a split, and the contradictory ones.
 
-    A row is against the others of its text where these have another label more
-    often, or as often and before. Words with labels at other places make
-    another row.
+    An example contradicts others with the same text if these have another label
+    more often, or as often and earlier. Examples whose labels belong to
+    different words are not compared.
 
     Args:
-        rows: dict from the name of a split to its rows, as `row_texts` returns
-            them.
-        labels: dict from the name of a split to its labels, as `row_labels`
-            returns them.
+        rows: dict from the name of a split to its examples, from `row_texts`.
+        labels: dict from the name of a split to its labels, from `row_labels`.
         check: string, as in `Finding`. Defaults to `"repeated rows"`.
     """
     again, against, examples, advice = [], [], [], []
@@ -391,8 +390,8 @@ def repeated_rows(
                 advice.append(todo)
                 examples.append(max(counts, key=counts.get)[0])
     said = (
-        f"Rows of {LEAST_WORDS} words or {LEAST_SIGNS} signs that come again: "
-        f"{', '.join(again)}."
+        f"Repeated rows of at least {LEAST_WORDS} words or {LEAST_SIGNS} "
+        f"characters: {', '.join(again)}."
     )
     if against:
         said += (
@@ -415,7 +414,7 @@ def _is_long(row):
 
 
 def _places(label):
-    """Which words of a row have a label, where words have them."""
+    """Returns which words of an example have a label, for labels per word."""
     if label is None or len(label) < 2:
         return None
     return tuple(one >= 0 for one in label)
@@ -424,18 +423,19 @@ def _places(label):
 def odd_texts(
     rows: dict[str, list[tuple]], check: str = "texts"
 ) -> Finding | None:
-    """Looks for texts that a CSV writer quoted, and for empty ones.
+    """Looks for texts that a CSV writer quoted, and for empty texts.
 
-    A CSV writer quotes the texts that contain quotes, and doubles these, or it
-    quotes all texts. One text of the first kind is reported; of the second,
-    nine tenths of a split.
+    A CSV writer quotes texts that contain quotes, and doubles these quotes, or
+    it quotes all texts. The first kind is reported from one text on, the second
+    from nine tenths of a split on.
 
     Args:
-        rows: dict from the name of a split to its rows of one text or of two,
-            as `row_texts` returns them.
+        rows: dict from the name of a split to its examples of one or two texts,
+            from `row_texts`.
         check: string, as in `Finding`. Defaults to `"texts"`.
 
     Returns:
+        A `Finding`, or `None` if there are no such texts.
         A `Finding`, or `None` where nothing is odd.
     """
     said, advice = [], []
@@ -456,13 +456,13 @@ def odd_texts(
 
 
 def _oddities(texts):
-    """Yields how many texts are odd, in which way, and what to do."""
+    """Yields the number of odd texts, what is odd, and the advice."""
     all_quoted = sum(map(_is_quoted, texts))
     csv_quoted = [text for text in texts if is_csv_quoted(text)]
     empty = sum(not has_text(text) for text in texts)
     is_whole = len(texts) >= LEAST_ROWS
     if is_whole and all_quoted >= QUOTED * len(texts):
-        yield all_quoted, 'stands within "…"', UNQUOTE
+        yield all_quoted, 'is within "…"', UNQUOTE
     elif csv_quoted:
         yield (
             len(csv_quoted),

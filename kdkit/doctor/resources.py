@@ -1,4 +1,4 @@
-"""What a run will need: memory and disk, estimated from sizes."""
+"""Estimates of the memory and the disk space that a run needs."""
 
 import math
 import pathlib
@@ -32,22 +32,22 @@ from kdkit.teacher_cache import packed_size
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.model_settings import ModelSettings
 
-BYTES = 4  # of a number in float32, which weights and slots are kept in
+BYTES = 4  # per number in float32, the type of weights and slots
 SLOTS = 2  # Adam's moments
-TIGHT = 0.8  # of what is free, from which on it is close
+TIGHT = 0.8  # share of the free memory or disk that causes a warning
 
 
 def tapped_entries(
     objectives: Iterable, teacher: ModelShape, student: ModelShape
 ) -> tuple[set[Entry], set[Entry]]:
-    """Returns what objectives read of a teacher and of a student.
+    """Returns the entries that objectives read from teacher and student.
 
     Args:
         objectives: iterable of `kdkit.Objective` that fit the models.
         teacher: `kdkit.taps.ModelShape`.
         student: `kdkit.taps.ModelShape`.
     """
-    of_teacher, of_student = set(), set()
+    teacher_entries, student_entries = set(), set()
     for objective in objectives:
         tap, pairs = objective.tap, {0: 0}
         kind = split_tap(tap)[1]
@@ -58,11 +58,11 @@ def tapped_entries(
             if kind == "hidden_states" and objective.include_embeddings:
                 pairs = {0: 0, **pairs}
         for ours, theirs in pairs.items():
-            of_teacher.add(
+            teacher_entries.add(
                 teacher_entry(objective, theirs, teacher.num_classes)
             )
-            of_student.add(Entry(tap, ours))
-    return of_teacher, of_student
+            student_entries.add(Entry(tap, ours))
+    return teacher_entries, student_entries
 
 
 def numbers_of(
@@ -88,11 +88,11 @@ def numbers_of(
 
 
 def activations(shape: ModelShape, length: int) -> int:
-    """Returns the numbers that a student keeps of one sequence to learn.
+    """Estimates how many numbers a student stores per sequence for training.
 
-    34 s h + 5 a s² bytes a block in 16 bits, half as many numbers (Korthikanti
-    et al., 2022, https://arxiv.org/abs/2205.05198, equation 1), for s tokens,
-    width h and a heads. 0 for models whose blocks are unknown.
+    34 s h + 5 a s² bytes per block in 16 bits, so half as many numbers
+    (Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198, equation 1),
+    for s tokens, width h and a heads. 0 for models with unknown blocks.
 
     Args:
         shape: `kdkit.taps.ModelShape` of the student.
@@ -121,15 +121,15 @@ def memory(
     batch: str,
     check: str = "memory",
 ) -> Finding:
-    """Compares what a step takes with the memory of this machine.
+    """Compares the memory for a step with this machine's memory.
 
     Args:
-        teachers: int. Weights of all teachers.
-        student: int. Weights of the student.
-        trained: int. Those of them that are trained.
-        per_batch: int. Numbers of a batch: what is tapped, and what the student
-            keeps for its gradient.
-        batch: string. What the largest batch is, in words.
+        teachers: int. Number of weights of all teachers.
+        student: int. Number of the student's weights.
+        trained: int. How many of these are trained.
+        per_batch: int. Numbers per batch: the taps, and the student's
+            activations for the gradient.
+        batch: string. A description of the largest batch.
         check: string, as in `Finding`. Defaults to `"memory"`.
     """
     sizes = {
@@ -156,14 +156,14 @@ def memory(
 
 
 def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
-    """Tells of a student that is too large to be trained, or to be built.
+    """Reports a student that is too large to train or to build.
 
     Args:
-        parameters: int. Those that it has at least.
+        parameters: int. A lower bound for its number of parameters.
         check: string, as in `Finding`. Defaults to `"memory"`.
 
     Returns:
-        A `Finding`, or `None` where it is not.
+        A `Finding`, or `None` if the student fits.
     """
     lack = lack_of_memory((2 + SLOTS) * parameters * BYTES)
     if not lack:
@@ -172,7 +172,7 @@ def room_to_train(parameters: int, check: str = "memory") -> Finding | None:
         check,
         RUINS,
         "Weights, gradients and Adam's moments of a student of "
-        f"{parameters / 1e6:,.0f} M parameters take {lack}.",
+        f"{parameters / 1e6:,.0f} M parameters need {lack}.",
         "Choose fewer or narrower layers, or fewer positions: --student, or "
         "--set student.….",
     )
@@ -185,20 +185,21 @@ def run_size(
     averaged: int = 0,
     keep: int = 1,
 ) -> int:
-    """Returns the bytes that the training of one model writes at most.
+    """Returns the maximum bytes that the training of one model writes.
 
-    A stage keeps its last epochs with their slots, and for each the best one
-    until then; if it keeps several, they stay when it is done. Beside them
-    stand, while it trains, a position within an epoch, what is being saved and
-    a new best one. Each stage leaves its weights, and the run its model.
+    A stage saves its last epochs with optimizer slots, and for each of them the
+    best epoch so far. If it saves several, they remain when it is done. During
+    training there are also a position within an epoch, a file that is being
+    written and a new best epoch. Each stage leaves its weights, and the run its
+    model.
 
     Args:
-        trained: int. Weights that are trained.
-        weights: int. All weights of the model.
-        epochs: iterable of ints. Those of each stage.
-        averaged: int. Epochs whose weights are kept to be averaged. Defaults to
+        trained: int. Number of trained weights.
+        weights: int. Number of all weights in the model.
+        epochs: iterable of ints. The epochs of each stage.
+        averaged: int. Number of epochs whose weights are averaged. Defaults to
             `0`.
-        keep: int. How many of the last epochs are kept. Defaults to `1`.
+        keep: int. How many of the last epochs are saved. Defaults to `1`.
     """
     with_slots = weights + SLOTS * trained
     kept = [min(keep, count) for count in epochs]
@@ -212,12 +213,12 @@ def run_size(
 def disk(
     sizes: dict[str, int], place, advice: str = "", check: str = "disk"
 ) -> Finding:
-    """Compares what will be written with what is free.
+    """Compares the bytes to write with the free disk space.
 
     Args:
-        sizes: dict from what is written to its bytes.
-        place: path where it will be written, there or not.
-        advice: string. What takes less. Defaults to `""`.
+        sizes: dict from a description of the files to their bytes.
+        place: path where they will be written, which need not exist.
+        advice: string. Additional advice for saving space. Defaults to `""`.
         check: string, as in `Finding`. Defaults to `"disk"`.
     """
     place = pathlib.Path(place).absolute()
@@ -229,7 +230,7 @@ def disk(
         f"About {byte_size(total)} will be written ({_listed(sizes)}); "
         f"{byte_size(free)} are free in {place}."
     )
-    advice = f"Make room, or choose another disk.{advice and f' {advice}'}"
+    advice = f"Free disk space, or use another disk.{advice and f' {advice}'}"
     if total > free:
         return Finding(check, RUINS, found, advice)
     if total > TIGHT * free:
@@ -238,21 +239,21 @@ def disk(
 
 
 def _listed(sizes):
-    """What needs how much."""
+    """Returns names and sizes in words."""
     return ", ".join(
         f"{name} {byte_size(size)}" for name, size in sizes.items()
     )
 
 
 def examine_room(sizes: ModelSettings) -> Finding | None:
-    """Tells of a student that is too large, before it is built.
+    """Reports a student that is too large, before it is built.
 
     Args:
         sizes: `ModelSettings`.
 
     Returns:
-        A `Finding`, or `None` for a student that is not, that is loaded, or
-        that cannot be built for another reason.
+        A `Finding`, or `None` for a student that fits, that is loaded, or that
+        cannot be built for another reason.
     """
     if not sizes.has_random_weights and sizes.bilstm is None:
         return None
@@ -271,11 +272,11 @@ def examine_needs(
     Args:
         subject: `Subject` with models.
         rows: `ExaminedRows`.
-        train: `kdkit.data.EncodedExamples` of some rows to train on.
-        findings: `Findings` that are added to.
+        train: `kdkit.data.EncodedExamples`, some training examples.
+        findings: `Findings` to append to.
 
     Raises:
-        UsageError: as `rows_of_epoch` does, where there is a cache.
+        UsageError: as in `rows_of_epoch`, if there is a cache.
     """
     with findings.attempt("memory"):
         findings.add(_memory(subject, rows, train))
@@ -304,12 +305,12 @@ def examine_needs(
 def disk_of_cache(
     needed: int, cache: CacheSettings, advice: str = ""
 ) -> Finding:
-    """Compares what a cache will take more with what is free.
+    """Compares the space that a cache still needs with the free space.
 
     Args:
-        needed: int. Bytes of all that will be kept.
+        needed: int. Bytes of the complete cache.
         cache: `CacheSettings`.
-        advice: string. What else takes less. Defaults to `""`.
+        advice: string. Additional advice for saving space. Defaults to `""`.
     """
     place = pathlib.Path(cache.directory)
     there = sum(
@@ -318,7 +319,7 @@ def disk_of_cache(
     return disk(
         {"outputs of the teacher": max(needed - there, 0)},
         place,
-        f"--cache-precision bf16 takes half as much, int8 a quarter.{advice}",
+        f"--cache-precision bf16 needs half as much, int8 a quarter.{advice}",
         "disk of the cache",
     )
 
@@ -326,7 +327,7 @@ def disk_of_cache(
 def size_with_checkpoints(
     trained: int, weights: int, stages: tuple[Stage, ...], settings
 ) -> int:
-    """Returns the bytes that the training of one model writes at most.
+    """Returns the maximum bytes that the training of one model writes.
 
     Args:
         trained: int. Weights that are trained.
@@ -344,12 +345,12 @@ def size_with_checkpoints(
 
 
 def _trained(model):
-    """How many numbers of a model are trained."""
+    """Returns the number of a model's trained weights."""
     return sum(math.prod(weight.shape) for weight in model.trainable_weights)
 
 
 def _memory(subject, rows, train):
-    """The largest step: the stage whose batches take most."""
+    """Returns the finding for the stage whose steps need most memory."""
     largest, words = 0, ""
     length = int(train.lengths.max())
     if subject.settings.data.num_buckets is None:
@@ -376,7 +377,7 @@ def _memory(subject, rows, train):
 
 
 def _rows_of_update(subject, rows, stage):
-    """Those of a batch, no more than an epoch has."""
+    """Returns the examples per batch, at most those of an epoch."""
     size = stage.batch_size
     if size > len(rows.train):  # others are counted where they matter
         size = min(
@@ -389,20 +390,20 @@ def _rows_of_update(subject, rows, stage):
 
 
 def _tapped(subject, stage, length):
-    """Numbers that a stage reads of all models for one sequence."""
+    """Returns how many numbers a stage taps from all models per sequence."""
     if stage not in subject.fitting:
         return 0
     entries = tapped_entries(stage.weighted_objectives(), *subject.shapes)
     per_token = subject.task.kind.has_label_per_token
-    of_teacher, of_student = (
+    teacher_count, student_count = (
         sum(numbers_of(entry, shape, length, per_token) for entry in some)
         for some, shape in zip(entries, subject.shapes, strict=True)
     )
-    return len(subject.teachers) * of_teacher + of_student
+    return len(subject.teachers) * teacher_count + student_count
 
 
 def _cache_size(subject, rows, train):
-    """Bytes of what is kept of the rows of an epoch, and of dev."""
+    """Returns the bytes of cached outputs for an epoch's and dev's examples."""
     settings = subject.settings
     entries = set()
     for stage in subject.fitting:
@@ -419,7 +420,7 @@ def _cache_size(subject, rows, train):
             shape, settings.cache.precision, entry.num_exact(shape)
         )
 
-    of_some = sum(
+    sample_size = sum(
         size(entry, int(length))
         for length in train.lengths
         for entry in entries
@@ -427,4 +428,4 @@ def _cache_size(subject, rows, train):
     count = rows.num_dev + rows_of_epoch(
         settings, subject.task, len(rows.train), learns=True
     )
-    return int(of_some / len(train) * count * len(subject.teachers))
+    return int(sample_size / len(train) * count * len(subject.teachers))

@@ -1,4 +1,4 @@
-"""Whether a teacher knows its task: beside the most frequent class."""
+"""Checks of a teacher: accuracy, label order, logits, determinism."""
 
 import zlib
 
@@ -21,7 +21,7 @@ from kdkit.tasks.baseline import FEWEST_ANSWERS
 ACCURACY_CHECK = "teacher accuracy"
 RETRAIN = (
     "Use a teacher that was fine-tuned on this task: kdkit train-teacher, or "
-    "more epochs or another learning rate of it."
+    "train it for more epochs or with another learning rate."
 )
 
 
@@ -32,20 +32,20 @@ def teacher_accuracy(
     constant: float | None = None,
     check: str = ACCURACY_CHECK,
 ) -> Finding:
-    """Compares a teacher's answers on dev with one answer for all rows.
+    """Compares a teacher's predictions on dev with the best constant answer.
 
-    The run is ruined where the teacher is no better and its answers do not
-    depend on the labels, or depend on them the wrong way round; not for
-    generated sentences, which are for trying things out, or fewer than 100
-    answers, which cannot tell. Labels that are all alike are compared with
-    nothing.
+    The outcome ruins the run if the teacher is not better and its answers do
+    not depend on the labels, or depend on them in reverse. It is only a warning
+    for generated sentences, which are for trials, and for fewer than 100
+    answers, which are not enough evidence. Labels that are all the same are not
+    compared.
 
     Args:
         task: `kdkit.tasks.Task`.
-        targets: labels as `Task.compute_metrics` takes them.
+        targets: labels, as for `Task.compute_metrics`.
         logits: float array of shape `(num_labels, num_classes)`.
-        constant: float or `None`. The accuracy that takes no model, where it
-            is not that of the most frequent class. Defaults to `None`.
+        constant: float or `None`. The accuracy without a model, if it is not
+            that of the most frequent class. Defaults to `None`.
         check: string, as in `Finding`. Defaults to `"teacher accuracy"`.
     """
     broken = int((~np.isfinite(logits)).any(axis=-1).sum())
@@ -54,15 +54,15 @@ def teacher_accuracy(
             check,
             RUINS,
             f"The logits of {broken} of {len(logits)} answers are not finite.",
-            "The teacher has diverged. Train it anew, with a smaller learning "
+            "The teacher has diverged. Train it again with a smaller learning "
             "rate.",
         )
     if are_alike(task, targets):
         return Finding(
             check,
             NOTE,
-            f"The labels of {len(targets)} rows are all alike, so that one "
-            "answer for all of them is right: its own tell nothing.",
+            f"The labels of {len(targets)} rows are all the same, so one "
+            "constant answer is always right: the teacher's show nothing.",
         )
     baseline = task.kind.baseline(targets, logits)
     level = baseline.constant if constant is None else constant
@@ -92,16 +92,16 @@ def teacher_accuracy(
             check,
             WARNING,
             found,
-            "Its answers run against the labels. Check the order of the "
-            "classes, in labels.txt where the task has one.",
+            "Its answers are negatively correlated with the labels. Check the "
+            "order of the classes, in labels.txt where the task has one.",
         )
     if not is_better:
         return Finding(
             check,
             WARNING,
             found,
-            "It knows something of the labels and names classes too often or "
-            "too seldom. Look at the balance of the classes.",
+            "It depends on the labels, but predicts classes too often or too "
+            "rarely. Check the balance of the classes.",
         )
     spread = 1 / np.sqrt(baseline.num_answers)
     if baseline.model - level < spread:
@@ -115,7 +115,7 @@ def teacher_accuracy(
 
 
 def _gravity(task, num_answers):
-    """Whether a bad teacher ruins anything, and that can be told."""
+    """Returns the outcome for a bad teacher, which needs enough evidence."""
     if task.generate is not None or num_answers < FEWEST_ANSWERS:
         return WARNING
     return RUINS
@@ -131,7 +131,7 @@ def _found(baseline, level, is_by_word, task):
         )
     others = "each word's usual label" if is_by_word else "the usual class"
     if baseline.measure != "accuracy":
-        others = "each class' usual answer"
+        others = "each class's usual answer"
     return (
         f"Of {count} answers {share(baseline.model, 1)} are right; {others} "
         f"alone would be in {share(level, 1)}. Correlation with the labels "
@@ -145,9 +145,9 @@ ADVICE = (
     "0 first. Otherwise reorder the rows of the teacher's last layer, or "
     "fine-tune a teacher on this data."
 )
-LEAST_GAIN = 0.1  # of accuracy; below it, the order is not what is wrong
-LEAST_ROWS = 10  # fewer are all wrong by chance
-SPREADS = 4  # more than chance gives the best of many orders
+LEAST_GAIN = 0.1  # in accuracy; below it, the order is not the problem
+LEAST_ROWS = 10  # fewer may all be wrong by chance
+SPREADS = 4  # standard errors, because the best of many orders is chosen
 
 
 def label_order(
@@ -157,21 +157,21 @@ def label_order(
     check: str = LABEL_ORDER_CHECK,
     advice: str = ADVICE,
 ) -> Finding:
-    """Looks for an order of the classes that explains a bad accuracy.
+    """Looks for a class order that explains a low accuracy.
 
-    Of all orders the one with the highest accuracy is found in the confusion
-    matrix, as an assignment of the teacher's classes to the data's. Of many
-    classes the best of all orders always fits the rows that it was found in:
-    each half of the rows, and of each class, is counted with the order that was
-    found in the other half. The order that is named is that of all rows.
+    The order with the highest accuracy is found in the confusion matrix, as an
+    assignment of the teacher's classes to the data's. With many classes the
+    best order always fits the examples that it was found with. So each half of
+    the examples is scored with the order from the other half; both halves
+    contain half of each class. The reported order is from all examples.
 
     Args:
         class_names: tuple of strings. The data's classes by their numbers.
         labels: int array of shape `(num_rows,)`.
         predictions: int array of shape `(num_rows,)`. The teacher's classes.
         check: string, as in `Finding`. Defaults to `"label order"`.
-        advice: string, as in `Finding`, where another order is better.
-            Defaults to what helps where the teacher may be wrong.
+        advice: string, as in `Finding`, if another order is better. Defaults
+            to the advice for a wrong teacher.
 
     >>> label_order(("bad", "good"), np.arange(40) % 2, 1 - np.arange(40) % 2)
     Finding(check='label order', outcome='ruins the run', ...
@@ -179,10 +179,12 @@ def label_order(
     count = len(labels)
     if count < LEAST_ROWS:
         return Finding(
-            check, NOTE, f"{count} rows are too few to tell an order by."
+            check, NOTE, f"{count} rows are too few to determine an order."
         )
     if np.ptp(labels) == 0:
-        return Finding(check, NOTE, f"{count} rows of one class tell no order.")
+        return Finding(
+            check, NOTE, f"{count} rows of one class determine no order."
+        )
     is_right = predictions == labels
     by_class = np.argsort(labels, kind="stable")
     halves = by_class[::2], by_class[1::2]
@@ -208,19 +210,19 @@ def label_order(
     return Finding(
         check,
         RUINS,
-        f"{100 * is_right.mean():.1f} % of {count} rows are right as it "
-        f"stands, {100 * would_be.mean():.1f} % in another order: {moved}. "
-        "Each half of the rows was counted in the order of the other half.",
+        f"{100 * is_right.mean():.1f} % of {count} rows are right as it is, "
+        f"{100 * would_be.mean():.1f} % in another order: {moved}. "
+        "Each half of the rows was scored with the order of the other half.",
         advice,
     )
 
 
 def _best_order(labels, predictions, num_classes):
-    """The data's class of each of the teacher's; its own where it is alike."""
+    """Returns the data's class for each teacher class; its own if equal."""
     confusion = sklearn.metrics.confusion_matrix(
         predictions, labels, labels=range(num_classes)
     )
-    # Less than a row in all, so that it decides between equal orders alone.
+    # The sum is below one example, so it only decides between equal orders.
     stays = np.eye(num_classes) / (num_classes + 1)
     _, order = scipy.optimize.linear_sum_assignment(
         confusion + stays, maximize=True
@@ -234,42 +236,40 @@ SUM_TOLERANCE = 1e-3  # of the sum of probabilities, in 16 bits
 
 
 def teacher_logits(logits: np.ndarray, check: str = LOGITS_CHECK) -> Finding:
-    """Looks whether a teacher's outputs are probabilities.
+    """Checks whether a teacher's outputs are probabilities.
 
-    Losses make these of logits, and would do so once more.
+    Losses apply a softmax to logits, and would apply it a second time.
 
     Args:
-        logits: finite float array of shape `(num_answers, num_classes)`, of
-            two classes and more.
+        logits: finite float array of shape `(num_answers, num_classes)`, with
+            at least two classes.
         check: string, as in `Finding`. Defaults to `"teacher logits"`.
     """
     count, least, most = len(logits), float(logits.min()), float(logits.max())
     found = f"Those of {count} answers go from {least:.2f} to {most:.2f}"
     sums = logits.astype("float64").sum(axis=-1)
     if least < 0 or np.abs(sums - 1).max() > SUM_TOLERANCE:
-        return Finding(check, OK, f"{found}: no probabilities.")
+        return Finding(check, OK, f"{found}: not probabilities.")
     if count < FEWEST_EXAMPLES:
-        return Finding(check, NOTE, f"{found}: too few to tell what they are.")
+        return Finding(check, NOTE, f"{found}: too few to decide.")
     return Finding(
         check,
         RUINS,
         f"{found}, and each one's sum to 1: they are probabilities, not "
         "logits.",
-        "Take the softmax out of the teacher, or its softened answers are "
-        "nearly alike for all classes.",
+        "Remove the softmax from the teacher. Otherwise its soft labels are "
+        "nearly equal for all classes.",
     )
 
 
 AT_REST = "teacher at rest"
 FROZEN = "teacher frozen"
-DRAWS = "seed_generator"  # in the names of states that draws change
-DIFFERENCE_TOLERANCE = (
-    1e-4  # of the largest logit: sums on GPUs come in any order
-)
+DRAWS = "seed_generator"  # in the names of random states
+DIFFERENCE_TOLERANCE = 1e-4  # of the largest logit: GPUs add up in any order
 
 
 def teacher_at_rest(teacher, forward, inputs, check: str = AT_REST) -> Finding:
-    """Runs a teacher twice on the same batch.
+    """Determinism check: runs a teacher twice on the same batch.
 
     Args:
         teacher: `keras.Model`.
@@ -292,8 +292,8 @@ def teacher_at_rest(teacher, forward, inputs, check: str = AT_REST) -> Finding:
             RUINS,
             f"Running it changes {len(changed)} of its {len(before)} weights, "
             f"such as {changed[0]}.",
-            "A layer of it updates itself in inference. Take the layer out, "
-            "or have it look at `training`.",
+            "A layer updates itself in inference. Remove the layer, or make it "
+            "respect `training`.",
         )
     scale = max(float(np.abs(first).max()), 1.0)
     difference = float(np.abs(first - second).max())
@@ -303,8 +303,8 @@ def teacher_at_rest(teacher, forward, inputs, check: str = AT_REST) -> Finding:
             RUINS,
             "The same batch gives other logits the second time: they differ by "
             f"up to {difference:.2g}.",
-            "A layer of it, such as a dropout, draws in inference. Have it "
-            "look at `training`.",
+            "A layer, such as a dropout, is random in inference. Make it "
+            "respect `training`.",
         )
     return Finding(
         check,
@@ -315,7 +315,7 @@ def teacher_at_rest(teacher, forward, inputs, check: str = AT_REST) -> Finding:
 
 
 def teacher_frozen(teacher, student, check: str = FROZEN) -> Finding:
-    """Looks whether training a student would train its teacher.
+    """Checks whether training a student would also train its teacher.
 
     Args:
         teacher: `keras.Model`.
@@ -336,12 +336,12 @@ def teacher_frozen(teacher, student, check: str = FROZEN) -> Finding:
         check,
         OK,
         f"None of its {len(teacher.weights)} weights is among the "
-        f"{len(trained)} that are trained.",
+        f"{len(trained)} trained ones.",
     )
 
 
 def _fingerprint(model):
-    """Name and checksum of every weight, but for the states of draws."""
+    """Returns name and checksum of every weight, without random states."""
     return [
         (
             weight.path,
@@ -358,7 +358,7 @@ WEIGHTS_CHECK = "student weights"
 
 
 def finite_weights(model, check: str = WEIGHTS_CHECK) -> Finding:
-    """Looks for weights of a model that are not finite.
+    """Looks for weights in a model that are not finite.
 
     Args:
         model: `keras.Model`.
@@ -378,6 +378,6 @@ def finite_weights(model, check: str = WEIGHTS_CHECK) -> Finding:
         RUINS,
         f"{len(broken)} of {len(model.weights)} are not finite, such as "
         f"{broken[0]}.",
-        "What the student begins with has diverged. Train it anew, with a "
-        "smaller learning rate, or begin with another one.",
+        "The student's initial weights have diverged. Train them again with a "
+        "smaller learning rate, or start from another model.",
     )

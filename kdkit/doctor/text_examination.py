@@ -1,4 +1,4 @@
-"""The checks of a distillation on text alone, before its first step."""
+"""The checks of a distillation on text only, run before its first step."""
 
 import dataclasses
 import functools
@@ -25,13 +25,15 @@ from kdkit.doctor.resources import memory
 from kdkit.doctor.resources import size_with_checkpoints
 from kdkit.doctor.unknown_words import texts_with_unknown
 from kdkit.doctor.unknown_words import unknown_words
+from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.first_checks import check_steps
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
 from kdkit.training.cluster import process_of_launcher
@@ -41,18 +43,18 @@ from kdkit.training.model_settings import MULTI_WORKER
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.sentence_settings import PairSettings
 
-BYTES = 4  # of a weight in a file, and about of a token in a text
+BYTES = 4  # per weight in a file, and about 4 per token in a text
 WEIGHT_FILES = ("*.weights.h5", "*.safetensors")
 
 
 @dataclasses.dataclass(frozen=True)
 class TextModel:
-    """What is known of a model before it is there.
+    """A model's known properties before it is built.
 
     Args:
-        name: string. What it is called.
-        parameters: int. About how many it has; 0 where nothing is known.
-        shape: `kdkit.taps.ModelShape`. Sizes are `None` where nothing is known.
+        name: string. The model's name.
+        parameters: int. The approximate number of parameters; 0 if unknown.
+        shape: `kdkit.taps.ModelShape`. Sizes are `None` if unknown.
     """
 
     name: str
@@ -61,11 +63,11 @@ class TextModel:
 
 
 def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
-    """Returns the sizes of a model that a run on text begins with.
+    """Returns the sizes of the model that a run on text starts with.
 
     Args:
-        settings: `ModelSettings`: sizes, or a checkpoint, of which the files
-            are weighed.
+        settings: `ModelSettings`: sizes, or a checkpoint, whose file sizes are
+            read.
         vocabulary_size: int.
     """
     if settings.mass is not None:
@@ -81,17 +83,17 @@ def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
 
 
 def text_cache_size(settings, vocabulary_size: int) -> int:
-    """Returns about how many bytes are kept of a teacher's logits.
+    """Returns approximately how many bytes of a teacher's logits are cached.
 
     Args:
         settings: `PretrainSettings` with `cache`, whose objectives are on
             logits.
-        vocabulary_size: int. Of the teacher.
+        vocabulary_size: int. The teacher's.
     """
     tokens = sum(
         pathlib.Path(file).stat().st_size for file in settings.corpus.all_files
     )
-    # Of pairs, what is said of the targets.
+    # For pairs, only the targets' logits are cached.
     tokens //= BYTES * (2 if settings.reads_sentences else 1)
     entries = {
         teacher_entry(objective, 0, vocabulary_size)
@@ -108,13 +110,13 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
 
 
 def _stack(sizes, vocabulary_size):
-    """A stack of blocks of one kind: an encoder or a decoder."""
+    """Returns a model with blocks of one kind: an encoder or a decoder."""
     width = sizes.hidden_dim
     family = ALL_FAMILIES[sizes.family]
     config = models.BertConfig(
         **sizes.config(), vocabulary_size=vocabulary_size
     )
-    # Biases and normalizations besides.
+    # Plus biases and normalizations.
     parameters = family.least_parameters(config) + 2 * width
     parameters += sizes.num_layers * (9 * width + sizes.intermediate_dim)
     return TextModel(
@@ -150,19 +152,19 @@ def _mass(sizes, vocabulary_size):
 
 
 def _block(width, intermediate):
-    """Attention, and a feed-forward part with a normalisation behind it."""
+    """Returns the weights of attention, feed-forward and normalization."""
     return (
         _attention(width) + 2 * width * intermediate + intermediate + 3 * width
     )
 
 
 def _attention(width):
-    """Four projections with biases, and a normalisation."""
+    """Returns the weights of four projections and a normalization."""
     return 4 * (width * width + width) + 2 * width
 
 
 def _weigh(place):
-    """Bytes of the weights in a place, 0 where there are none."""
+    """Returns the bytes of a model's weight files, 0 without any."""
     path = models.model_files(place)
     if path is None:
         return 0
@@ -170,36 +172,33 @@ def _weigh(place):
     return sum(file.stat().st_size for file in files)
 
 
-QUICK_TEXTS = 100_000  # that are read of a corpus, before a run
+QUICK_TEXTS = 100_000  # to read from a corpus, before a run
 TEXTS = 2_000_000
 SAMPLE = 2000  # texts whose tokens are counted
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class TextSteps:
-    """The runs of a distillation on text.
+    """What is known of a chain of runs on text.
 
     Args:
-        runs: dict from the name of a step to its `PretrainSettings`, in their
-            order; the last is the student's.
-        given: dict from the name of a step to the place of a model that is
-            there in its place.
-        run_dir: path. Where the last run is kept; the others are in it.
+        pipeline: `kdkit.runs.Pipeline`.
+        right: names of the steps whose given models can be read, or `None` for
+            all. Defaults to `None`.
     """
 
-    runs: dict[str, PretrainSettings]
-    given: dict[str, str]
-    run_dir: pathlib.Path
-
-    def place(self, name: str) -> pathlib.Path:
-        """Returns where the run of a step is kept."""
-        if name == list(self.runs)[-1]:
-            return self.run_dir
-        return self.run_dir / f"{name}_run"
+    def __init__(self, pipeline: Pipeline, right=None):
+        self.runs = {step.name: step.settings for step in pipeline.steps}
+        self.places = {step.name: step.place for step in pipeline.steps}
+        self.run_dir = pathlib.Path(pipeline.run_dir)
+        self.given = {
+            name: place
+            for name, place in pipeline.given.items()
+            if right is None or name in right
+        }
 
     @functools.cached_property
     def tokenizers(self) -> dict:
-        """The tokenizers that are there, by the step that they come with."""
+        """The available tokenizers, by the step that they belong to."""
         places = dict(self.given)
         first = next(iter(self.runs.values()))
         if first.tokenizer is not None:
@@ -208,7 +207,7 @@ class TextSteps:
 
     @property
     def corpora(self) -> dict:
-        """The text of each step, once, by the first step on it."""
+        """The text of each step; each text once, under its first step."""
         found = {}
         for name, settings in self.runs.items():
             if settings.corpus not in found.values():
@@ -217,7 +216,7 @@ class TextSteps:
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens of the vocabulary, where one is there or will be trained."""
+        """The size of the vocabulary, which may not be trained yet."""
         for settings in self.runs.values():
             if settings.vocabulary_size is not None:
                 return settings.vocabulary_size
@@ -225,38 +224,42 @@ class TextSteps:
         return tokenizers_of_sides(first)[1].vocabulary_size()
 
     def model(self, settings: ModelSettings) -> TextModel:
-        """Returns the sizes of a model, also where a step has yet to make it.
+        """Returns a model's sizes, even if a step has yet to train it.
 
         Args:
             settings: `ModelSettings`.
         """
         for name, run in self.runs.items():
-            if settings.checkpoint == str(self.place(name)):
+            if settings.checkpoint == str(self.places[name]):
                 return self.model(run.model)
         return text_model(settings, self.vocabulary_size)
 
 
-def examine_first(steps: TextSteps, force: bool) -> Findings | None:
-    """Examines the runs before the first of them, unless that was done.
+def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
+    """Checks the runs before the first of them, if that was not done earlier.
 
-    Of several processes the chief does.
+    Only the chief of several processes examines them.
 
     Args:
-        steps: `TextSteps` whose models go with each other.
-        force: bool. Whether to go on in any case.
+        pipeline: `kdkit.runs.Pipeline` whose last run is on text.
+        force: bool. Whether to continue in any case.
 
     Returns:
-        `Findings` for `kdkit.training.pretrain`, those of the earlier sitting
-        where that was done; `None` for what is no chief.
+        `Findings` for `kdkit.training.pretrain`, the logged ones if the check
+        was done earlier; `None` in other processes than the chief.
 
     Raises:
-        RunError: if the runs would be ruined.
+        UsageError: with all mistakes in the steps.
+        RunError: if a finding ruins the runs.
     """
-    last = list(steps.runs.values())[-1]
+    with all_mistakes() as check:
+        check_steps(pipeline, lambda what: check())
+    steps = TextSteps(pipeline)
+    last = pipeline.settings
     if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
         return None
     for name in steps.runs:
-        logged = logged_findings(RunDirectory(steps.place(name)))
+        logged = logged_findings(RunDirectory(steps.places[name]))
         if logged is not None:
             return logged
     findings = Findings(keeps_mistakes=False)
@@ -266,15 +269,15 @@ def examine_first(steps: TextSteps, force: bool) -> Findings | None:
 
 
 def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
-    """Does the checks of runs on text that take no training.
+    """Runs the checks for text that need no training.
 
     Args:
-        steps: `TextSteps` whose files are there.
-        num_texts: int. Texts that are read of each corpus at most.
-        findings: `Findings` that are added to.
+        steps: `TextSteps` whose files exist.
+        num_texts: int. Maximum number of texts to read from each corpus.
+        findings: `Findings` to append to.
 
     Raises:
-        UsageError: for files that cannot be read, where findings keep none.
+        UsageError: for unreadable files, if the findings do not collect errors.
     """
     with findings.attempt("vocabulary"):
         _examine_vocabulary(steps, findings)
@@ -293,13 +296,13 @@ def examine_words_of_text(
 ) -> None:
     """Counts the texts with words that a tokenizer has no token for.
 
-    Of pairs each side is counted with its own tokenizer.
+    For pairs, each side is counted with its own tokenizer.
 
     Args:
-        name: string. What trains on the text.
+        name: string. The step that trains on the text.
         corpus: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
         tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
-        findings: `Findings` that are added to.
+        findings: `Findings` to append to.
     """
     texts = {name: corpus.texts}
     if isinstance(corpus, PairSettings):
@@ -316,7 +319,7 @@ def examine_words_of_text(
 
 
 def _examine_vocabulary(steps, findings):
-    """The tokenizers that are there, each against the first."""
+    """Compares each available tokenizer with the first one."""
     if len(steps.tokenizers) < 2:
         source = "will be trained on the text"
         for name, tokenizer in steps.tokenizers.items():
@@ -332,14 +335,14 @@ def _examine_vocabulary(steps, findings):
         return
     (first, tokenizer), *others = steps.tokenizers.items()
     for name, other in others:
-        # The first stands for what the others are distilled from.
+        # The first one belongs to the model that the others learn from.
         findings.add(
-            same_vocabulary(tokenizer, other, f"{name} beside {first}")
+            same_vocabulary(tokenizer, other, f"{name} compared with {first}")
         )
 
 
 def _examine_sizes(steps, findings):
-    """How much smaller the student is; the largest step; what is written."""
+    """Reports the student's size, the largest step, and the files to write."""
     last = list(steps.runs.values())[-1]
     teacher = steps.model(ModelSettings(checkpoint=last.teacher))
     student = steps.model(last.model)
@@ -356,7 +359,7 @@ def _examine_sizes(steps, findings):
             parameters, parameters, settings.stages, settings
         )
         if isinstance(settings.corpus, CorpusSettings):
-            # Four bytes a token, of about four letters.
+            # Four bytes per token; a token has about four letters.
             written[name] += sum(
                 pathlib.Path(file).stat().st_size
                 for file in settings.corpus.all_files
@@ -368,7 +371,7 @@ def _examine_sizes(steps, findings):
                 disk_of_cache(
                     text_cache_size(settings, steps.vocabulary_size),
                     settings.cache,
-                    " A loss with top_k keeps the first classes alone.",
+                    " A loss with top_k only stores the top classes.",
                 )
             )
 
@@ -378,7 +381,7 @@ def _sizes(model):
 
 
 def _step_memory(steps, name):
-    """The arguments of `memory` for a step."""
+    """Returns the arguments of `memory` for a step."""
     settings = steps.runs[name]
     model, teacher = steps.model(settings.model), 0
     if settings.teacher is not None:
@@ -392,7 +395,7 @@ def _step_memory(steps, name):
         if settings.reads_sentences:
             rows = max(stage.batch_tokens // (2 * length), 1)
         positions = min(rows * length, stage.chunk_size or rows * length)
-        # The student's logits have a gradient as large.
+        # The gradient of the student's logits is as large as these.
         logits = positions * steps.vocabulary_size * (3 if teacher else 2)
         numbers.append(rows * activations(model.shape, length) + logits)
     return (
@@ -410,7 +413,7 @@ def _total(arguments):
 
 
 def _examine_texts(steps, num_texts, findings):
-    """What is held out beside what is trained on, of every text."""
+    """Compares held-out texts with training texts, for every corpus."""
     corpora = steps.corpora
     measured = list(steps.runs.values())[-1].corpus
     for held_name, held_out in corpora.items():
@@ -431,14 +434,14 @@ def _examine_texts(steps, num_texts, findings):
 
 
 def _texts(corpus, held_out):
-    """Texts or pairs of texts, as tuples."""
+    """Returns texts or pairs of texts, as tuples."""
     if isinstance(corpus, PairSettings):
         return corpus.pairs(held_out)
     return ((text,) for text in corpus.texts(held_out))
 
 
 def _examine_lengths(steps, findings):
-    """How many sentences are longer than what models read of them."""
+    """Counts the sentences that will be truncated."""
     for name, corpus in steps.corpora.items():
         if isinstance(corpus, CorpusSettings):
             continue
@@ -462,14 +465,13 @@ def _examine_lengths(steps, findings):
             Finding(
                 "lengths",
                 OK,
-                "Running text is packed to full rows: nothing is cut off.",
+                "Running text is packed to full rows: nothing is truncated.",
             )
         )
     findings.add(
         Finding(
             "time",
             NOTE,
-            "Not estimated for runs on text: the first epoch of each step "
-            "tells it.",
+            "Not estimated for runs on text: see the first epoch of each step.",
         )
     )

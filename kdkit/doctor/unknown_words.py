@@ -1,4 +1,4 @@
-"""Examples with words that a tokenizer has no token for."""
+"""Counts examples with words that a tokenizer has no token for."""
 
 import collections
 import re
@@ -17,23 +17,23 @@ from kdkit.doctor.findings import share
 from kdkit.doctor.leakage import UNSPACED
 
 CHECK = "unknown words"
-WARNED, RUINOUS = 0.01, 0.5  # shares of the examples of a split
+WARNED, RUINOUS = 0.01, 0.5  # shares of a split's examples
 SHOWN = 5  # words
-MAX_CHARACTERS = 20  # of a word that is shown
-NO_PIECE = "\ufffe\uffff"  # no text has these noncharacters
-MISSING = -1  # what byte pairs give for a byte without a token
+MAX_CHARACTERS = 20  # of a shown word
+NO_PIECE = "\ufffe\uffff"  # noncharacters, which no text contains
+MISSING = -1  # the id of a byte without a token in byte pairs
 ADVICE = (
     "A model reads all of these words as one token. Use a model whose "
     "vocabulary covers the language, script, capitals and accents of these "
     "texts, or replace the words."
 )
-# Of scripts without blanks each character is a word here.
+# In scripts without blanks each character is a word here.
 CHARACTER = re.compile(f"[{UNSPACED}]")
 BLANKS = re.compile(r"[ \t\r\n]+")
 
 
 def unknown_token_id(tokenizer) -> int:
-    """Returns the id that a tokenizer gives for what it has no token for.
+    """Returns the id of a tokenizer's unknown token.
 
     Args:
         tokenizer: a keras-hub tokenizer.
@@ -50,7 +50,7 @@ def unknown_token_id(tokenizer) -> int:
 def has_unknown(encoded, tokenizer) -> np.ndarray:
     """Returns for each example whether it has an unknown token.
 
-    Tokens that were cut off do not count, since no model reads them.
+    Truncated tokens do not count, because no model reads them.
 
     Args:
         encoded: `kdkit.data.EncodedExamples`.
@@ -60,18 +60,17 @@ def has_unknown(encoded, tokenizer) -> np.ndarray:
         A bool array of shape `(num_examples,)`.
     """
     is_unknown = encoded.token_ids == unknown_token_id(tokenizer)
-    of_sequences = np.add.reduceat(is_unknown.astype("int64"), encoded.starts)
-    return of_sequences.reshape(len(encoded), -1).any(axis=1)
+    counts = np.add.reduceat(is_unknown.astype("int64"), encoded.starts)
+    return counts.reshape(len(encoded), -1).any(axis=1)
 
 
 def unknown_words(
     splits: dict[str, tuple], tokenizer, check: str = CHECK
 ) -> Finding:
-    """Counts the examples with unknown tokens, and names the commonest words.
+    """Counts the examples with unknown tokens, and lists the words.
 
     A marker in a text, such as Penn Treebank's `<unk>`, is plain text to a
-    tokenizer. It counts where the tokenizer has no token for its parts, and
-    only there.
+    tokenizer. It only counts if the tokenizer has no token for its parts.
 
     Args:
         splits: dict from the name of a split to its examples and, for each, a
@@ -107,7 +106,7 @@ def unknown_words(
 def texts_with_unknown(
     texts: Iterable[str], tokenizer
 ) -> tuple[list[tuple[str]], np.ndarray]:
-    """Returns texts as `unknown_words` takes the examples of a split.
+    """Returns texts in the form of a split for `unknown_words`.
 
     Args:
         texts: iterable of strings, of running text.
@@ -122,7 +121,7 @@ def texts_with_unknown(
 
 
 def _counts(examples, tokenizer):
-    """How often each unknown word is in some examples."""
+    """Counts each unknown word in some examples."""
     words = collections.Counter(
         word
         for example in examples
@@ -141,14 +140,14 @@ def _counts(examples, tokenizer):
     for word, count in words.items():
         if word in lacking:
             own = [part for part in parts[word] if part in lacking]
-            # What joins its parts may be what is unknown.
+            # The characters that join the parts may be the unknown ones.
             for one in own or [word]:
                 counts[one] += count
     return counts
 
 
 def _parts(word):
-    """The runs of letters of a word, and all other characters by themselves."""
+    """Splits a word into runs of letters and single other characters."""
     parts, letters = [], ""
     for character in word:
         is_letter = unicodedata.category(character)[0] in "LMN"
@@ -161,7 +160,7 @@ def _parts(word):
 
 
 def _commonest(counts):
-    """The commonest words, the same ones for the same counts."""
+    """Returns the most frequent words; ties in alphabetical order."""
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     return ranked[:SHOWN]
 

@@ -1,7 +1,7 @@
-"""Keras models to verified files for phones and servers, and their latency.
+"""Exports Keras models to verified files and measures the files' latency.
 
 `to_litert`, `to_saved_model` and `to_onnx` compare each file with the Keras
-model before the file gets its name; `export_model` writes any format, and
+model before the file gets its name. `export_model` writes any format, and
 `open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
 adds one. `measure_latency` and `measure_latencies` time files.
 """

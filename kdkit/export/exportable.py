@@ -30,35 +30,35 @@ from kdkit.models.families import family_of
 ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
 MAX_OPTIONS = 16  # of a multiple-choice question
 BATCH_SIZE = 8  # of generated batches
-LENGTHS = (32, 11)  # tokens in generated batches, where any length is accepted
-NUM_TEXTS = 4  # that are generated for a decoder or an encoder-decoder
-TEXT_LENGTH, PAIR_LENGTH = 32, 16  # tokens at most
+LENGTHS = (32, 11)  # tokens in generated batches, if any length is accepted
+NUM_TEXTS = 4  # generated for a decoder or an encoder-decoder
+TEXT_LENGTH, PAIR_LENGTH = 32, 16  # maximum numbers of generated tokens
 MAX_PAIR_LENGTH = 128  # default length of an encoder-decoder's file
 SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Exportable:
-    """A model with everything that an exporter reads of it.
+    """A model with everything that an exporter needs.
 
     Args:
         model: `keras.Model`.
         kind: string. `"encoder"`, `"decoder"` or `"encoder_decoder"`.
         batches: list of dicts of int32 arrays. The model's inputs, on which the
             file is verified.
-        sequence_length: int or `None`. The only length that the file takes;
+        sequence_length: int or `None`. The only length that the file accepts;
             for a step, the number of cached positions. `None` for any length.
         vocabulary_size: int or `None`. Number of token ids.
         input_names: tuple of strings. The inputs of a file that reads whole
             sequences, in the order of `INPUT_NAMES`.
         is_recurrent: bool. Whether the model has recurrent layers.
-        rows_per_output: int. How many input rows make one row of logits: 1, or
-            the options of a question.
+        rows_per_output: int. How many input rows give one row of logits: 1, or
+            the number of options per question.
         family: `kdkit.models.Family` of an encoder, or `None`.
         step: `DecoderStep` or `Seq2SeqStep` if the file reads one token at a
             time, otherwise `None`.
-        examples: int or `None`. What `ExportReport.examples` counts, `None`
-            for rows.
+        examples: int or `None`. The value of `ExportReport.examples`; `None`
+            for the number of rows.
     """
 
     model: object
@@ -74,7 +74,7 @@ class Exportable:
     examples: int | None = None
 
     def as_float32(self) -> "Exportable":
-        """Returns the same with a float32 copy of the model, if it needs one.
+        """Returns the same with a float32 copy of the model, if necessary.
 
         LiteRT has few operations in half precision, and a file's precision is
         chosen when it is written, not when the model is trained.
@@ -86,7 +86,7 @@ class Exportable:
         return dataclasses.replace(self, model=model, step=step)
 
 
-def kind_of(model) -> str:
+def model_kind(model) -> str:
     """Returns `"encoder"`, `"decoder"` or `"encoder_decoder"`.
 
     Args:
@@ -122,7 +122,7 @@ def exportable(
     Raises:
         UsageError: (a `ValueError`) if the model or an argument does not fit.
     """
-    kind = kind_of(model)
+    kind = model_kind(model)
     if source_length is not None and kind != ENCODER_DECODER:
         raise UsageError(
             "`source_length` applies to encoder-decoders only. Received: "
@@ -164,7 +164,7 @@ def _sequences(model, kind, sequence_length, data):
 
 
 def _require_interface(model):
-    """Refuses models without the inputs and the one output of a file."""
+    """Raises an error for models without suitable inputs and one output."""
     if isinstance(getattr(model, "student", None), keras.Model):
         raise UsageError(
             f"A {type(model).__name__} cannot be exported. Expected the model "
@@ -175,13 +175,15 @@ def _require_interface(model):
         raise UsageError(
             "Only functional Keras models with a dict of inputs can be "
             f"exported. Expected the inputs {list(INPUT_NAMES)} or some of "
-            f"them. Received: {type(model).__name__} with inputs {inputs!r}."
+            f"them. Received: {type(model).__name__} with inputs {inputs!r}. "
+            "Build the model with such a dict."
         )
     unknown = sorted(set(inputs) - set(INPUT_NAMES))
     if unknown or "token_ids" not in inputs:
         raise UsageError(
-            f"The model's inputs cannot be exported. Expected 'token_ids' and "
-            f"any of {list(INPUT_NAMES[1:])}. Received: {sorted(inputs)}."
+            "The model's inputs cannot be exported. Expected 'token_ids' and "
+            f"any of {list(INPUT_NAMES[1:])}. Received: {sorted(inputs)}. "
+            "Rename the inputs."
         )
     if not isinstance(model.output, keras.KerasTensor):
         raise UsageError(
@@ -192,7 +194,7 @@ def _require_interface(model):
 
 
 def _export_length(model, layers, sequence_length):
-    """The length to export with, checked against what the model takes."""
+    """Returns the length to export with; raises an error if it is invalid."""
     own = model.input["token_ids"].shape[1]
     if sequence_length is None or sequence_length == own:
         return own
@@ -212,7 +214,7 @@ def _export_length(model, layers, sequence_length):
 
 
 def _given_batches(data, read):
-    """The user's batches, checked and padded to the file's length."""
+    """Returns a user's batches, checked and padded to the file's length."""
     batches = []
     for batch in data:
         batch = batch[0] if isinstance(batch, tuple) else batch
@@ -231,12 +233,12 @@ def _given_batches(data, read):
 
 
 def _generated_batches(read, longest, num_segments):
-    """Random batches, the same ones every time."""
+    """Returns random batches, which are always the same."""
     if read.vocabulary_size is None:
         raise UsageError(
-            "The model has no embedding layer that tells its vocabulary size. "
-            "Expected batches to verify the file on. Received: "
-            "verification_data=None."
+            "The model has no embedding layer that shows its vocabulary size. "
+            "Expected batches to verify the file with. Received: "
+            "verification_data=None. Pass verification_data."
         )
     lengths = [min(length, longest) for length in LENGTHS]
     if read.sequence_length:
@@ -256,13 +258,14 @@ def _generated_batches(read, longest, num_segments):
 
 
 def _texts(model, sequence_length, data):
-    """A decoder whose file reads one token at a time."""
+    """Returns a decoder whose file reads one token at a time."""
     if sequence_length is None:
         sequence_length = models.num_positions(model)
     if sequence_length is None:
         raise UsageError(
-            f"A {type(model).__name__} reads texts of any length, and a file's "
-            "cache has one. Expected sequence_length=N. Received: None."
+            f"A {type(model).__name__} reads texts of any length, but a file's "
+            "cache has a fixed one. Expected sequence_length=N. Received: "
+            "None. Pass for example sequence_length=128."
         )
     step = DecoderStep(model, sequence_length)
     vocabulary_size = model.backbone.vocabulary_size
@@ -284,7 +287,7 @@ def _texts(model, sequence_length, data):
     return Exportable(
         model,
         DECODER,
-        # One text per batch, since texts may have different lengths.
+        # One text per batch, because texts may have different lengths.
         [
             {"token_ids": text, "padding_mask": np.ones_like(text)}
             for text in texts
@@ -297,7 +300,7 @@ def _texts(model, sequence_length, data):
 
 
 def _pairs(model, sequence_length, source_length, data):
-    """An encoder-decoder, whose file reads a source and writes tokens."""
+    """Returns an encoder-decoder; its file reads a source, writes tokens."""
     longest = min(MAX_PAIR_LENGTH, model.backbone.max_sequence_length)
     if sequence_length is None:
         sequence_length = longest
@@ -343,7 +346,7 @@ def _pairs(model, sequence_length, source_length, data):
 
 
 def _random_pairs(step):
-    """Sources of different lengths, each with a target."""
+    """Returns sources with different lengths, each with a target."""
     rng = np.random.default_rng(SEED)
     longest = min(PAIR_LENGTH, step.source_length)
     target_length = min(PAIR_LENGTH, step.sequence_length)
@@ -362,7 +365,7 @@ def _fits(text, longest):
 
 
 def _rows_per_output(model):
-    """How many rows make one, counted on a batch that any number divides."""
+    """Returns the rows per output, from a batch size that fits any number."""
     num_rows = math.lcm(*range(1, MAX_OPTIONS + 1))
     shapes = {
         name: (num_rows, tensor.shape[1] or 1)
@@ -372,7 +375,7 @@ def _rows_per_output(model):
 
 
 def _nested_layers(layer):
-    """Yields a layer and the layers that it publicly holds."""
+    """Yields a layer and the layers that it contains publicly."""
     yield layer
     children = ()
     if isinstance(layer, keras.Model):
@@ -386,7 +389,7 @@ def _nested_layers(layer):
 
 
 def _table_sizes(layers):
-    """The number of rows of each embedding table."""
+    """Yields the number of rows of each embedding table."""
     for layer in layers:
         if isinstance(layer, keras.layers.Embedding):
             yield layer.input_dim
@@ -395,7 +398,7 @@ def _table_sizes(layers):
 
 
 def _position_counts(layers):
-    """How many positions each layer or backbone has, if they are limited."""
+    """Yields the number of positions of layers that limit it."""
     for layer in layers:
         if isinstance(
             layer,
@@ -406,4 +409,4 @@ def _position_counts(layers):
         ):
             yield layer.sequence_length
         elif getattr(layer, "max_sequence_length", None) is not None:
-            yield layer.max_sequence_length  # of a backbone
+            yield layer.max_sequence_length  # a backbone's

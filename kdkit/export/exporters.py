@@ -16,11 +16,11 @@ from kdkit.export.exportable import DECODER
 from kdkit.export.exportable import ENCODER
 from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exportable import exportable
-from kdkit.export.exportable import kind_of
+from kdkit.export.exportable import model_kind
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
-from kdkit.export.verification import warn_of_untrained_layers
+from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
 from kdkit.version import __version__
 from kdkit.weights import count_parameters
@@ -35,9 +35,9 @@ _EXPORTERS = {}  # by name, in the order of registration
 
 @dataclasses.dataclass(frozen=True)
 class ExportReport:
-    """A file that was written and how it compares with the Keras model.
+    """A written file, and its differences from the Keras model.
 
-    `dataclasses.asdict` gives the fields of an "export" event.
+    `dataclasses.asdict` returns the fields of an "export" event.
 
     Args:
         file: string. The path of the file or directory.
@@ -46,13 +46,13 @@ class ExportReport:
         precision: string. `"fp32"`, `"fp16"` or `"int8"`.
         size_bytes: int. The size on disk.
         sequence_length: int or `None`. The only length in tokens that the
-            file takes, `None` where it takes any.
+            file accepts, `None` for any length.
         max_abs_difference: float. The largest absolute difference between the
             outputs of the file and of the Keras model.
         same_top_class: float in [0, 1] or `None`. The share of outputs with
             the same highest logit; `None` for a single logit (regression).
-        examples: int. The number of rows that were compared; for a decoder and
-            an encoder-decoder in LiteRT the number of positions.
+        examples: int. The number of compared rows; for a decoder and an
+            encoder-decoder in LiteRT the number of compared positions.
     """
 
     file: str
@@ -75,12 +75,12 @@ class Exporter:
 
     Attributes:
         name: string. Set by `register_exporter`; the value of `--format`.
-        title: string. The format's name for people.
+        title: string. The format's name in texts.
         suffix: string. The end of the file's name, such as `".tflite"`. Empty
             if the format is a directory; then override `owns`.
-        precisions: tuple of strings. What `write` accepts. Defaults to
-            `("fp32",)`.
-        kinds: tuple of strings. The kinds of models that can be written.
+        precisions: tuple of strings. The precisions that `write` accepts.
+            Defaults to `("fp32",)`.
+        kinds: tuple of strings. The kinds of models that the format supports.
             Defaults to `("encoder",)`.
         in_steps: bool. Whether decoders and encoder-decoders become files that
             read one token at a time. Defaults to `False`: whole sequences.
@@ -117,25 +117,25 @@ class Exporter:
     takes_threads = True
 
     def owns(self, path: pathlib.Path) -> bool:
-        """Whether a path is a file of this format, by its name."""
+        """Whether a path is a file in this format, by its name."""
         return path.suffix == self.suffix
 
     def file_name(self, label: str, precision: str) -> str:
-        """Returns the name of a file in the `exports/` of a run."""
+        """Returns the name for a file in a run's `exports/`."""
         return f"{label}-{precision}{self.suffix}"
 
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
 
     def validate(self, source) -> None:
-        """Raises `UsageError` if the format cannot hold this model.
+        """Raises `UsageError` if the format does not support this model.
 
         Args:
             source: `Exportable`.
         """
 
     def write(self, source, path: pathlib.Path, precision: str) -> None:
-        """Writes a model, unverified.
+        """Writes a model without verification.
 
         Args:
             source: `Exportable` with a float32 model.
@@ -148,7 +148,7 @@ class Exporter:
         """Adds kdkit's metadata to a file. The default adds none."""
 
     def open(self, path: pathlib.Path, threads: int = 1):
-        """Returns a file as a callable from a batch to logits.
+        """Returns an object that runs a file: a callable from batch to logits.
 
         Args:
             path: `pathlib.Path`.
@@ -156,9 +156,9 @@ class Exporter:
 
         Returns:
             A callable with the attributes `path`, `kind`, `sequence_length`,
-            `batch_size` and `metadata`. For `kdkit benchmark` a file that reads
-            whole sequences also has `input_names`, `set_inputs` and `invoke`,
-            as `kdkit.export.BatchFile` has them.
+            `batch_size` and `metadata`. For `kdkit benchmark`, a file that
+            reads whole sequences also needs `input_names`, `set_inputs` and
+            `invoke`, as in `kdkit.export.BatchFile`.
         """
         raise NotImplementedError
 
@@ -166,11 +166,11 @@ class Exporter:
         """Runs an opened file on one batch of `Exportable.batches`.
 
         Args:
-            file: what `open` returned.
+            file: the result of `open`.
             batch: dict of int32 arrays.
 
         Returns:
-            An array, the logits in the shape of the Keras model's.
+            An array, the logits in the Keras model's shape.
         """
         return file(batch)
 
@@ -186,23 +186,23 @@ class Exporter:
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
-        Args: as `kdkit.export.to_litert`.
+        Args: as for `kdkit.export.to_litert`.
 
         Returns:
             An `ExportReport`.
 
         Raises:
-            UsageError: (a `ValueError`) if an argument is wrong, or the file
+            UsageError: (a `ValueError`) if an argument is invalid, or the file
                 exists. Nothing is written.
-            RunError: (a `RuntimeError`) if outputs are not finite, or those of
-                the file have another shape or, in fp32, differ by more than
-                1e-4. No file is left.
+            RunError: (a `RuntimeError`) if outputs are not finite, or if the
+                file's outputs have another shape or, in fp32, differ by more
+                than 1e-4. No file remains.
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._check_arguments(path, precision, overwrite)
+        self._validate_arguments(path, precision, overwrite)
         self.require_packages()
-        self.require_kind(kind_of(model))
+        self.require_kind(model_kind(model))
         source = exportable(
             model,
             self.in_steps,
@@ -211,7 +211,7 @@ class Exporter:
             verification_data,
         )
         self.validate(source)
-        warn_of_untrained_layers(source.model, source.batches[0])
+        warn_untrained_layers(source.model, source.batches[0])
         source = source.as_float32()
         expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
@@ -234,7 +234,7 @@ class Exporter:
         )
 
     def require_kind(self, kind: str) -> None:
-        """Raises `UsageError` if models of a kind cannot be written."""
+        """Raises `UsageError` if the format does not support a kind."""
         if kind not in self.kinds:
             others = [
                 exporter.name
@@ -242,16 +242,16 @@ class Exporter:
                 if kind in exporter.kinds
             ]
             raise UsageError(
-                f"{self.title} files cannot hold {_KINDS[kind]}. Expected "
+                f"{self.title} files cannot contain {_KINDS[kind]}. Expected "
                 f"{' or '.join(_KINDS[known] for known in self.kinds)}. Export "
                 f"it as {' or '.join(others)}."
             )
 
-    def _check_arguments(self, path, precision, overwrite):
+    def _validate_arguments(self, path, precision, overwrite):
         problems = []
         if self.suffix and path.suffix != self.suffix:
             problems.append(
-                f"the path must end in {self.suffix!r}, received {path}"
+                f"the path must end with {self.suffix!r}, received {path}"
             )
         if precision not in self.precisions:
             problems.append(
@@ -266,13 +266,13 @@ class Exporter:
             )
         elif path.exists() and not self.owns(path):
             problems.append(
-                f"overwrite=True replaces {self.title}s only, received {path}"
+                f"overwrite=True only replaces {self.title}s, received {path}"
             )
         if problems:
             raise UsageError(f"Cannot export: {'; '.join(problems)}.")
 
     def _compare(self, partial, path, batches, expected, precision):
-        """Compares a file, which has not got its name yet, with the model."""
+        """Compares a file under its temporary name with the model."""
         try:
             file = self.open(partial)
             return compare(
@@ -287,18 +287,18 @@ class Exporter:
 
 
 def register_exporter(name: str) -> Callable[[type], type]:
-    """Registers a subclass of `Exporter` under a name. A class decorator.
+    """Registers a subclass of `Exporter` under a name, as a class decorator.
 
     Args:
         name: string. The value of `format` in `kdkit.export.export_model` and
             of `--format`.
 
     Returns:
-        The decorator, which returns the class.
+        A decorator, which returns the class.
 
     Raises:
-        UsageError: (a `ValueError`) if another exporter has the name or the
-            suffix.
+        UsageError: (a `ValueError`) if another exporter already has this name
+            or suffix.
 
     Example:
 
@@ -319,7 +319,7 @@ def register_exporter(name: str) -> Callable[[type], type]:
         if clashes:
             raise UsageError(
                 f"Exporter {name!r} clashes with {clashes[0]!r}. Expected a "
-                f"name and a suffix of its own. Received: name={name!r}, "
+                f"new name and a new suffix. Received: name={name!r}, "
                 f"suffix={cls.suffix!r}. Choose others."
             )
         cls.name = name
@@ -341,18 +341,18 @@ def get_exporter(name: str) -> Exporter:
         name: string, such as `"litert"`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is none.
+        UsageError: (a `ValueError`) if there is no such exporter.
     """
     if name not in _EXPORTERS:
         raise UsageError(
             f"Unknown export format. Expected one of {', '.join(_EXPORTERS)}. "
-            f"Received: {name!r}."
+            f"Received: {name!r}. Register your own with `register_exporter`."
         )
     return _EXPORTERS[name]
 
 
 def exporter_of(path: str | pathlib.Path) -> Exporter | None:
-    """Returns the exporter whose file a path is, `None` if it is of none.
+    """Returns the exporter for a path, `None` if no format matches.
 
     Args:
         path: string or path. A file with a known suffix, which need not exist,
@@ -389,9 +389,9 @@ def export_model(
 
     Raises:
         UsageError: (a `ValueError`) if the format is unknown or an argument is
-            wrong.
+            invalid.
         RunError: (a `RuntimeError`) if the file differs from the model. No
-            file is left.
+            file remains.
 
     Example:
 
@@ -416,15 +416,15 @@ def open_file(
     Args:
         path: string or path. A `.tflite` or `.onnx` file, or the directory of a
             SavedModel.
-        kind: string or `None`. `"encoder"` refuses files that read one token
-            at a time; `"decoder"` and `"encoder_decoder"` refuse all others.
+        kind: string or `None`. `"encoder"` rejects files that read one token
+            at a time; `"decoder"` and `"encoder_decoder"` reject all others.
             Defaults to `None`, any file.
-        threads: int. The number of CPU threads. Defaults to `1`. TensorFlow
-            sets the threads of a SavedModel.
+        threads: int. The number of CPU threads. Defaults to `1`. For a
+            SavedModel TensorFlow decides.
 
     Returns:
         A `LiteRTModel`, `LiteRTDecoder`, `LiteRTSeq2Seq`, `ONNXModel` or
-        `SavedModel`, or what a registered exporter returns.
+        `SavedModel`, or the result of a registered exporter.
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing, damaged, or of
@@ -432,9 +432,9 @@ def open_file(
     """
     if not isinstance(path, str | pathlib.Path):
         raise UsageError(
-            "Only exported files are opened. Expected a path. Received: "
+            "Only exported files can be opened. Expected a path. Received: "
             f"{type(path).__name__}. Export the model first, with "
-            "kdkit.export.to_litert (the student of a Distiller is "
+            "kdkit.export.to_litert (a Distiller's student is "
             "distiller.student)."
         )
     exporter = exporter_of(path)
@@ -446,14 +446,14 @@ def open_file(
     file = exporter.open(pathlib.Path(path), threads)
     if kind is not None and file.kind != kind:
         raise UsageError(
-            f"{path} is a file of {_KINDS[file.kind]}. Expected a file of "
-            f"{_KINDS[kind]}."
+            f"{path} is {_KINDS[file.kind]}'s file. Expected "
+            f"{_KINDS[kind]}'s file. Pass another path."
         )
     return file
 
 
 def _suffixes():
-    """What exported models look like, in words."""
+    """Returns a list of all exported formats, in words."""
     *others, last = (
         f"a {exporter.suffix} file"
         if exporter.suffix

@@ -1,4 +1,4 @@
-"""Batches for exported files (named int32 arrays), and files that read them."""
+"""Batches for exported files, and files that run them."""
 
 import pathlib
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class BatchFile:
         path: `pathlib.Path`.
         kind: string, `"encoder"`.
         input_names: tuple of strings. The inputs that the file has.
-        batch_size: int or `None`. The only batch size that the file takes;
-            larger batches are run row by row.
-        sequence_length: int or `None`. The only length that the file takes;
+        batch_size: int or `None`. The only batch size that the file accepts;
+            larger batches run row by row.
+        sequence_length: int or `None`. The only length that the file accepts;
             shorter batches are padded.
         metadata: `kdkit.export.metadata.Metadata`, or `None` if kdkit did not
             write the file.
@@ -60,12 +60,12 @@ class BatchFile:
 
         Args:
             batch: dict of int32 arrays of shape `(batch_size,
-                sequence_length)`, both of the file's size where it is fixed.
+                sequence_length)`, with the file's sizes if these are fixed.
         """
         raise NotImplementedError
 
     def invoke(self) -> None:
-        """Runs the file on the inputs that are set: the part to time."""
+        """Runs the file on the current inputs: the part to time."""
         raise NotImplementedError
 
     def output(self):
@@ -88,7 +88,7 @@ def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
     if not 1 <= threads <= MAX_THREADS:
         raise UsageError(
             "Invalid value for argument `threads`. Expected an integer from 1 "
-            f"to {MAX_THREADS}. Received: threads={threads}."
+            f"to {MAX_THREADS}. Received: threads={threads}. Use for example 1."
         )
     problem = None
     if path.suffix != suffix:
@@ -103,7 +103,7 @@ def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
 
 
 def to_int32(batch, input_names):
-    """Picks the inputs of a file from a batch and checks them.
+    """Selects a file's inputs from a batch and checks them.
 
     Args:
         batch: dict of integer or boolean arrays of one shape, `(batch_size,
@@ -114,12 +114,13 @@ def to_int32(batch, input_names):
         A dict of int32 NumPy arrays.
 
     Raises:
-        UsageError: (a `ValueError`) with everything that is wrong.
+        UsageError: (a `ValueError`) with a list of everything that is wrong.
     """
     if not isinstance(batch, Mapping):
         raise UsageError(
-            f"A batch must be a dict of arrays named {list(input_names)}. "
-            f"Received: {type(batch).__name__}."
+            "A batch must be a dict of arrays. Expected arrays named "
+            f"{list(input_names)}. Received: {type(batch).__name__}. Pass a "
+            "dict."
         )
     problems = [
         f"{name!r} is missing" for name in input_names if name not in batch
@@ -128,7 +129,7 @@ def to_int32(batch, input_names):
         name: np.asarray(batch[name]) for name in input_names if name in batch
     }
     problems += [
-        f"{name!r} must hold integers, received {array.dtype}"
+        f"{name!r} must contain integers, received {array.dtype}"
         for name, array in arrays.items()
         if array.dtype.kind not in "iub"
     ]
@@ -142,7 +143,7 @@ def to_int32(batch, input_names):
         problems.append(f"the batch is empty, received shape {shapes.pop()}")
     if problems:
         raise UsageError(
-            f"The batch does not fit. Expected int arrays "
+            "The batch does not fit the file. Expected int arrays "
             f"{list(input_names)}: {'; '.join(problems)}."
         )
     return {name: array.astype("int32") for name, array in arrays.items()}
@@ -154,10 +155,10 @@ def batch_shape(batch):
 
 
 def pad(batch, sequence_length):
-    """Pads a checked batch on the right; `None` leaves it as it is.
+    """Pads a checked batch on the right; `None` returns it unchanged.
 
     Raises:
-        UsageError: (a `ValueError`) if the batch is longer already.
+        UsageError: (a `ValueError`) if the batch is already longer.
     """
     length = batch_shape(batch)[1]
     if sequence_length is None or length == sequence_length:
@@ -165,7 +166,7 @@ def pad(batch, sequence_length):
     if length > sequence_length:
         raise UsageError(
             f"The batch is longer than the {sequence_length} tokens that the "
-            f"file is made for. Received: sequence length {length}. Truncate "
+            f"file accepts. Received: sequence length {length}. Truncate "
             "the batch, or export with a larger sequence_length or None."
         )
     missing = ((0, 0), (0, sequence_length - length))
@@ -178,15 +179,14 @@ def pad(batch, sequence_length):
 def random_batch(
     batch_size, sequence_length, input_names, vocabulary_size, num_segments, rng
 ):
-    """Makes rows of random tokens and unequal lengths, the first one full.
+    """Returns random tokens in rows of unequal lengths, the first one full.
 
     Args:
         batch_size: int. Number of rows.
         sequence_length: int. Number of columns.
         input_names: tuple of strings, from `INPUT_NAMES`.
-        vocabulary_size: int. Token ids are below it.
-        num_segments: int. The second half of a row has segment 1, if there
-            are two.
+        vocabulary_size: int. The upper limit for token ids.
+        num_segments: int. With 2, the second half of each row has segment 1.
         rng: `numpy.random.Generator`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How long exported files take for one batch."""
+"""Measures the latency of exported files."""
 
 import dataclasses
 import pathlib
@@ -17,15 +17,15 @@ from kdkit.export.inputs import random_batch
 from kdkit.io.machine import lack_of_memory
 
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
-SENTENCE = 25  # tokens of a sentence that is read and written
-TURN = 5  # timed runs of one file before the next file has its turn
-BYTES = 16  # that each token takes at least while a batch is made
+SENTENCE = 25  # tokens of a sentence to read and write
+TURN = 5  # timed runs of one file before the next file's turn
+BYTES = 16  # lower bound for the memory per token of a batch
 FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
 class LatencyReport:
-    """Times of a file. `dataclasses.asdict` gives a "latency" event's fields.
+    """A file's times. `dataclasses.asdict` returns a "latency" event's fields.
 
     Args:
         file: string. The path of the file.
@@ -39,13 +39,13 @@ class LatencyReport:
         size_bytes: int. Size of the file.
         parameters: int or `None`. Parameters of the model in the file; `None`
             for a file that kdkit did not write.
-        reads_tokens: bool. Whether a time is that of one token, read by a
-            decoder with room for `sequence_length`.
-        reads_sources: bool. Whether a time is that of one sentence, which an
-            encoder-decoder reads and writes `sequence_length` tokens of.
-        room: tuple of two ints or `None`. Of the file of an encoder-decoder,
-            how many tokens of a source and of a target it has room for. It
-            computes with all of them, however long a sentence is.
+        reads_tokens: bool. Whether a time is for one token, read by a decoder
+            with a capacity of `sequence_length` tokens.
+        reads_sources: bool. Whether a time is for one sentence: an
+            encoder-decoder reads a source and writes `sequence_length` tokens.
+        room: tuple of two ints or `None`. For an encoder-decoder's file, its
+            capacity in tokens for a source and for a target. Its time depends
+            on this capacity, not on the length of a sentence.
     """
 
     file: str
@@ -74,19 +74,19 @@ def measure_latency(
 ) -> LatencyReport:
     """Times an exported file in its runtime: LiteRT or ONNX Runtime.
 
-    Only the runtime's work is timed: no tokeniser, no preparation of inputs.
-    Rows are random tokens. For a decoder's step file one step is timed, with
-    the update of the cached keys and values; it costs the same at every
-    position. For an encoder-decoder's file a sentence is timed: reading a
-    source, and writing as many tokens one by one.
+    Times only the runtime, without tokenizer or preparation of inputs. Inputs
+    are random tokens. For a decoder's step file one step is timed, including
+    the update of the cached keys and values; every position takes equally
+    long. For an encoder-decoder's file a sentence is timed: reading a source,
+    and writing the same number of tokens one by one.
 
     Args:
         path: string or path. The file.
         sequence_length: int or `None`. Tokens in a row. Defaults to `None`:
-            the file's length or, if the file takes any, 128; for a sentence 25
-            or, if fewer fit, as many as fit.
-        batch_size: int. Rows in the batch; for a multiple choice questions,
-            with all their options. Defaults to `1`.
+            the file's length or, if the file accepts any, 128; for a sentence
+            25, or the file's capacity if it is smaller.
+        batch_size: int. Rows in the batch; for multiple choice the number of
+            questions, each with all its options. Defaults to `1`.
         threads: int. CPU threads. Defaults to `1`.
         warmup: int. Untimed runs at the start. Defaults to `10`.
         runs: int. Timed runs. Defaults to `50`.
@@ -96,8 +96,8 @@ def measure_latency(
         A `LatencyReport`.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing or cannot be run,
-            or an argument does not fit it, or the batch not into memory.
+        UsageError: (a `ValueError`) if the file is missing or cannot run, an
+            argument does not fit the file, or the batch does not fit in memory.
     """
     reports = measure_latencies(
         [path], sequence_length, batch_size, threads, warmup, runs, seed
@@ -114,17 +114,17 @@ def measure_latencies(
     runs: int = 50,
     seed: int = 0,
 ) -> list[LatencyReport]:
-    """Times several files in turns, so that their ratios can be trusted.
+    """Times several files in turns, so that their ratios are reliable.
 
-    The files take turns of a few runs each, with one untimed run at the start
-    of a turn, because the file before has emptied the processor's caches.
-    Whatever else slows the machine down meets all files alike.
+    The files take turns of a few runs each. Each turn starts with an untimed
+    run, because the previous file has emptied the processor's caches. Anything
+    else that slows the machine down affects all files equally.
 
     Args:
         paths: list of strings or paths. The files.
-        sequence_length: int or `None`. As in `measure_latency`; by default,
-            files that take any length are timed at the length of the others if
-            those have one in common.
+        sequence_length: int or `None`. As in `measure_latency`. By default,
+            files that accept any length are timed at the other files' length,
+            if these have the same one.
         batch_size: int. As in `measure_latency`.
         threads: int. As in `measure_latency`.
         warmup: int. As in `measure_latency`.
@@ -137,11 +137,13 @@ def measure_latencies(
     Raises:
         UsageError: as in `measure_latency`.
     """
-    _check_counts(paths, sequence_length, batch_size, warmup=warmup, runs=runs)
+    _validate_counts(
+        paths, sequence_length, batch_size, warmup=warmup, runs=runs
+    )
     models = [_open(path, threads) for path in paths]
     lengths = _lengths(models, sequence_length, batch_size)
     for model, length in zip(models, lengths, strict=True):
-        _check_room(model, batch_size, length)
+        _require_capacity(model, batch_size, length)
     calls = [
         _call(model, batch_size, length, seed)
         for model, length in zip(models, lengths, strict=True)
@@ -188,13 +190,13 @@ def _open(path, threads):
 
 
 def _call(model, batch_size, sequence_length, seed):
-    """What is timed: a function without arguments."""
+    """Returns the function to time, which takes no arguments."""
     if model.kind == ENCODER:
         model.set_inputs(_full_rows(model, batch_size, sequence_length, seed))
         return model.invoke
     rng = np.random.default_rng(seed)
     tokens = rng.integers(model.vocabulary_size, size=sequence_length)
-    # Its vocabulary may be another, of which a file does not tell the size.
+    # The file does not contain the size of the source vocabulary.
     source = rng.integers(FEWEST_TOKENS, size=sequence_length)
 
     def sentence():
@@ -214,7 +216,7 @@ def _call(model, batch_size, sequence_length, seed):
 
 
 def _time_in_turns(calls, runs):
-    """Seconds of each timed run, one list per file."""
+    """Returns the seconds of each timed run, one list per file."""
     seconds = [[] for _ in calls]
     while len(seconds[-1]) < runs:
         for call, times in zip(calls, seconds, strict=True):
@@ -227,7 +229,7 @@ def _time_in_turns(calls, runs):
 
 
 def _full_rows(model, batch_size, sequence_length, seed):
-    """A batch without padding."""
+    """Returns a batch without padding."""
     known = model.metadata and model.metadata.vocabulary_size
     batch = random_batch(
         batch_size * _rows_per_output(model),
@@ -243,17 +245,17 @@ def _full_rows(model, batch_size, sequence_length, seed):
 
 
 def _lengths(models, sequence_length, batch_size):
-    """The sequence length for each model, checked against the files."""
+    """Returns the sequence length for each model, checked against the files."""
     problems = []
     for model in models:
         if sequence_length and not _takes(model, sequence_length):
             problems.append(
-                f"{model.path} takes sequence_length={_most(model)}, received "
-                f"sequence_length={sequence_length}"
+                f"{model.path} accepts sequence_length={_most(model)}, "
+                f"received sequence_length={sequence_length}"
             )
         if model.batch_size not in (None, batch_size):
             problems.append(
-                f"{model.path} takes batch_size={model.batch_size} only, "
+                f"{model.path} accepts only batch_size={model.batch_size}, "
                 f"received batch_size={batch_size}"
             )
     if problems:
@@ -264,13 +266,13 @@ def _lengths(models, sequence_length, batch_size):
     return [sequence_length or _length(model, usual) for model in models]
 
 
-def _check_room(model, batch_size, sequence_length):
-    """Refuses a batch whose tokens alone this machine cannot hold."""
+def _require_capacity(model, batch_size, sequence_length):
+    """Raises an error for a batch whose tokens do not fit in memory."""
     size = BYTES * batch_size * _rows_per_output(model) * sequence_length
     lack = lack_of_memory(size)
     if lack:
         raise UsageError(
-            f"Cannot measure {model.path}: the tokens of a batch take {lack}. "
+            f"Cannot measure {model.path}: the tokens of a batch need {lack}. "
             f"Received: batch_size={batch_size}, "
             f"sequence_length={sequence_length}. Choose a smaller batch_size."
         )
@@ -293,13 +295,13 @@ def _length(model, usual):
 
 
 def _most(model):
-    """The lengths that a file takes, in words."""
+    """Returns the lengths that a file accepts, in words."""
     if model.kind == ENCODER_DECODER:
         return f"1 to {model.room}"
     return f"{model.sequence_length} only"
 
 
-def _check_counts(paths, sequence_length, batch_size, *, warmup, runs):
+def _validate_counts(paths, sequence_length, batch_size, *, warmup, runs):
     problems = [] if paths else ["there must be at least one file"]
     counts = {"batch_size": batch_size, "runs": runs}
     if sequence_length is not None:

@@ -1,4 +1,4 @@
-"""Keras models to LiteRT (`.tflite`) files."""
+"""Exports Keras models to LiteRT (`.tflite`) files."""
 
 import pathlib
 import tempfile
@@ -29,7 +29,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 
 @register_exporter("litert")
 class LiteRT(Exporter):
-    """The LiteRT format: classifiers, and decoders in cached steps."""
+    """The LiteRT format: classifiers, and cached steps of decoders."""
 
     title = "LiteRT"
     suffix = SUFFIX
@@ -103,25 +103,25 @@ def to_litert(
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
-    The file of an encoder takes the int32 inputs `token_ids`, `segment_ids`
-    and `padding_mask` (those that the model has) of shape `(batch_size,
-    sequence_length)` and returns the logits. It takes any batch size, but
+    An encoder's file takes the int32 inputs `token_ids`, `segment_ids` and
+    `padding_mask` (those that the model has) of shape `(batch_size,
+    sequence_length)` and returns the logits. It accepts any batch size, but
     only 1 if the model has recurrent layers: LiteRT's own operations have no
-    loop over a batch of unknown size. A file that is not resized has batch
-    size 1. A fixed sequence length is a little faster (about a tenth for a
-    TinyBERT of four layers) than a dynamic one; DeBERTa-v3 and
-    RoFormerV2 need one. `kdkit.export.LiteRTModel` runs such a file.
+    loop over a batch of unknown size. Without a resize the batch size is 1. A
+    fixed sequence length is a little faster (about a tenth for a TinyBERT of
+    four layers) than a dynamic one; DeBERTa-v3 and RoFormerV2 need one.
+    `kdkit.export.LiteRTModel` runs such a file.
 
-    The file of a decoder reads one token at a time. Its signature `step` takes
+    A decoder's file reads one token at a time. Its signature `step` takes
     the int32 inputs `token_ids`, of shape `(1,)`, and `position`, of shape
     `()`, and for each layer the cached float32 inputs `keys_0`, `values_0` and
     so on, of shape `(1, num_key_value_heads, sequence_length, head_dim)`. It
     returns `logits`, of shape `(1, vocabulary_size)`, and `new_keys` and
     `new_values`, of shape `(num_layers, 1, num_key_value_heads, head_dim)`,
-    which belong at `position`. No step copies the cache.
+    to be stored at `position`. No step copies the cache.
     `kdkit.export.LiteRTDecoder` runs such a file.
 
-    The file of an encoder-decoder has two signatures. `encode` takes the int32
+    An encoder-decoder's file has two signatures. `encode` takes the int32
     inputs `token_ids` and `padding_mask`, of shape `(1, source_length)`, and
     returns for each decoder layer `source_keys_0`, `source_values_0` and so
     on, of shape `(1, num_heads, source_length, head_dim)`. `decode` takes these
@@ -138,35 +138,35 @@ def to_litert(
             `kdkit.models.MassSeq2SeqLM`. A preprocessor is not exported.
         path: string or path. Ends in `.tflite`.
         precision: string. `"fp32"`; `"fp16"`, weights stored in 16 bits; or
-            `"int8"`, dynamic range quantisation: weights stored in 8 bits,
-            activations quantised as they come. Defaults to `"fp32"`.
-        sequence_length: int or `None`. The only length that the file takes,
-            in tokens; for a decoder or an encoder-decoder the number of tokens
-            that fit into the cache. Defaults to `None`: any length for an
-            encoder, the model's positions for a decoder, and at most 128 of
-            them for an encoder-decoder.
+            `"int8"`, dynamic range quantization: weights stored in 8 bits,
+            activations quantized at run time. Defaults to `"fp32"`.
+        sequence_length: int or `None`. The only length that the file accepts,
+            in tokens; for a decoder or an encoder-decoder the capacity of the
+            cache in tokens. Defaults to `None`: any length for an encoder, the
+            model's positions for a decoder, and at most 128 of them for an
+            encoder-decoder.
         verification_data: iterable. For an encoder batches, dicts of integer
             arrays or tuples that start with one; for a decoder int arrays of
             shape `(num_tokens,)`; for an encoder-decoder tuples of two such
             arrays, source and target. Defaults to generated data.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
-        source_length: int or `None`. For an encoder-decoder, the number of
-            tokens of a source, with its padding. Defaults to
+        source_length: int or `None`. For an encoder-decoder, the length of a
+            source in tokens, including padding. Defaults to
             `sequence_length`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
 
     Warns:
-        UserWarning: if a `kdkit.Distiller` trained the model and never reached
+        UserWarning: if a `kdkit.Distiller` trained the model but never trained
             layers that the output needs, such as a head with random weights.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is wrong, or the file
+        UsageError: (a `ValueError`) if an argument is invalid, or the file
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
-            are not finite, or those of the file have another shape or, in
-            fp32, differ by more than 1e-4. No file is left.
+            are not finite, or if the file's outputs have another shape or, in
+            fp32, differ by more than 1e-4. No file remains.
 
     Example:
 
@@ -189,7 +189,7 @@ def to_litert(
 
 
 def reads_sources(path: str | pathlib.Path) -> bool:
-    """Whether a `.tflite` file that kdkit wrote holds an encoder-decoder.
+    """Whether a `.tflite` file from kdkit contains an encoder-decoder.
 
     Args:
         path: string or path. A file that need not exist.
@@ -200,7 +200,7 @@ def reads_sources(path: str | pathlib.Path) -> bool:
 
 
 def _converted_step(source, precision):
-    """The bytes of a file that reads one token at a time."""
+    """Returns the bytes of a file that reads one token at a time."""
     make = (
         encoder_decoder_signatures
         if source.kind == ENCODER_DECODER
@@ -225,9 +225,9 @@ def _converted_step(source, precision):
 
 
 def _converter_options(precision):
-    """The converter's settings, as Keras' `export` takes them."""
-    # Keras would fall back on TensorFlow's operations, which the interpreter
-    # of the ai-edge-litert package does not have.
+    """Returns the converter's settings as arguments of Keras' `export`."""
+    # Without them, Keras would use TensorFlow's operations, which are not in
+    # the interpreter of the ai-edge-litert package.
     target_spec = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
     if precision == "fp16":
         target_spec["supported_types"] = [tf.float16]

@@ -1,4 +1,4 @@
-"""`.tflite` files that read one token at a time: their signatures, running.
+"""Signatures and runtime of `.tflite` files that read one token at a time.
 
 A decoder's file has the signature `step`. An encoder-decoder's file has
 `encode`, which reads a source, and `decode`, which reads a token of the target.
@@ -22,14 +22,14 @@ from kdkit.export.litert_files import usage_errors
 SIGNATURE = "step"
 INPUTS = ("token_ids", "position")  # in addition to keys and values
 NEW = {"keys_": "new_keys", "values_": "new_values"}  # input to output
-# The alphabetically first signature is the file's default.
+# The alphabetically first signature is the file's default signature.
 DECODE = "decode"  # reads a token of the target
 ENCODE = "encode"  # reads a source
 MASK = "padding_mask"
 
 
 def decoder_signatures(step) -> dict:
-    """Returns the signature of a decoder's file.
+    """Returns the signature for a decoder's file.
 
     Args:
         step: `kdkit.generation.DecoderStep`.
@@ -49,13 +49,13 @@ def decoder_signatures(step) -> dict:
 
 
 def encoder_decoder_signatures(step) -> dict:
-    """Returns the signatures of an encoder-decoder's file.
+    """Returns the signatures for an encoder-decoder's file.
 
     Args:
         step: `kdkit.generation.Seq2SeqStep`.
 
     Returns:
-        A dict as of `decoder_signatures`.
+        A dict as in `decoder_signatures`.
     """
     source = (1, step.source_length)
     mask = tf.TensorSpec(source, "int32", MASK)
@@ -102,29 +102,29 @@ def _float_specs(names, shape):
 
 
 class LiteRTDecoder:
-    """A `.tflite` file of a decoder that reads a text token by token.
+    """A decoder's `.tflite` file, which reads a text token by token.
 
-    The object caches the keys and values of the tokens that were read, so that
-    every token costs one run of the file. `sequence_length` is the number of
-    tokens that fit into the cache, `batch_size` is 1, and `metadata` is what
-    `kdkit.export.to_litert` wrote about the model.
+    The object caches the keys and values of earlier tokens, so that every token
+    needs one run of the file. `sequence_length` is the capacity of the cache in
+    tokens, `batch_size` is 1, and `metadata` is what `kdkit.export.to_litert`
+    wrote about the model.
 
     Args:
-        path: string or path. A `.tflite` file of a decoder, as
-            `kdkit.export.to_litert` writes it.
+        path: string or path. A `.tflite` file of a decoder, written by
+            `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
         token_ids: int array of shape `(num_tokens,)`. A text from its
-            beginning; what was read before is forgotten.
+            beginning; earlier tokens are forgotten.
 
     Returns:
-        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits of
-        what follows each of the tokens.
+        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits for
+        the token after each of the tokens.
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing or not such a
-            file, or there is no room for a token.
+            file, or if the cache is full.
 
     Example:
 
@@ -155,19 +155,20 @@ class LiteRTDecoder:
         self.metadata = metadata.read(self.path)
         self.position = 0
         for name, detail in self._inputs.items():
-            if name not in INPUTS:  # as it comes, it may hold NaN
+            if name not in INPUTS:  # it may contain NaN at the start
                 self._interpreter.tensor(detail["index"])()[:] = 0
 
     def __call__(self, token_ids):
         if not len(token_ids):
             raise UsageError(
-                "A text of one token or more is read. Received: an empty one."
+                "The text is empty. Expected at least one token. Received: "
+                "none. Begin with the token that starts a text."
             )
         self.reset()
         return np.stack([self.step(token) for token in token_ids])
 
     def reset(self) -> None:
-        """Forgets the text that was read."""
+        """Forgets the tokens that were read."""
         self.position = 0
 
     def step(self, token_id: int) -> np.ndarray:
@@ -177,10 +178,10 @@ class LiteRTDecoder:
             token_id: int. The token.
 
         Returns:
-            A float32 array of shape `(vocabulary_size,)`: the logits of what
-            follows.
+            A float32 array of shape `(vocabulary_size,)`: the logits for the
+            next token.
         """
-        self._check_room(token_id)
+        self._require_capacity(token_id)
         self._set("token_ids", token_id)
         self._set("position", self.position)
         with usage_errors(self.path):
@@ -189,19 +190,19 @@ class LiteRTDecoder:
             self._interpreter.get_tensor(self._outputs[name]["index"])
             for name in ("logits", *NEW.values())
         )
-        # Written where the interpreter reads it: a copy of all of the keys
-        # and values would cost more than the step.
+        # Written directly into the interpreter's memory: a copy of all keys
+        # and values would take longer than the step.
         for prefix, blocks in zip(NEW, new, strict=True):
             for index, block in enumerate(blocks):
                 detail = self._inputs[f"{prefix}{index}"]
                 cache = self._interpreter.tensor(detail["index"])()
                 cache[:, :, self.position] = block
-                del cache  # or the interpreter refuses to run
+                del cache  # otherwise the interpreter refuses to run
         self.position += 1
         return logits[0]
 
     def state(self) -> tuple:
-        """Returns what has been read, for `set_state` of this file."""
+        """Returns the state after the last token, for `set_state`."""
         caches = {
             name: self._interpreter.tensor(detail["index"])()[
                 :, :, : self.position
@@ -212,16 +213,16 @@ class LiteRTDecoder:
         return self.position, caches
 
     def set_state(self, state: tuple) -> None:
-        """Goes on from what had been read when `state` returned it.
+        """Restores a state, so that the next token follows it.
 
         Args:
-            state: tuple. What `state` returned.
+            state: tuple, the result of `state` for this file.
         """
         self.position, caches = state
         for name, values in caches.items():
             cache = self._interpreter.tensor(self._inputs[name]["index"])()
             cache[:, :, : self.position] = values
-            del cache  # or the interpreter refuses to run
+            del cache  # otherwise the interpreter refuses to run
 
     def _set(self, name, value):
         detail = self._inputs[name]
@@ -229,23 +230,23 @@ class LiteRTDecoder:
             detail["index"], np.full(detail["shape"], value, "int32")
         )
 
-    def _check_room(self, token_id):
+    def _require_capacity(self, token_id):
         if self.position >= self.sequence_length:
             raise UsageError(
-                f"{self.path} has room for {self.sequence_length} tokens, "
-                "which are read. Call reset(), or export it with a larger "
-                "sequence length."
+                f"The cache of {self.path} is full. It has a capacity of "
+                f"{self.sequence_length} tokens. Call reset(), or export the "
+                "model with a larger sequence length."
             )
         if not 0 <= token_id < self.vocabulary_size:
             raise UsageError(
-                f"Expected a token of 0 to {self.vocabulary_size - 1}. "
-                f"Received: {token_id}."
+                f"Expected a token id from 0 to {self.vocabulary_size - 1}. "
+                f"Received: {token_id}. Use the model's tokenizer."
             )
 
     def _find_tensors(self):
-        """Inputs and outputs by name.
+        """Returns inputs and outputs by name.
 
-        The object that tells them must be gone before anything is run.
+        The signature runner must be deleted before the interpreter runs.
         """
         signatures = self._interpreter.get_signature_list()
         if self._signature in signatures:
@@ -258,21 +259,22 @@ class LiteRTDecoder:
             if expected <= set(inputs):
                 return inputs, outputs
         raise UsageError(
-            f"Not the step of a decoder: {self.path}. Expected a file of "
+            f"Not a decoder's step: {self.path}. Expected a file from "
             "kdkit.export.to_litert with the signature "
-            f"{self._signature!r}. Received: signatures {signatures}."
+            f"{self._signature!r}. Received: signatures {signatures}. Use "
+            "kdkit.export.open_file."
         )
 
 
 class LiteRTSeq2Seq(LiteRTDecoder):
     """A `.tflite` file that reads a source and writes token by token.
 
-    `source_length` is how many tokens of a source there is room for; the rest
-    is as of `kdkit.export.LiteRTDecoder`.
+    `source_length` is the capacity for a source in tokens. Everything else is
+    as in `kdkit.export.LiteRTDecoder`.
 
     Args:
-        path: string or path. A `.tflite` file of an encoder-decoder, as
-            `kdkit.export.to_litert` writes it.
+        path: string or path. A `.tflite` file of an encoder-decoder, written
+            by `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
@@ -281,12 +283,12 @@ class LiteRTSeq2Seq(LiteRTDecoder):
             beginning.
 
     Returns:
-        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits of
-        what follows each of the target's tokens.
+        A float32 array of shape `(num_tokens, vocabulary_size)`: the logits for
+        the token after each of the target's tokens.
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing or not such a
-            file, or there is no room for a token.
+            file, or if the cache is full.
 
     Example:
 
@@ -307,7 +309,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
 
     @property
     def room(self) -> int:
-        """Tokens that both a source and what is written of it may have."""
+        """The capacity in tokens for both a source and its target."""
         return min(self.source_length, self.sequence_length)
 
     def __call__(self, source_ids, token_ids):
@@ -315,15 +317,16 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         return super().__call__(token_ids)
 
     def read_source(self, token_ids) -> None:
-        """Reads a source, and forgets the target that was written.
+        """Reads a source, and forgets the target written so far.
 
         Args:
             token_ids: int array of shape `(num_source_tokens,)`.
         """
         if not 1 <= len(token_ids) <= self.source_length:
             raise UsageError(
-                f"{self.path} has room for a source of 1 to "
-                f"{self.source_length} tokens. Received: {len(token_ids)}."
+                f"The source does not fit {self.path}. Expected 1 to "
+                f"{self.source_length} tokens. Received: {len(token_ids)}. "
+                "Shorten it, or export with a larger source_length."
             )
         ids, mask = np.zeros((2, 1, self.source_length), "int32")
         ids[0, : len(token_ids)] = token_ids
@@ -331,17 +334,17 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         with usage_errors(self.path):
             encode = self._interpreter.get_signature_runner(ENCODE)
             read = encode(token_ids=ids, padding_mask=mask)
-        del encode  # or the interpreter refuses to run
+        del encode  # otherwise the interpreter refuses to run
         for name, value in (*read.items(), (MASK, mask)):
             self._interpreter.set_tensor(self._inputs[name]["index"], value)
         self.reset()
 
 
 def reads_sources(path: str | pathlib.Path) -> bool:
-    """Whether a `.tflite` file of kdkit's is of an encoder-decoder.
+    """Whether a `.tflite` file from kdkit contains an encoder-decoder.
 
     Args:
-        path: string or path. A file that may not be there.
+        path: string or path. A file that need not exist.
     """
     path = pathlib.Path(path)
     known = metadata.read(path) if path.is_file() else None

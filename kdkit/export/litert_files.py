@@ -20,24 +20,24 @@ from kdkit.export.inputs import require_file
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
 SUFFIX = ".tflite"
 ANY = -1  # a dynamic dimension in a shape signature
-# Written once per process, by C++ code that reads no log level.
+# C++ code writes it once per process and ignores the log level.
 NOTICE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate.*\n")
 HIDDEN_FROM = 2  # the level of `TF_CPP_MIN_LOG_LEVEL` without notices
 
 
 class LiteRTModel(BatchFile):
-    """A `.tflite` file that is called like the Keras model it came from.
+    """A `.tflite` file that is called like the Keras model it was made from.
 
-    Batches shorter than a fixed sequence length are padded, and a file with a
-    batch dimension of 1 gets one row after another. The interpreter is
-    resized when the shape of the batches changes. `sequence_length` and
-    `batch_size` are the file's fixed sizes, or `None`; `metadata` is what
-    `to_litert` wrote about the model, or `None`.
+    Batches shorter than a fixed sequence length are padded. A file with batch
+    size 1 runs one row after another. The interpreter is resized when the shape
+    of the batches changes. `sequence_length` and `batch_size` are the file's
+    fixed sizes, or `None`; `metadata` is what `to_litert` wrote about the
+    model, or `None`.
 
     Args:
         path: string or path. A `.tflite` file with the int32 inputs
             `token_ids`, `segment_ids` and `padding_mask`, or some of them, and
-            one output, as `to_litert` writes it.
+            one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
@@ -45,8 +45,8 @@ class LiteRTModel(BatchFile):
             sequence_length)`. Inputs that the file does not have are ignored.
 
     Returns:
-        A NumPy array, the logits of shape `(batch_size, num_classes)`; with
-        the options of a question as rows, one row per question; for tokens
+        A NumPy array, the logits of shape `(batch_size, num_classes)`; one row
+        per question for a multiple choice, whose options are rows; for tokens
         `(batch_size, sequence_length, num_classes)`.
 
     Raises:
@@ -67,9 +67,8 @@ class LiteRTModel(BatchFile):
         self.metadata = metadata.read(self.path)
         if self.metadata and self.metadata.reads_tokens:
             raise UsageError(
-                f"{self.path} is the step of a decoder. Expected a file that "
-                "reads whole sequences. Open it with "
-                "kdkit.export.LiteRTDecoder."
+                f"{self.path} is a decoder's step. Expected a file that reads "
+                "whole sequences. Open it with kdkit.export.LiteRTDecoder."
             )
         self.threads = threads
         with usage_errors(self.path):
@@ -81,7 +80,7 @@ class LiteRTModel(BatchFile):
             _input_name(detail): detail
             for detail in self._interpreter.get_input_details()
         }
-        self._check_interface()
+        self._require_interface()
         self.input_names = tuple(
             name for name in INPUT_NAMES if name in self._inputs
         )
@@ -109,7 +108,7 @@ class LiteRTModel(BatchFile):
         detail = self._interpreter.get_output_details()[0]
         return self._interpreter.get_tensor(detail["index"])
 
-    def _check_interface(self):
+    def _require_interface(self):
         problems = []
         if "token_ids" not in self._inputs:
             problems.append("it has no input 'token_ids'")
@@ -132,31 +131,31 @@ class LiteRTModel(BatchFile):
             problems.append(f"it has {num_outputs} outputs")
         if problems:
             raise UsageError(
-                f"Not a file as kdkit exports them: {self.path}: "
+                f"Not a file exported by kdkit: {self.path}: "
                 f"{'; '.join(problems)}. Expected int32 inputs of shape "
-                f"(any or 1, any or fixed), 'token_ids' and any of "
+                "(any or 1, any or fixed), 'token_ids' and any of "
                 f"{list(INPUT_NAMES[1:])}, and one output."
             )
 
 
 @contextlib.contextmanager
 def usage_errors(path):
-    """Turns errors of the interpreter into `UsageError`, with the file."""
+    """Converts the interpreter's errors to `UsageError`, with the file."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
         raise UsageError(
-            f"The LiteRT interpreter cannot run this file: {path}. "
-            f"Its error: {error}"
+            f"The LiteRT interpreter cannot run {path}: {error}. Expected a "
+            "complete file. Export the model again."
         ) from error
 
 
 def allocate(interpreter) -> None:
     """Allocates an interpreter's tensors.
 
-    Where `TF_CPP_MIN_LOG_LEVEL` is 2 or more, as kdkit's verbs set it, LiteRT's
-    notice of its XNNPACK delegate is not shown. Anything else that is written
-    to the standard error is.
+    If `TF_CPP_MIN_LOG_LEVEL` is 2 or more, as kdkit's verbs set it, LiteRT's
+    notice about its XNNPACK delegate is hidden. Everything else on the standard
+    error is shown.
 
     Args:
         interpreter: `ai_edge_litert.interpreter.Interpreter`.
@@ -171,7 +170,7 @@ def allocate(interpreter) -> None:
 
 @contextlib.contextmanager
 def _without_notice():
-    """Passes on file descriptor 2, except for the notice."""
+    """Forwards file descriptor 2, except for the notice."""
     if sys.stderr is not None:
         sys.stderr.flush()
     with tempfile.TemporaryFile() as aside:
@@ -193,5 +192,5 @@ def _without_notice():
 
 
 def _input_name(detail):
-    """`serving_default_token_ids:0` is the converter's `token_ids`."""
+    """Returns `token_ids` for the converter's `serving_default_token_ids:0`."""
     return detail["name"].removeprefix("serving_default_").split(":")[0]

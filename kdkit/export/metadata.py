@@ -1,12 +1,12 @@
-"""The metadata of an exported file: an entry about the model it was made from.
+"""The metadata in an exported file: an entry about the model.
 
 In a `.tflite` file the entry is an associated file, as TensorFlow Lite's
-metadata format defines: a ZIP archive after the flat buffer, which interpreters
-skip and `unzip` reads. Other exporters store the JSON of `complete` where their
-format has a place for it, and read it with `parse`. The number of parameters is
-in the entry because it cannot be counted in the file: the converter cuts
-position embeddings at a fixed length, folds constants together and adds its
-own.
+metadata format defines it: a ZIP archive after the flat buffer, which
+interpreters ignore and `unzip` reads. Other exporters store the JSON from
+`complete` where their format allows it, and read it with `parse`. The entry
+contains the number of parameters, because it cannot be counted in the file: the
+converter truncates position embeddings at a fixed length, folds constants and
+adds its own.
 """
 
 import dataclasses
@@ -22,9 +22,9 @@ from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
 
 ENTRY = "kdkit.json"
-MAX_BYTES = 1 << 16  # of the entry
-# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
-OF_ARCHIVES = (
+MAX_BYTES = 1 << 16  # limit for the entry
+# Errors from zipfile: truncated, invalid names, encrypted, unknown compression.
+ARCHIVE_ERRORS = (
     EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
@@ -38,15 +38,15 @@ class Metadata:
         parameters: int. `kdkit.weights.count_parameters` of the Keras model.
         vocabulary_size: int or `None`. Number of token ids.
         kdkit_version: string. The version that wrote the file.
-        rows_per_output: int. How many rows of the inputs make a row of the
-            logits: the options of a question. Defaults to 1.
-        reads_tokens: bool. Whether it is the step of a decoder, which reads
+        rows_per_output: int. How many input rows give one row of logits: the
+            number of options per question. Defaults to 1.
+        reads_tokens: bool. Whether the file is a decoder's step, which reads
             one token at a time. Defaults to `False`.
         reads_sources: bool. Whether that decoder reads a source first, with an
             encoder. Defaults to `False`.
-        size: int or `None`. Bytes of the file before the entry. Defaults to
-            `None`, as in files of earlier versions.
-        sha256: string or `None`. Their digest. Defaults to `None`.
+        size: int or `None`. The file's bytes before the entry. Defaults to
+            `None`, as in files from earlier versions.
+        sha256: string or `None`. Their checksum. Defaults to `None`.
     """
 
     precision: str
@@ -61,28 +61,28 @@ class Metadata:
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
-    """Appends the entry to a file that has none, with its digest.
+    """Appends the entry, with a checksum, to a file that has none.
 
-    The same entry of the same file is the same bytes, whenever it is written.
+    The same entry always gives the same bytes.
 
     Args:
         path: `pathlib.Path`.
-        metadata: `Metadata` without size and digest.
+        metadata: `Metadata` without size and checksum.
     """
     content = complete(path, metadata)
-    entry = zipfile.ZipInfo(ENTRY)  # of 1980, not of the time of day
+    entry = zipfile.ZipInfo(ENTRY)  # dated 1980, not now
     entry.external_attr = 0o600 << 16
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(entry, content)
 
 
 def complete(path: pathlib.Path, metadata: Metadata) -> str:
-    """Returns the entry as JSON, with the file's present size and digest.
+    """Returns the entry as JSON, with the file's current size and checksum.
 
     Args:
-        path: `pathlib.Path`. The file, which must end up as a prefix of what
-            `parse` is given.
-        metadata: `Metadata` without size and digest.
+        path: `pathlib.Path`. The file, which must be a prefix of the file that
+            `parse` reads.
+        metadata: `Metadata` without size and checksum.
     """
     size = path.stat().st_size
     metadata = dataclasses.replace(
@@ -98,8 +98,8 @@ def read(path: pathlib.Path) -> Metadata | None:
         path: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) if the entry is not one of kdkit's, or the
-            content before it is not what was written.
+        UsageError: (a `ValueError`) if the entry is not valid, or if the
+            content before it has changed.
     """
     try:
         if not zipfile.is_zipfile(path):
@@ -113,39 +113,39 @@ def read(path: pathlib.Path) -> Metadata | None:
             content = archive.read(info)
     except UsageError:
         raise
-    except OF_ARCHIVES as error:
+    except ARCHIVE_ERRORS as error:
         raise _damaged(path, error or type(error).__name__) from error
     return parse(path, content)
 
 
 def parse(path: pathlib.Path, content: str | bytes) -> Metadata:
-    """Returns the entry of a file from its JSON, and checks the file's digest.
+    """Returns the entry from its JSON, and checks the file's checksum.
 
     Args:
         path: `pathlib.Path`. The file.
-        content: string or bytes. What `complete` returned.
+        content: string or bytes, the result of `complete`.
 
     Raises:
-        UsageError: (a `ValueError`) as `read` does.
+        UsageError: (a `ValueError`) as in `read`.
     """
     try:
         found = from_dict(Metadata, parse_json(content))
     except UsageError as error:
         raise _damaged(path, error) from error
     if found.size is not None and found.sha256 != _digest(path, found.size):
-        raise _damaged(path, "a file with another content than was written")
+        raise _damaged(path, "a file whose content has changed")
     return found
 
 
 def _damaged(path, what):
     return UsageError(
-        f"{path} is damaged, or its {ENTRY} is not of this version of kdkit. "
+        f"{path} is damaged, or its {ENTRY} is from another version of kdkit. "
         f"Received: {what}. Restore it from a copy, or export it again."
     )
 
 
 def _digest(path, size):
-    """Of the first bytes of a file."""
+    """Returns the checksum of a file's first bytes."""
     total = hashlib.sha256()
     add_content(total, path, size)
     return total.hexdigest()

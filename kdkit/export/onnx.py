@@ -1,7 +1,7 @@
-"""Keras models to ONNX files, and running them in ONNX Runtime.
+"""Exports Keras models to ONNX files, and runs them with ONNX Runtime.
 
 Needs the packages of the extra `onnx`. Keras writes the file with tf2onnx, and
-ONNX Runtime quantises its weights.
+ONNX Runtime quantizes its weights.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ ERRORS_ONLY = 3  # a log level of ONNX Runtime
 
 @register_exporter("onnx")
 class ONNX(Exporter):
-    """The ONNX format: one file for ONNX Runtime, of any batch and length."""
+    """The ONNX format: one file for ONNX Runtime, for any batch and length."""
 
     title = "ONNX"
     suffix = SUFFIX
@@ -76,7 +76,7 @@ class ONNX(Exporter):
                 )
 
     def annotate(self, path, entry):
-        # Serialised messages merge when they are concatenated.
+        # Concatenated messages are merged.
         added = onnx.ModelProto()
         added.metadata_props.add(
             key=PROPERTY, value=metadata.complete(path, entry)
@@ -89,11 +89,11 @@ class ONNX(Exporter):
 
 
 class ONNXModel(BatchFile):
-    """Runs an `.onnx` file as `to_onnx` writes it, on CPU threads.
+    """Runs an `.onnx` file from `to_onnx` on CPU threads.
 
     Called with a batch, a dict of integer arrays of shape `(batch_size,
     sequence_length)`, it returns the logits as a NumPy array. Shorter batches
-    are padded where the file takes one length only.
+    are padded if the file accepts only one length.
 
     Args:
         path: string or path. The file.
@@ -139,7 +139,7 @@ class ONNXModel(BatchFile):
             or len(outputs) != 1
         ):
             raise UsageError(
-                f"Not an ONNX file as kdkit exports them: {self.path}. "
+                f"Not an ONNX file exported by kdkit: {self.path}. "
                 "Expected the int32 inputs 'token_ids' and any of "
                 f"{list(INPUT_NAMES[1:])}, with two axes, and one output. "
                 f"Received: inputs {sorted(inputs)}, {len(outputs)} outputs."
@@ -161,15 +161,15 @@ class ONNXModel(BatchFile):
 
     @contextlib.contextmanager
     def _usage_errors(self):
-        """Turns errors of ONNX Runtime, which share no class, into ours."""
+        """Converts ONNX Runtime's errors, which share no class, to ours."""
         try:
             yield
         except UsageError:
             raise
         except Exception as error:
             raise UsageError(
-                f"ONNX Runtime cannot run this file: {self.path}. "
-                f"Its error: {error}"
+                f"ONNX Runtime cannot run {self.path}: {error}. Expected a "
+                "complete file. Export the model again."
             ) from error
 
 
@@ -196,10 +196,10 @@ def to_onnx(
             a file that reads whole sequences and returns the logits of every
             position.
         path: string or path. Ends in `.onnx`.
-        precision: string. `"fp32"`; or `"int8"`, dynamic quantisation by ONNX
+        precision: string. `"fp32"`; or `"int8"`, dynamic quantization by ONNX
             Runtime: weights of matrix products and embedding tables stored in
-            8 bits, activations quantised as they come. Defaults to `"fp32"`.
-        sequence_length: int or `None`. The only length that the file takes,
+            8 bits, activations quantized at run time. Defaults to `"fp32"`.
+        sequence_length: int or `None`. The only length that the file accepts,
             in tokens. Defaults to `None`, any length.
         verification_data: batches, as in `to_litert`.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
@@ -208,12 +208,12 @@ def to_onnx(
         An `ExportReport` with the differences from the Keras model.
 
     Warns:
-        UserWarning: as `to_litert`.
+        UserWarning: as in `to_litert`.
 
     Raises:
         UsageError: (a `ValueError`) if a package is missing or too old, an
-            argument is wrong, or the file exists. Nothing is written.
-        RunError: (a `RuntimeError`) as `to_litert`. No file is left.
+            argument is invalid, or the file exists. Nothing is written.
+        RunError: (a `RuntimeError`) as in `to_litert`. No file remains.
 
     Example:
 
@@ -232,7 +232,7 @@ def to_onnx(
 
 
 def _require_versions(oldest):
-    """Refuses missing packages and versions that are too old."""
+    """Raises an error for missing packages and for versions too old."""
     problems = []
     for name, least in oldest.items():
         wanted = ".".join(map(str, least))
@@ -252,7 +252,7 @@ def _require_versions(oldest):
 
 @contextlib.contextmanager
 def _without_notices():
-    """Hides notices of Keras, tf2onnx and the quantiser; errors still raise."""
+    """Hides notices from Keras, tf2onnx and the quantizer, not errors."""
     previous = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -265,9 +265,9 @@ def _without_notices():
 
 
 def _replace_erfc(graph):
-    """Replaces `Erfc`, TensorFlow's part of GELU, which ONNX does not have.
+    """Replaces `Erfc`, which TensorFlow uses in GELU and ONNX does not have.
 
-    erfc(x) = 1 - erf(x). tf2onnx 1.17 passes the operation on as it is.
+    erfc(x) = 1 - erf(x). tf2onnx 1.17 does not convert this operation.
     """
     nodes = list(graph.node)
     if not any(node.op_type == "Erfc" for node in nodes):
@@ -304,4 +304,4 @@ def _name_interface(graph, source):
         for axis, name in zip(axes, (first, "sequence_length"), strict=False):
             if not axis.HasField("dim_value"):
                 axis.dim_param = name
-    del graph.value_info[:]  # with the old names of the axes
+    del graph.value_info[:]  # it contains the old names of the axes

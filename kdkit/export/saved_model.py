@@ -1,4 +1,4 @@
-"""Keras models to TensorFlow SavedModels, and running them."""
+"""Exports Keras models to TensorFlow SavedModels, and runs them."""
 
 import pathlib
 
@@ -50,11 +50,11 @@ class SavedModels(Exporter):
 
 
 class SavedModel(BatchFile):
-    """Runs a SavedModel as `to_saved_model` writes it.
+    """Runs a SavedModel from `to_saved_model`.
 
     Called with a batch, a dict of integer arrays of shape `(batch_size,
     sequence_length)`, it returns the logits as a NumPy array. Shorter batches
-    are padded where the model is made for one length.
+    are padded if the model accepts only one length.
 
     Args:
         path: string or path. The directory.
@@ -62,8 +62,8 @@ class SavedModel(BatchFile):
     Attributes:
         path: `pathlib.Path`. The directory.
         input_names: tuple of strings, the inputs that it has.
-        sequence_length: int or `None`. The only length that it takes, `None`
-            where it takes any.
+        sequence_length: int or `None`. The only length that it accepts, `None`
+            for any length.
 
     Raises:
         UsageError: (a `ValueError`) if there is no such model, or a batch does
@@ -81,11 +81,11 @@ class SavedModel(BatchFile):
         self.path = pathlib.Path(path)
         if not get_exporter("saved_model").owns(self.path):
             raise UsageError(
-                "Cannot open the exported model: expected a folder with "
+                "Cannot open the exported model. Expected a folder with "
                 f"saved_model.pb. Received: {self.path}. Write one with "
                 "kdkit.export.to_saved_model."
             )
-        # The signature lives no longer than the loaded model.
+        # The signature is deleted with the loaded model.
         self._loaded = tf.saved_model.load(str(self.path))
         self._signature = self._loaded.signatures.get(SIGNATURE)
         inputs = {}
@@ -93,7 +93,7 @@ class SavedModel(BatchFile):
             inputs = self._signature.structured_input_signature[1]
         if "token_ids" not in inputs or set(inputs) - set(INPUT_NAMES):
             raise UsageError(
-                f"Not a SavedModel as kdkit exports them: {self.path}. "
+                f"Not a SavedModel exported by kdkit: {self.path}. "
                 "Expected the inputs 'token_ids' and any of "
                 f"{list(INPUT_NAMES[1:])}. "
                 f"Received: {sorted(inputs)}."
@@ -143,14 +143,14 @@ def to_saved_model(
         An `ExportReport` with the differences from the Keras model.
 
     Warns:
-        UserWarning: as `to_litert`.
+        UserWarning: as in `to_litert`.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is wrong, or the path
+        UsageError: (a `ValueError`) if an argument is invalid, or the path
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the
-            SavedModel are not finite, or those of the SavedModel have another
-            shape or differ by more than 1e-4. No directory is left.
+            SavedModel are not finite, or if the SavedModel's outputs have
+            another shape or differ by more than 1e-4. No directory remains.
     """
     return get_exporter("saved_model").export(
         model, path, verification_data=verification_data, overwrite=overwrite

@@ -1,10 +1,10 @@
-"""One table of token embeddings in a file of 8-bit weights, not two.
+"""Merges two copies of the token embeddings in a file with 8-bit weights.
 
-A language model looks tokens up in the matrix that it multiplies its states
-with. LiteRT's converter quantises the two uses apart, the one by table and the
-other by row, and writes both; in a model with GPT-2's vocabulary that is more
-than a third of the file. LiteRT can look up rows with a scale each too
-(`EMBEDDING_LOOKUP`), which is also the more exact of the two.
+A language model looks tokens up in the matrix that its logits are computed
+with. LiteRT's converter quantizes the two uses separately, one per table and
+the other per row, and writes both. For a model with GPT-2's vocabulary the
+second copy is more than a third of the file. LiteRT can also look up rows with
+one scale each (`EMBEDDING_LOOKUP`), which is also more exact.
 
 Files are flat buffers; `ai_edge_litert.schema_py_generated` is their schema.
 """
@@ -16,23 +16,23 @@ from kdkit.backends import LateModule
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-IDENTIFIER = b"TFL3"  # of a LiteRT file
-# Of a row, and of its zero: what a table costs in a second graph.
-BYTES_OF_A_SCALE = 4 + 8
+IDENTIFIER = b"TFL3"  # a LiteRT file's
+# The scale and zero point per row: what a table costs in a second graph.
+SCALE_BYTES = 4 + 8
 
 
 def share_table(path: pathlib.Path) -> bool:
-    """Lets a file's embedding look up the rows of its output matrix.
+    """Makes a file's embedding look up rows in its output matrix.
 
-    Only where both are the same matrix, quantised to 8 bits; the caller checks
-    the file that comes out.
+    Only if both are the same matrix, quantized to 8 bits. The caller verifies
+    the resulting file.
 
     Args:
         path: `pathlib.Path` of a `.tflite` file without anything after its
-            flat buffer, which has not got its final name yet.
+            flat buffer, under its temporary name.
 
     Returns:
-        Whether there was such a table. If not, the file is as it was.
+        Whether there was such a table. If not, the file is unchanged.
     """
     model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
     matrices = [
@@ -58,10 +58,11 @@ def share_table(path: pathlib.Path) -> bool:
 
 
 def _lookups(model, graph, matrices):
-    """Yields each lookup in a table that a matrix product has by rows too.
+    """Yields each lookup in a table that is also an output matrix by rows.
 
-    As the graph, the lookup, what makes floats of its result, and the other
-    table: its graph, which may be that of another signature, and its number.
+    Each is a tuple of the graph, the lookup, the operator that converts its
+    result to floats, and the matrix: its graph, which may belong to another
+    signature, and its number.
     """
     for operator in graph.operators:
         if _code(model, operator) != schema.BuiltinOperator.GATHER:
@@ -81,16 +82,16 @@ def _lookups(model, graph, matrices):
             continue
         width = _shape(graph, table)[-1]
         for twin in matrices:
-            is_worth_it = twin[0] is graph or width > BYTES_OF_A_SCALE
+            is_worth_it = twin[0] is graph or width > SCALE_BYTES
             if is_worth_it and _are_one_matrix(model, (graph, table), twin):
                 yield graph, operator, users[0], twin
                 break
 
 
 def _are_one_matrix(model, table, twin):
-    """Whether two quantised tables stand for the same numbers.
+    """Whether two quantized tables represent the same numbers.
 
-    To within half a step of each.
+    They may differ by half a step of each.
     """
     if _shape(*table) != _shape(*twin):
         return False
@@ -117,8 +118,8 @@ def _look_up_rows(model, graph, gather, dequantize, twin):
     gather.inputs = [int(gather.inputs[1]), int(table)]
     gather.outputs = [int(dequantize.outputs[0])]
     graph.operators.remove(dequantize)
-    # Tensors are known by their numbers, so the old one stays, without data,
-    # unless another lookup needs that.
+    # Tensors are referenced by number, so the old one stays, but without data
+    # if no other lookup needs them.
     data = graph.tensors[old].buffer
     users = [
         number
@@ -132,18 +133,18 @@ def _look_up_rows(model, graph, gather, dequantize, twin):
 
 
 def _tensor_in(graph, twin):
-    """The number of a table in a graph, which may be another than its own.
+    """Returns the number of a table in a graph; may add the table to it.
 
-    Tensors are of one graph, and their data, the buffers, of all.
+    Tensors belong to one graph. Their data, the buffers, belong to all graphs.
     """
-    of_graph, number = twin
-    if of_graph is graph:
+    own_graph, number = twin
+    if own_graph is graph:
         return number
-    buffer = of_graph.tensors[number].buffer
+    buffer = own_graph.tensors[number].buffer
     for known, tensor in enumerate(graph.tensors):
         if tensor.buffer == buffer:
             return known
-    graph.tensors.append(copy.copy(of_graph.tensors[number]))
+    graph.tensors.append(copy.copy(own_graph.tensors[number]))
     return len(graph.tensors) - 1
 
 

@@ -12,14 +12,14 @@ from kdkit.errors import RunError
 from kdkit.weights import untrained_weights
 
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
-# What lets oneDNN round the factors of matrix products.
+# Settings that let oneDNN round the factors of matrix products.
 ROUNDING = ("ONEDNN_DEFAULT_FPMATH_MODE", "TF_SET_ONEDNN_FPMATH_MODE")
-MAX_NAMED = 3  # untrained layers in a warning
+MAX_NAMED = 3  # number of untrained layers in a warning
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How the outputs of a file compare with those of the Keras model.
+    """The differences between a file's outputs and the Keras model's.
 
     Args:
         max_abs_difference: float. As in `ExportReport`.
@@ -33,7 +33,7 @@ class Comparison:
 
 
 def reference_outputs(model, batches):
-    """Runs the Keras model, which a file is then compared with.
+    """Runs the Keras model, for the comparison with a file.
 
     Args:
         model: the Keras model.
@@ -60,9 +60,9 @@ def compare(
 
     Args:
         expected: list of arrays, the Keras model's outputs.
-        exported: callable from a batch to a NumPy array: the file.
+        exported: callable from a batch to a NumPy array, which runs the file.
         batches: list of dicts of int32 arrays.
-        file: string. The name of the file in messages.
+        file: string. The file's name in messages.
         tolerance: float or `None`. The largest absolute difference allowed;
             `None` allows any finite one.
 
@@ -77,8 +77,8 @@ def compare(
         if output.shape != reference.shape:
             raise RunError(
                 f"{file} was not written: its output has the wrong shape in "
-                f"batch {number}. Expected {reference.shape}, as the Keras "
-                f"model's. Received: {output.shape}."
+                f"batch {number}. Expected the Keras model's, "
+                f"{reference.shape}. Received: {output.shape}."
             )
         _require_finite(output, f"{file} was not written: it", number)
         received.append(output)
@@ -98,15 +98,15 @@ def compare(
 
 
 def _rounding():
-    """What makes the Keras model's own outputs inexact, if anything does."""
+    """Returns settings that make the Keras model's own outputs inexact."""
     found = [
         f"{name}={os.environ[name]}" for name in ROUNDING if name in os.environ
     ]
     if not found:
         return ""
     return (
-        f" With {' and '.join(found)} in the environment it is the Keras model "
-        "that rounds. Export without."
+        f" With {' and '.join(found)} in the environment the Keras model "
+        "rounds its outputs. Export without."
     )
 
 
@@ -114,13 +114,13 @@ def _require_finite(output, who, number):
     wrong = np.count_nonzero(~np.isfinite(output))
     if wrong:
         raise RunError(
-            f"{who} gives NaN or infinity in {wrong} of {output.size} outputs "
-            f"of batch {number}."
+            f"{who} returns NaN or infinity in {wrong} of {output.size} "
+            f"outputs of batch {number}."
         )
 
 
 def _same_top_class(expected, received):
-    """The share of equal highest logits; `None` for single logits."""
+    """Returns the share of equal top classes; `None` for single logits."""
     if expected[0].shape[-1] == 1:
         return None
     same = [
@@ -130,11 +130,11 @@ def _same_top_class(expected, received):
     return float(np.concatenate(same).mean())
 
 
-def warn_of_untrained_layers(model, batch) -> None:
-    """Warns of layers that the output needs and a `Distiller` left untrained.
+def warn_untrained_layers(model, batch) -> None:
+    """Warns about layers that the output needs and that were not trained.
 
-    An example is a head with random weights whose student learned from
-    attention and hidden states alone: the logits are chance.
+    An example is a head with random weights whose student learned only from
+    attention and hidden states: its logits are random.
 
     Args:
         model: the Keras model that is exported.
@@ -152,14 +152,14 @@ def warn_of_untrained_layers(model, batch) -> None:
     reached = [
         path
         for path, some in layers.items()
-        # A list, so that as many are taken as there are weights.
+        # A list, so that `next` is called once for each weight.
         if any([next(gradients) is not None for _ in some])
     ]
     if reached:
         warnings.warn(
             f"Never trained: {_named(reached)} of {model.name!r}. No objective "
-            "of its Distiller has a gradient there, so the weights are random "
-            "and the output is chance. Add an objective on the logits, such as "
+            "of its Distiller has a gradient there, so the weights and the "
+            "output are random. Add an objective on the logits, such as "
             'kdkit.Objective(kdkit.losses.SoftCrossEntropy(), tap="logits"), '
             "or a hard_label_weight.",
             stacklevel=4,  # the caller of `to_litert`
@@ -167,7 +167,7 @@ def warn_of_untrained_layers(model, batch) -> None:
 
 
 def _named(paths):
-    """The last layers first, as they are nearest to the output."""
+    """Returns layers' paths in words, the last layers first."""
     named = [repr(path) for path in reversed(paths)][:MAX_NAMED]
     others = len(paths) - len(named)
     text = f"the layer{'s' * (len(paths) > 1)} {', '.join(named)}"

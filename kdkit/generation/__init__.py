@@ -1,4 +1,4 @@
-"""Cached decoding: one step, beam search, text from models and their files.
+"""Cached decoding: one step, beam search, and text from models or files.
 
 `kdkit.export.to_litert` writes the steps as files, which `generate`,
 `search_file` and `TextWriter` run.

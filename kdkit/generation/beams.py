@@ -15,27 +15,27 @@ IMPOSSIBLE = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class Beams:
-    """How the likeliest text is looked for.
+    """The settings of a beam search.
 
-    A text's score is its log probability over its number of tokens to the
-    power of `length_penalty`, its end counted: 0 prefers short texts, 1 has the
-    mean of its tokens. A text is finished when its end is among the
-    `beam_size` likeliest next tokens of all open texts. The search is over when
-    no open text could still be better than a finished one, or with
-    `early_stopping` as soon as `beam_size` texts are finished.
+    A text's score is its log probability divided by its number of tokens,
+    including its end, to the power of `length_penalty`: 0 prefers short texts,
+    1 gives the mean over the tokens. A text is finished when its end is among
+    the `beam_size` most probable next tokens of all open texts. The search ends
+    when no open text can become better than a finished one, or, with
+    `early_stopping`, as soon as `beam_size` texts are finished.
 
     Args:
-        beam_size: int. Texts that are kept open at a time; 1 is greedy
-            decoding, which takes the likeliest token each time and ends with
-            the text's end. Defaults to `4`.
+        beam_size: int. Number of open texts at a time. 1 is greedy decoding,
+            which always takes the most probable token and ends with the text's
+            end. Defaults to `4`.
         length_penalty: float. At least 0. Defaults to `1.0`.
-        early_stopping: bool. `False` looks on as long as a longer text could
-            have a better score: with a penalty of 1 a model that begins to
-            repeat itself is followed to `max_length`. Defaults to `True`.
+        early_stopping: bool. `False` continues as long as a longer text could
+            have a better score. With a penalty of 1, a model that begins to
+            repeat itself then continues to `max_length`. Defaults to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no beam or the penalty is
-            negative.
+        UsageError: (a `ValueError`) if `beam_size` is below 1 or the penalty
+            is negative.
     """
 
     beam_size: int = 4
@@ -45,26 +45,26 @@ class Beams:
     def __post_init__(self):
         if self.beam_size < 1:
             raise UsageError(
-                "A beam has at least one text. Received: "
-                f"beam_size={self.beam_size}."
+                "`beam_size` must be at least 1. Received: "
+                f"beam_size={self.beam_size}. Use 1 for greedy decoding."
             )
         if not 0 <= self.length_penalty < math.inf:
             raise UsageError(
                 "`length_penalty` must be a number of at least 0. Received: "
-                f"length_penalty={self.length_penalty}."
+                f"length_penalty={self.length_penalty}. Use for example 1.0."
             )
 
 
 def make_beam_search(model, beams: Beams, max_length: int, end_token_id: int):
-    """Returns a function that writes the likeliest text it finds.
+    """Returns a function that searches for the most probable text.
 
     Args:
-        model: `keras_hub.models.BartSeq2SeqLM`, as `kdkit.models.MassSeq2SeqLM`
-            is.
+        model: `keras_hub.models.BartSeq2SeqLM`, such as a
+            `kdkit.models.MassSeq2SeqLM`.
         beams: `Beams`.
-        max_length: int. Tokens of a text at most, the first one and its end
-            included.
-        end_token_id: int. What ends a text.
+        max_length: int. Maximum number of tokens of a text, including the first
+            token and the end.
+        end_token_id: int. The token that ends a text.
 
     Returns:
         A callable of `token_ids` and `padding_mask` of the encoder, `int32`
@@ -74,15 +74,15 @@ def make_beam_search(model, beams: Beams, max_length: int, end_token_id: int):
         of shape `(batch_size,)`. It is a `tf.function`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no room for a token, or the
-            model has fewer positions.
+        UsageError: (a `ValueError`) if `max_length` is below 2, or above the
+            model's positions.
     """
-    # The last token is written and never read.
+    # The last token is written but never read.
     longest = model.backbone.max_sequence_length + 1
     if not 2 <= max_length <= longest:
         raise UsageError(
-            "`max_length` must leave room behind the first token, and the "
-            f"model must have the positions: expected 2 to {longest}. "
+            "Invalid value for argument `max_length`. Expected 2 (one token "
+            f"after the first) to {longest} (the model's positions). "
             f"Received: max_length={max_length}."
         )
     search = _Search(model, beams, max_length, end_token_id)
@@ -115,7 +115,7 @@ class _Search:
         first = tf.repeat(first_token_ids[:, None], self._size, axis=1)
         tokens = tf.concat([first[..., None], tokens[..., 1:]], axis=2)
         source, caches = self._begin(token_ids, padding_mask, tokens)
-        # All beams are alike yet: one of them is enough.
+        # All beams are still equal: one of them is enough.
         alone = tf.one_hot(0, self._size, 0.0, IMPOSSIBLE)
         state = {
             "length": tf.constant(1),
@@ -136,7 +136,7 @@ class _Search:
         return state["finished"][:, 0], state["finished_scores"][:, 0]
 
     def _begin(self, token_ids, padding_mask, tokens):
-        """The encoder's states for every beam, and caches to be filled."""
+        """Returns the encoder's states for every beam, and empty caches."""
         encoded = self._model.call_encoder(token_ids, padding_mask)
         source = tuple(
             tf.repeat(one, self._size, axis=0)
@@ -170,7 +170,7 @@ class _Search:
         return source, {"self": own, "cross": cross}
 
     def _read(self, state, source, cross):
-        """Log probabilities of what comes next, and the longer cache."""
+        """Returns log probabilities of the next tokens, and the new cache."""
         place = state["length"] - 1
         last = tf.gather(self._flat(state["tokens"]), [place], axis=1)
         logits, _, cache, _ = self._model.call_decoder_with_cache(
@@ -184,12 +184,12 @@ class _Search:
         return ops.log_softmax(ops.cast(logits[:, 0], "float32")), cache
 
     def _extended(self, state, log_probs, cache):
-        """The state with one token more."""
+        """Returns the state with one more token."""
         length = state["length"]
         vocabulary = tf.shape(log_probs)[-1]
         log_probs = tf.reshape(log_probs, (-1, self._size, vocabulary))
         scores = state["scores"][..., None] + log_probs
-        # Twice as many, since at most one for each beam is an end.
+        # Twice as many, because at most one per beam is an end.
         wanted = 2 * self._size if self._size > 1 else 1
         scores, best = tf.nn.top_k(
             tf.reshape(scores, (-1, self._size * vocabulary)), wanted
@@ -198,7 +198,7 @@ class _Search:
         tokens = tf.gather(state["tokens"], beam, batch_dims=1)
         here = tf.one_hot(length, self._max_length, True, False)
         tokens = tf.where(here, token[..., None], tokens)
-        # What has no room for more is finished as it is.
+        # A text without capacity for another token is finished.
         ended = (token == self._end) | (length + 1 >= self._max_length)
         counts = (
             ended
@@ -235,14 +235,14 @@ class _Search:
         }
 
     def _goes_on(self, state):
-        """Whether the search of some source is not over."""
+        """Whether the search is not over for at least one source."""
         return (state["length"] < self._max_length) & ~tf.reduce_all(
             self._is_over(state)
         )
 
     def _is_over(self, state):
-        """Of each source, whether what is finished stays as it is."""
-        # A log probability only falls, and the longest text divides it most.
+        """Returns for each source whether its best text is final."""
+        # Log probabilities only fall, and the longest text divides them most.
         hoped = state["scores"][:, 0] / self._divisor(self._max_length - 1)
         is_over = hoped <= state["finished_scores"][:, 0]
         if self._stops_early:
@@ -258,12 +258,12 @@ class _Search:
 
 @dataclasses.dataclass(frozen=True)
 class _Open:
-    """A text that goes on.
+    """An open text.
 
     Args:
         score: float. Its log probability.
         tokens: list of ints.
-        state: what the file had read before the last of them.
+        state: the file's state before the last token.
     """
 
     score: float
@@ -279,29 +279,29 @@ def search_file(
     max_length: int,
     end_token_id: int,
 ) -> tuple[list[int], float]:
-    """Writes the likeliest text that a beam search finds.
+    """Writes the most probable text that a beam search finds.
 
-    What `kdkit.generation.make_beam_search` finds with the Keras model, one
-    source at a time.
+    Returns the same as `kdkit.generation.make_beam_search` with the Keras
+    model, for one source.
 
     Args:
         file: `kdkit.export.LiteRTSeq2Seq`.
         source_ids: int array of shape `(num_source_tokens,)`.
-        first_token_id: int. What a text begins with.
+        first_token_id: int. The token that begins a text.
         beams: `Beams`.
-        max_length: int. Tokens of a text at most, the first one and its end
-            included.
-        end_token_id: int. What ends a text.
+        max_length: int. Maximum number of tokens of a text, including the first
+            token and the end.
+        end_token_id: int. The token that ends a text.
 
     Returns:
-        Tuple of the tokens, the first one and the end included, and the score.
+        Tuple of the tokens, including the first one and the end, and the score.
 
     Raises:
-        UsageError: (a `ValueError`) if the file has no room for so many.
+        UsageError: (a `ValueError`) if the file's capacity is too small.
     """
     file.read_source(source_ids)
     texts = [_Open(0.0, [first_token_id], file.state())]
-    # Twice as many, since at most one for each beam is an end.
+    # Twice as many, because at most one per beam is an end.
     wanted = 2 * beams.beam_size if beams.beam_size > 1 else 1
     best, best_score, num_finished = None, -np.inf, 0
     while texts:
@@ -328,7 +328,7 @@ def search_file(
             if normalized > best_score:
                 best, best_score = tokens, normalized
         texts = goes_on[: beams.beam_size]
-        # A log probability only falls, and the longest text divides it most.
+        # Log probabilities only fall, and the longest text divides them most.
         longest = (max_length - 1) ** beams.length_penalty
         if texts and texts[0].score / longest <= best_score:
             break
@@ -338,9 +338,9 @@ def search_file(
 
 
 def _largest(scores, count):
-    """Places of the largest values, best first; of equals the first places.
+    """Returns the indices of the largest values, best first; ties by index.
 
-    Without sorting a whole vocabulary for every token.
+    Does not sort a whole vocabulary for every token.
     """
     flat = scores.ravel()
     count = min(count, flat.size)

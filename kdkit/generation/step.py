@@ -1,4 +1,4 @@
-"""One step of a decoder: a token in, logits and its keys and values out."""
+"""One step of a decoder: from a token to logits, keys and values."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ from kdkit.models.families import family_of
 
 
 def num_positions(model) -> int | None:
-    """How many tokens a decoder reads at most, `None` for any number.
+    """Returns a decoder's maximum number of tokens, `None` for no limit.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is no decoder.
+        UsageError: (a `ValueError`) if the model is not a decoder.
     """
     backbone = getattr(model, "backbone", None)
     family = family_of(backbone)
@@ -23,7 +23,7 @@ def num_positions(model) -> int | None:
         known = [family.title for family in DECODERS.values()]
         raise UsageError(
             f"Only decoders ({', '.join(known)}) read one token at a time. "
-            f"Received: {type(model).__name__}."
+            f"Received: {type(model).__name__}. Pass a decoder."
         )
     return family.num_positions(backbone)
 
@@ -32,21 +32,21 @@ def num_positions(model) -> int | None:
 class DecoderStep:
     """A decoder that reads one token at a time.
 
-    The caller keeps the keys and values of the tokens so far, and gives them
-    with every token: a step costs the same at every position, and nothing that
-    was computed is computed again.
+    The caller stores the keys and values of earlier tokens and passes them with
+    every token. A step costs the same at every position, and nothing is
+    computed twice.
 
     Args:
         model: a `keras_hub.models.CausalLM` of a family in
             `kdkit.models.families.DECODERS`.
-        sequence_length: int. Positions that there is room for.
+        sequence_length: int. The capacity of the cache in positions.
 
     Call arguments:
         token_ids: int tensor of shape `(batch_size,)`.
-        position: int tensor of shape `()`. Where the tokens stand, from 0.
+        position: int tensor of shape `()`. The position of the tokens, from 0.
         cache: dict of tensors of shape `(batch_size, num_key_value_heads,
-            sequence_length, head_dim)` by `cache_names`. Entries at `position`
-            and behind it do not count, if they are finite.
+            sequence_length, head_dim)` by `cache_names`. Finite entries at and
+            after `position` have no effect.
 
     Returns:
         A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
@@ -54,7 +54,7 @@ class DecoderStep:
         num_key_value_heads, head_dim)`.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is no decoder or has fewer
+        UsageError: (a `ValueError`) if the model is not a decoder or has fewer
             positions.
     """
 
@@ -70,7 +70,7 @@ class DecoderStep:
             if longest is not None:
                 expected = f"1 to {longest}, the model's positions"
             raise UsageError(
-                f"Expected a sequence length of {expected}. Received: "
+                f"Invalid sequence length. Expected {expected}. Received: "
                 f"sequence_length={self.sequence_length}."
             )
 
@@ -117,17 +117,17 @@ class DecoderStep:
 class Seq2SeqStep:
     """An encoder-decoder that writes one token at a time.
 
-    The caller keeps what the decoder reads of the source and the keys and
-    values of the tokens so far, so that nothing is computed twice.
+    The caller stores the keys and values of the source and of earlier tokens,
+    so that nothing is computed twice.
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM`.
-        source_length: int. Tokens of a source, with its padding.
-        sequence_length: int. Tokens of a target that there is room for.
+        source_length: int. The length of sources in tokens, with padding.
+        sequence_length: int. The capacity for a target in tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is no encoder-decoder or has
-            fewer positions.
+        UsageError: (a `ValueError`) if the model is not an encoder-decoder or
+            has fewer positions.
     """
 
     model: object
@@ -137,15 +137,15 @@ class Seq2SeqStep:
     def __post_init__(self):
         if not isinstance(self.model, models.MassSeq2SeqLM):
             raise UsageError(
-                "Expected a kdkit.models.MassSeq2SeqLM. Received: "
-                f"{type(self.model).__name__}."
+                "Invalid model. Expected a kdkit.models.MassSeq2SeqLM. "
+                f"Received: {type(self.model).__name__}."
             )
         longest = self.model.backbone.max_sequence_length
         for name in ("source_length", "sequence_length"):
             length = getattr(self, name)
             if not 1 <= length <= longest:
                 raise UsageError(
-                    f"Expected a length of 1 to {longest}, the model's "
+                    f"Invalid length. Expected 1 to {longest}, the model's "
                     f"positions. Received: {name}={length}."
                 )
 
@@ -158,7 +158,7 @@ class Seq2SeqStep:
 
     @property
     def source_names(self) -> tuple[tuple[str, str], ...]:
-        """Names of what each block reads of the source."""
+        """Names of the source's keys and values for each block."""
         return self._names("source_keys", "source_values")
 
     @property
@@ -178,7 +178,7 @@ class Seq2SeqStep:
             source_length, head_dim)` by `source_names`.
         """
         backbone = self.model.backbone
-        # One axis: so LiteRT can look rows up that have a scale each.
+        # With one axis LiteRT can look up rows that have one scale each.
         tokens = backbone.encoder_token_embedding(ops.reshape(token_ids, (-1,)))
         encoded = backbone.encode_embedded(
             ops.reshape(tokens, (-1, self.source_length, backbone.hidden_dim)),
@@ -191,20 +191,21 @@ class Seq2SeqStep:
         return read
 
     def step(self, token_ids, position, padding_mask, cache) -> dict:
-        """Reads a token of the target, and says what follows.
+        """Reads a token of the target, and returns the logits of the next.
 
         Args:
             token_ids: int tensor of shape `(batch_size,)`.
-            position: int tensor of shape `()`. Where the tokens stand, from 0.
+            position: int tensor of shape `()`. The position of the tokens,
+                from 0.
             padding_mask: int tensor of shape `(batch_size, source_length)`.
-            cache: dict of what `encode` returned, and of keys and values of
-                shape `(batch_size, *cache_shape)` by `cache_names`. What stands
-                at `position` and behind it does not count, if it is finite.
+            cache: dict of the result of `encode`, and of keys and values of
+                shape `(batch_size, *cache_shape)` by `cache_names`. Finite
+                entries at and after `position` have no effect.
 
         Returns:
             A dict of `logits`, of shape `(batch_size, vocabulary_size)`, and
             `new_keys` and `new_values`, of shape `(num_layers, batch_size,
-            num_heads, head_dim)`, which belong at `position`.
+            num_heads, head_dim)`, to be stored at `position`.
         """
         backbone = self.model.backbone
         state = backbone.token_embedding(token_ids)[:, None]
@@ -215,14 +216,14 @@ class Seq2SeqStep:
         is_past = ops.arange(self.sequence_length) < position
         is_real = ops.cast(padding_mask, "bool")
         new_keys, new_values = [], []
-        for block, own, of_source in zip(
+        for block, own, source_names in zip(
             self._blocks,
             self.cache_names,
             self.source_names,
             strict=True,
         ):
             keys, values = (cache[name] for name in own)
-            source = (*(cache[name] for name in of_source), is_real)
+            source = (*(cache[name] for name in source_names), is_real)
             state, key, value = block.step(
                 state, keys, values, is_past, position, source
             )

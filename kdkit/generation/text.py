@@ -1,4 +1,4 @@
-"""Text from a decoder, or from its file."""
+"""Writes text with a decoder or its exported file."""
 
 from collections.abc import Sequence
 
@@ -29,21 +29,22 @@ def generate(
     Args:
         decoder: `kdkit.export.LiteRTDecoder`, or a
             `keras_hub.models.CausalLM`.
-        token_ids: sequence of ints. The text so far, of one token at least.
-        max_tokens: int. How many tokens to add at most.
-        sampler: string or `keras_hub.samplers.Sampler`. A file reads one text
-            and so takes only those that choose a token by the probabilities of
-            the next: `"greedy"`, `"random"`, `"top_k"` and `"top_p"`. Defaults
-            to `"greedy"`.
-        stop_token_ids: sequence of ints. Tokens that end the text; the one
+        token_ids: sequence of ints. The text so far, at least one token.
+        max_tokens: int. The maximum number of tokens to add.
+        sampler: string or `keras_hub.samplers.Sampler`. A file processes one
+            text, so it only supports samplers that choose a token by the next
+            token's probabilities: `"greedy"`, `"random"`, `"top_k"` and
+            `"top_p"`. Defaults to `"greedy"`.
+        stop_token_ids: sequence of ints. Tokens that end the text. The token
+            that ends it is not returned.
             that does is not returned.
 
     Returns:
         An int32 array of the new tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no text, or no room for so
-            many tokens, or a file cannot use the sampler.
+        UsageError: (a `ValueError`) if the text is empty, the tokens exceed the
+            decoder's capacity, or a file does not support the sampler.
 
     Example:
 
@@ -56,21 +57,22 @@ def generate(
     sampler = keras_hub.samplers.get(sampler)
     if is_file and "get_next_token" not in vars(type(sampler)):
         raise UsageError(
-            f"A {type(sampler).__name__} compares several texts, and a "
-            "decoder's file reads one. Expected one of 'greedy', 'random', "
-            "'top_k', 'top_p'."
+            f"A {type(sampler).__name__} compares several texts, but a "
+            "decoder's file processes one. Expected one of 'greedy', 'random', "
+            "'top_k', 'top_p'. Use one of these, or the Keras model."
         )
     if not len(token_ids) or max_tokens < 1:
         raise UsageError(
-            "Expected a text of one token or more, and to add one or more. "
-            f"Received: {len(token_ids)} tokens, max_tokens={max_tokens}."
+            "Nothing to do. Expected a text of at least one token, and at "
+            f"least one token to add. Received: {len(token_ids)} tokens, "
+            f"max_tokens={max_tokens}."
         )
     room = decoder.sequence_length if is_file else num_positions(decoder)
     if room is not None and len(token_ids) + max_tokens > room:
         raise UsageError(
-            f"The decoder has room for {room} tokens, those of the text and "
-            f"the new ones. Received: {len(token_ids)} tokens, "
-            f"max_tokens={max_tokens}."
+            f"The decoder's capacity is {room} tokens for the text and the new "
+            f"tokens. Received: {len(token_ids)} tokens, "
+            f"max_tokens={max_tokens}. Reduce max_tokens."
         )
     make = _with_file if is_file else _with_keras
     return make(decoder, token_ids, max_tokens, sampler, list(stop_token_ids))
@@ -93,7 +95,7 @@ def _with_file(decoder, token_ids, max_tokens, sampler, stop_token_ids):
 
 def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
     num_given = len(token_ids)
-    # Room that holds a stop token would count as the end.
+    # Empty positions must not contain a stop token, which would end the text.
     empty = min(set(range(len(stop_token_ids) + 1)) - set(stop_token_ids))
     tokens = np.full((1, num_given + max_tokens), empty, "int32")
     tokens[0, :num_given] = token_ids
@@ -110,39 +112,39 @@ def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
     return new[: ends[0]] if len(ends) else new
 
 
-TOKENS_AT_ONCE = 1024  # of sources with their padding, for each beam
+TOKENS_AT_ONCE = 1024  # tokens of sources with padding, per beam
 
 
 class TextWriter:
-    """Writes one text of each that it is given, the likeliest it finds.
+    """Writes one text for each source text, the most probable one it finds.
 
-    Texts of similar lengths are read together; what is written does not depend
-    on which.
+    Texts of similar lengths are processed together. The result for a text does
+    not depend on the other texts.
 
     Args:
-        model: `kdkit.models.MassSeq2SeqLM`, or `kdkit.export.LiteRTSeq2Seq` of
-            its file.
+        model: `kdkit.models.MassSeq2SeqLM`, or its file, a
+            `kdkit.export.LiteRTSeq2Seq`.
         tokenizer: `kdkit.models.MassTokenizer`, or the
             `kdkit.models.TokenizerPair` of a model with two vocabularies.
-        languages: tuple of two strings or `None`s. What is read and what is
-            written.
+        languages: tuple of two strings or `None`s. The source and the target
+            language.
         beams: `Beams`.
-        max_length: int. Tokens of a text at most, special ones included, on
-            either side; longer sources are cut.
+        max_length: int. Maximum number of tokens of a text, including special
+            tokens, on either side. Longer sources are truncated.
 
     Call arguments:
         texts: sequence of strings.
 
     Returns of a call:
-        list of strings, in their order, without line breaks.
+        list of strings, in the same order, without line breaks.
 
     Attributes:
-        num_truncated: int. How many sources were cut so far.
-        num_unfinished: int. How many texts so far had no room for their end.
+        num_truncated: int. How many sources were truncated so far.
+        num_unfinished: int. How many texts reached `max_length` so far.
 
     Raises:
         UsageError: (a `ValueError`) for a language without a token, a text
-            without tokens, or a length that the model has no positions for.
+            without tokens, or a length above the model's positions.
     """
 
     def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
@@ -153,15 +155,15 @@ class TextWriter:
         self.num_unfinished = 0
         self._first = self._writing.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
-        self._reading.language_token_id(self._source)  # refuses unknown ones
+        self._reading.language_token_id(self._source)  # raises for unknown ones
         is_file = not isinstance(model, keras.Model)
         positions = (
             model.room if is_file else model.backbone.max_sequence_length
         )
         if max_length > positions:
             raise UsageError(
-                f"The model reads and writes {positions} tokens at most. "
-                f"Received: max_length={max_length}."
+                f"The model reads and writes at most {positions} tokens. "
+                f"Received: max_length={max_length}. Reduce it."
             )
         make = _search_in_file if is_file else make_beam_search
         end = self._writing.end_token_id
@@ -185,19 +187,19 @@ class TextWriter:
         return [written[row] for row in range(len(sources))]
 
     def _text(self, token_ids):
-        """The text of what was found, without its first token and its end."""
+        """Returns the text for tokens, without the first token and the end."""
         new = np.asarray(token_ids)[1:]
         (ends,) = np.nonzero(new == self._writing.end_token_id)
         if len(ends):
             new = new[: ends[0]]
         else:
             self.num_unfinished += 1
-        # Bytes spell all white space there is, and a text is one line.
+        # Bytes can spell any white space, but a text is one line.
         return " ".join(self._writing.detokenize(new).split())
 
 
 def _search_in_file(file, beams, max_length, end_token_id):
-    """As `make_beam_search`, with a file, which reads one source at a time."""
+    """Does what `make_beam_search` does, with a file, source by source."""
 
     def search(token_ids, padding_mask, first_token_ids):
         rows = zip(

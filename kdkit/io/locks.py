@@ -6,6 +6,7 @@ on Windows.
 
 import contextlib
 import errno
+import logging
 import os
 import pathlib
 import socket
@@ -15,6 +16,8 @@ import filelock
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
+
+_log = logging.getLogger(__name__)
 
 # Errors of a file system without locks.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -50,7 +53,7 @@ def locked(
                 if busy is not None:
                     raise UsageError(f"{busy}{_holder(path)}")
                 if waiting is not None:
-                    print(waiting, flush=True)
+                    _log.info(waiting)
                 _take(lock, -1)
         yield
 

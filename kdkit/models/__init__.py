@@ -1,4 +1,4 @@
-"""Teachers and students: sizes, building, starting weights, loading."""
+"""Teachers and students: sizes, building, initial weights, loading, saving."""
 
 from kdkit.late_names import late_names
 
@@ -27,10 +27,10 @@ _DEFINED_IN = {
     "architecture": "architectures",
     "backbone_of": "heads",
     "byte_pair_files": "vocabularies",
-    "check_num_classes": "loading",
+    "require_num_classes": "loading",
     "check_place": "places",
     "check_same_ids": "tokenizers",
-    "check_sentence_pieces": "tokenizers",
+    "require_sentence_pieces": "tokenizers",
     "choose_blocks": "sizes",
     "family_tokenizer": "tokenizers",
     "forget_process": "recovery",
@@ -67,9 +67,9 @@ _DEFINED_IN = {
     "student": "students",
     "train_sentence_pieces": "vocabularies",
     "student_config": "students",
-    "student_of_blocks": "students",
+    "copy_blocks": "students",
     "token_embeddings": "architectures",
-    "tokenizer_of_family": "tokenizers",
+    "convert_tokenizer": "tokenizers",
     "tokenizer_rules": "ruled_tokenizers",
     "tokenizers_of_sides": "tokenizers",
     "train_byte_pairs": "vocabularies",

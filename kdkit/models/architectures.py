@@ -1,11 +1,11 @@
-"""What a model is called and how large it is."""
+"""A model's architecture: its name, its sizes, its token embeddings."""
 
 import inspect
 
 import keras
 
 from kdkit.models.bilstm import EMBEDDING_LAYER
-from kdkit.models.bilstm import bilstm_of
+from kdkit.models.bilstm import find_bilstm
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.mass import MassBackbone
@@ -23,15 +23,15 @@ def architecture(model) -> dict:
 
     Returns:
         A dict with `name`, such as `"BERT 4×312"` or `"MASS 6+4×512"`,
-        `parameters`, and those of `num_layers` (`encoder_num_layers` and
-        `decoder_num_layers`), `hidden_dim`, `num_heads` and `intermediate_dim`
-        that the model has.
+        `parameters`, and the sizes that the model has: `num_layers` (or
+        `encoder_num_layers` and `decoder_num_layers`), `hidden_dim`,
+        `num_heads` and `intermediate_dim`.
     """
     sizes = {}
     title = type(model).__name__
     backbone = backbone_of(model)
     family = family_of(backbone)
-    lstm = bilstm_of(model)
+    lstm = find_bilstm(model)
     if family is not None:
         title = family.title
         sizes = {name: family.size(backbone, name) for name in ENCODER_SIZES}
@@ -40,7 +40,7 @@ def architecture(model) -> dict:
         sizes = {name: getattr(backbone, name) for name in MASS_SIZES}
     elif lstm is not None:
         title = "BiLSTM"
-        # Both directions together, as the papers' tables count them.
+        # The width of both directions together, as in the papers' tables.
         width = 2 * lstm.forward_layer.units
         sizes = {"num_layers": 1, "hidden_dim": width}
     if sizes:
@@ -49,14 +49,14 @@ def architecture(model) -> dict:
 
 
 def _depth(sizes):
-    """How many blocks, of encoder and decoder apart."""
+    """Returns the number of blocks; of encoder and decoder separately."""
     if "num_layers" in sizes:
         return str(sizes["num_layers"])
     return f"{sizes['encoder_num_layers']}+{sizes['decoder_num_layers']}"
 
 
 def num_positions(model) -> int | None:
-    """Returns the longest row that a model reads, `None` where any length is.
+    """Returns a model's maximum sequence length, `None` if there is none.
 
     Args:
         model: `keras.Model`, a classifier or an encoder.
@@ -68,13 +68,13 @@ def num_positions(model) -> int | None:
     return None if family is None else family.num_positions(backbone)
 
 
-def length_of(preprocessor, is_chosen: bool = False) -> int | None:
-    """Returns how many tokens a preprocessor cuts to, if it tells.
+def preprocessor_length(preprocessor, is_chosen: bool = False) -> int | None:
+    """Returns the length to which a preprocessor truncates, `None` if unknown.
 
     Args:
-        preprocessor: what a model was saved with, or `None`.
-        is_chosen: bool. Whether somebody chose it, even if it is what
-            keras-hub takes where nobody does. Defaults to `False`.
+        preprocessor: the preprocessor that a model was saved with, or `None`.
+        is_chosen: bool. Whether to trust the length even if it is keras-hub's
+            default. Defaults to `False`.
     """
     length = getattr(preprocessor, "sequence_length", None)
     if type(length) is not int or length < 1:
@@ -87,15 +87,15 @@ def length_of(preprocessor, is_chosen: bool = False) -> int | None:
 
 
 def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:
-    """Returns where the word embedding of the padding token is.
+    """Returns the position of the padding token's embedding.
 
     Args:
-        model: `keras.Model` that is trained.
+        model: `keras.Model` to train.
         pad_token_id: int or `None`.
 
     Returns:
         Tuple of the path of the embeddings and the row, or `None` for a model
-        without known word embeddings or without a padding token.
+        without known token embeddings or without a padding token.
     """
     embedding = _token_embedding(model)
     if embedding is None or pad_token_id is None:
@@ -104,7 +104,7 @@ def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:
 
 
 def token_embeddings(model):
-    """Returns the table of a model's token embeddings as a NumPy array.
+    """Returns a model's token embeddings as a NumPy array.
 
     Args:
         model: `keras.Model` with an encoder of a known family.
@@ -113,11 +113,11 @@ def token_embeddings(model):
 
 
 def _token_embedding(model):
-    """The variable of a model's word embeddings, `None` if not known."""
+    """Returns the variable of the token embeddings, `None` if unknown."""
     backbone = backbone_of(model)
     family = family_of(backbone)
     if family is not None:
         return family.token_embedding(backbone).embeddings
-    if bilstm_of(model) is not None:
+    if find_bilstm(model) is not None:
         return model.get_layer(EMBEDDING_LAYER).embeddings
     return None

@@ -1,4 +1,4 @@
-"""Backbones from presets and from Hugging Face checkpoints."""
+"""Loads backbones from presets and from Hugging Face checkpoints."""
 
 import dataclasses
 import pathlib
@@ -17,27 +17,27 @@ from kdkit.models.variants import with_settings
 
 
 def load_backbone(place, load_weights=True, needs_pooler=True):
-    """Loads the backbone in a directory, or of a preset's name.
+    """Loads a backbone from a directory or by a preset's name.
 
-    A Hugging Face checkpoint's `config.json` is followed as
-    `kdkit.models.hugging_face_config` says, and its weights are read by the
-    names in `kdkit.models.hugging_face_weights`. Everything else is loaded by
-    keras-hub, and has the settings in its `kdkit.json`.
+    For a Hugging Face checkpoint, `kdkit.models.hugging_face_config`
+    interprets the `config.json`, and `kdkit.models.hugging_face_weights` reads
+    the weights. keras-hub loads everything else; the settings in the preset's
+    `kdkit.json` are applied.
 
     Args:
         place: string or path of a directory whose files were checked, or the
             name of a keras-hub preset.
         load_weights: bool. `False` for random weights. Defaults to `True`.
-        needs_pooler: bool. Whether to warn where a checkpoint has no pooler,
-            so that the backbone's is random. Defaults to `True`.
+        needs_pooler: bool. Whether to warn if a checkpoint has no pooler, so
+            that the backbone's pooler is random. Defaults to `True`.
 
     Returns:
         A keras-hub backbone.
 
     Raises:
-        UsageError: (a `ValueError`) if a checkpoint asks for what keras-hub's
-            models do not compute, or its weights do not fit. keras-hub raises
-            errors of many kinds.
+        UsageError: (a `ValueError`) if a checkpoint needs something that
+            keras-hub's models do not compute, or its weights do not fit.
+            keras-hub raises many kinds of errors.
     """
     path = pathlib.Path(place)
     config = hugging_face_config(path)
@@ -57,7 +57,7 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
         if lacks_pooler and needs_pooler:
             warnings.warn(
                 f"The checkpoint in {path} has no pooler. Its encoder gets a "
-                "new one with random weights: fine-tune before you use "
+                "new pooler with random weights. Fine-tune it before you use "
                 "pooled_output.",
                 stacklevel=2,
             )
@@ -71,7 +71,7 @@ def hugging_face_config(path: pathlib.Path) -> dict | None:
         path: `pathlib.Path`.
 
     Returns:
-        Dict; `None` for everything else.
+        Dict, or `None` for everything else.
     """
     file = path / "config.json"
     if not file.is_file():

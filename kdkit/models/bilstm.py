@@ -1,4 +1,4 @@
-"""The student that is no transformer: one bidirectional LSTM."""
+"""The BiLSTM student: one bidirectional LSTM instead of a transformer."""
 
 import keras
 from keras import ops
@@ -12,10 +12,10 @@ LSTM_LAYER = "bilstm"
 def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
     """Builds a classifier with one bidirectional LSTM and random weights.
 
-    The last states of both directions go through a feed-forward layer with
-    ReLU to the logits. Of a pair each sentence, known by its segment, is read
-    by itself with the same LSTM; the layer gets both vectors u and v, their
-    product and their absolute difference. Padding is not read.
+    The last states of both directions pass through a feed-forward layer with
+    ReLU to the logits. For a pair, the same LSTM reads each sentence
+    separately, by its segment id; the layer gets both vectors u and v, their
+    product and their absolute difference. The LSTM skips padding.
 
     Args:
         config: `BilstmConfig`.
@@ -69,8 +69,8 @@ def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
     return model
 
 
-def bilstm_of(model):
-    """Returns the bidirectional LSTM of a model, `None` where it has none."""
+def find_bilstm(model):
+    """Returns a model's bidirectional LSTM, `None` if it has none."""
     for layer in getattr(model, "layers", ()):
         if isinstance(layer, keras.layers.Bidirectional):
             return layer
@@ -78,15 +78,16 @@ def bilstm_of(model):
 
 
 def set_word_vectors(model, vectors, found) -> None:
-    """Starts the embeddings of a BiLSTM from word vectors.
+    """Initializes the embeddings of a BiLSTM with word vectors.
 
-    Pieces without a vector start as random vectors of the same spread.
+    Pieces without a vector get random vectors with the same standard
+    deviation.
 
     Args:
-        model: a model as `build_bilstm` returns it.
+        model: `keras.Model` from `build_bilstm`.
         vectors: float array of shape `(vocabulary_size, embedding_dim)`.
-        found: bool array of shape `(vocabulary_size,)`. The rows that hold a
-            vector; the others are ignored.
+        found: bool array of shape `(vocabulary_size,)`. The rows that contain a
+            vector; the other rows are ignored.
     """
     spread = float(vectors[found].std()) if found.any() else 0.05
     random = keras.random.normal(vectors.shape, stddev=spread)
@@ -96,25 +97,25 @@ def set_word_vectors(model, vectors, found) -> None:
 
 
 def _sentences(inputs):
-    """Token ids of each sentence and a mask of those that are its own.
+    """Returns each sentence's token ids, and a mask of its own tokens.
 
-    The second sentence is moved to the left, since cuDNN reads rows with
-    padding on the right alone.
+    The second sentence is moved to the left, because cuDNN only reads
+    sequences whose padding is on the right.
     """
     token_ids = inputs["token_ids"]
     real = inputs["padding_mask"]
     if "segment_ids" not in inputs:
         return [(token_ids, ops.cast(real, "bool"))]
-    of_second = real * inputs["segment_ids"]
-    of_first = real - of_second
-    start = ops.sum(of_first, axis=1, keepdims=True)
+    second_mask = real * inputs["segment_ids"]
+    first_mask = real - second_mask
+    start = ops.sum(first_mask, axis=1, keepdims=True)
     index = ops.cumsum(ops.ones_like(token_ids), axis=1) - 1
     last = ops.max(index, axis=1, keepdims=True)
     moved = ops.take_along_axis(
         token_ids, ops.minimum(index + start, last), axis=1
     )
-    num_second = ops.sum(of_second, axis=1, keepdims=True)
+    num_second = ops.sum(second_mask, axis=1, keepdims=True)
     return [
-        (token_ids, ops.cast(of_first, "bool")),
+        (token_ids, ops.cast(first_mask, "bool")),
         (moved, ops.less(index, num_second)),
     ]

@@ -1,4 +1,4 @@
-"""What blocks and heads compute besides their weights."""
+"""Activation and epsilon of blocks and heads."""
 
 import dataclasses
 import math
@@ -8,8 +8,8 @@ import keras
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 
-# Those that can be followed, by Hugging Face's names, which are Keras' names
-# but for "gelu_new". The tanh forms of GELU differ by rounding alone.
+# The supported ones, by Hugging Face's names. Except for "gelu_new" these are
+# also Keras' names. The tanh forms of GELU differ only by rounding.
 ACTIVATIONS = (
     "gelu",
     "gelu_new",
@@ -33,7 +33,7 @@ SAME_ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class BlockSettings:
-    """What blocks and heads compute besides their weights.
+    """The activation and the epsilon of blocks and heads.
 
     Args:
         activation: string. A key of `ACTIVATIONS`.
@@ -62,17 +62,17 @@ class BlockSettings:
             )
 
     def is_same(self, other: "BlockSettings") -> bool:
-        """Whether another one means the same."""
+        """Whether another object has the same meaning."""
         return self.activation == other.activation and math.isclose(
             self.layer_norm_epsilon, other.layer_norm_epsilon
         )
 
 
 def gelu_new(x):
-    """GELU as OpenAI and Google computed it: the approximation by tanh."""
+    """GELU approximated by tanh, as OpenAI and Google computed it."""
     return keras.activations.gelu(x, approximate=True)
 
 
 def activation_function(name: str):
-    """Returns the function of a name in `ACTIVATIONS`."""
+    """Returns the function for a name in `ACTIVATIONS`."""
     return gelu_new if name == "gelu_new" else getattr(keras.activations, name)

@@ -1,15 +1,16 @@
 """Maps from characters to short strings, applied to texts in TensorFlow.
 
-What Hugging Face's `tokenizers` does to a text before it looks for word pieces
-(removing control characters, separating Chinese characters, stripping accents,
-lower-casing) changes each character on its own. A map has the result for every
-character, computed by `tokenizers` itself, so both give the same texts, also
-for the characters of which two versions of Unicode say different things.
+Before it looks for word pieces, Hugging Face's `tokenizers` changes each
+character separately: it removes control characters, separates Chinese
+characters, strips accents and converts to lower case. A map contains the
+result for every character, computed by `tokenizers` itself. So both produce
+the same texts, even for characters that two versions of Unicode define
+differently.
 
 SentencePiece looks for the longest sequence of characters in the map. Hugging
-Face's `tokenizers` looks at one grapheme at a time, takes the shortest sequence
-that the grapheme begins with, and puts its image in the place of the whole
-grapheme; one of more than five bytes it takes character by character.
+Face's `tokenizers` takes one grapheme at a time, looks up the shortest sequence
+that the grapheme begins with, and replaces the whole grapheme by its image. A
+grapheme of more than five bytes is processed character by character.
 """
 
 import base64
@@ -24,9 +25,9 @@ import tokenizers
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 
-# `tokenizers` is run on each of these, and on the first of each block.
+# `tokenizers` runs on each of these, and on the first of each block.
 CHARACTERS = (*range(0xD800), *range(0xE000, 0x32400), *range(0xE0000, 0xE0200))
-# Not assigned or for private use: one result for the whole block.
+# Blocks that are unassigned or for private use: one result for each block.
 BLOCKS = {
     0x32400: 0xDFFFF,
     0xE0200: 0xEFFFF,
@@ -35,9 +36,9 @@ BLOCKS = {
     0x100000: 0x10FFFD,
     0x10FFFE: 0x10FFFF,
 }
-# Never changed, the image of no other, and never changes its neighbours.
+# Never changed, never the image of another one, never changes its neighbours.
 SEPARATOR = "\u2581"
-KEPT = -1  # in the place of a character that stays as it is
+KEPT = -1  # marks a character that does not change
 
 
 class CharacterMap:
@@ -45,7 +46,8 @@ class CharacterMap:
 
     Args:
         images: dict from code point to string. Characters that are not in it
-            stay as they are. The first of `BLOCKS` is there for its block.
+            do not change. The first code point of `BLOCKS` represents its
+            block.
     """
 
     def __init__(self, images):
@@ -61,7 +63,7 @@ class CharacterMap:
             end = BLOCKS.get(point, point) + 1
         starts.append(end)
         rows.append([KEPT])
-        # Neighbours with the same row, such as nothing, share it.
+        # Neighbours with the same row, such as unchanged ones, share it.
         first = [0] + [
             number
             for number in range(1, len(rows))
@@ -73,7 +75,7 @@ class CharacterMap:
         self._values = np.array([one for row in rows for one in row], "int32")
 
     def __call__(self, texts):
-        """Returns texts with every character replaced by its image.
+        """Replaces every character in the texts by its image.
 
         Args:
             texts: string tensor of shape `(num_texts,)`.
@@ -83,7 +85,7 @@ class CharacterMap:
         begins = tf.gather(self._splits, rows)
         lengths = tf.gather(self._splits[1:] - self._splits[:-1], rows)
         ends = tf.concat([[0], tf.cumsum(lengths)], axis=0)
-        # Where each new character is in the images, and what it comes from.
+        # The index of each new character in the images, and its source.
         numbers = tf.repeat(tf.range(tf.size(lengths)), lengths)
         places = tf.range(tf.size(numbers)) - tf.gather(ends, numbers)
         images = tf.gather(self._values, tf.gather(begins, numbers) + places)
@@ -98,15 +100,15 @@ class CharacterMap:
         )
 
 
-def normalizer_of(step):
-    """Returns the normalizer of `tokenizers` for a step of a `tokenizer.json`.
+def build_normalizer(step):
+    """Returns the normalizer in `tokenizers` for a step of a `tokenizer.json`.
 
     Args:
-        step: dict, as `tokenizer.json` has it.
+        step: dict from `tokenizer.json`.
     """
     if step["type"] == "Sequence":
         return tokenizers.normalizers.Sequence(
-            [normalizer_of(one) for one in step["normalizers"]]
+            [build_normalizer(one) for one in step["normalizers"]]
         )
     kwargs = {name: value for name, value in step.items() if name != "type"}
     if step["type"] == "Precompiled":
@@ -118,13 +120,13 @@ def normalizer_of(step):
 
 
 def character_map(step: dict | None, splits: bool = False) -> CharacterMap:
-    """Returns the map of a normalizer that changes each character on its own.
+    """Returns the map for a normalizer that changes characters separately.
 
     Args:
-        step: dict. A normalizer as in `tokenizer.json`, `None` for none.
-        splits: bool. Whether blanks are then put around punctuation, as BERT's
-            pre-tokenizer separates it, and in the place of other white space.
-            Defaults to `False`.
+        step: dict, a normalizer from `tokenizer.json`, or `None` for none.
+        splits: bool. Whether to add blanks around punctuation, as BERT's
+            pre-tokenizer separates it, and to replace other white space by
+            blanks. Defaults to `False`.
     """
     return _character_map(json.dumps(step), splits)
 
@@ -149,17 +151,18 @@ def _points():
 
 
 def character_images(step: dict) -> dict[int, str]:
-    """Returns what becomes of the characters that a normalizer changes.
+    """Returns the images of all characters that a normalizer changes.
 
     Args:
         step: dict, as in `character_map`.
 
     Returns:
-        Dict from code point to string, the first of `BLOCKS` for its block.
+        Dict from code point to string. The first code point of `BLOCKS`
+        represents its block.
     """
     points = _points()
     text = SEPARATOR.join(map(chr, points))
-    texts = normalizer_of(step).normalize_str(text).split(SEPARATOR)
+    texts = build_normalizer(step).normalize_str(text).split(SEPARATOR)
     return {
         point: text
         for point, text in zip(points, texts, strict=True)
@@ -169,7 +172,7 @@ def character_images(step: dict) -> dict[int, str]:
 
 @functools.lru_cache(maxsize=1)
 def _separated():
-    """Blanks for white space, and blanks around punctuation."""
+    """Returns blanks for white space, and punctuation with blanks around it."""
     points = _points()
     text = SEPARATOR.join(map(chr, points)) + SEPARATOR
     images, end = {}, 0
@@ -184,31 +187,31 @@ def _separated():
 
 
 MAX_BYTES = 5  # of a grapheme that is looked up as a whole
-MAX_CHARACTERS = 3  # in it: what joins a character has two bytes or more
+MAX_CHARACTERS = 3  # of such a grapheme: joining characters have 2+ bytes
 LABEL_MASK = (1 << 31) | 0xFF
-# In no text of UTF-8.
+# Bytes that never occur in UTF-8.
 MISSING = b"\xff"
 CUT = b"\xfe"
-ACUTE = "\u0301"  # joins the character before it
+ACUTE = "\u0301"  # joins the preceding character
 # Characters that may join others.
 POINTS = (*range(1, 0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0200))
 CONTROLS = ("Cc", "Cf", "Zl", "Zp")
 
 
 def read_charsmap(charsmap: bytes) -> dict[str, str]:
-    """Returns the sequences of at most five bytes in a map, with their images.
+    """Returns a map's sequences of at most five bytes, with their images.
 
     Args:
         charsmap: bytes. The length of a double-array trie in four bytes, the
-            trie, and the images, each with a zero byte at its end.
+            trie, and the images, each followed by a zero byte.
 
     Raises:
-        UsageError: (a `ValueError`) if it is damaged.
+        UsageError: (a `ValueError`) if the map is damaged.
     """
     size = int.from_bytes(charsmap[:4], "little")
     images = charsmap[4 + size :]
     if size % 4 or not size or not images.endswith(b"\0"):
-        raise _damaged(f"a trie of {size} bytes and {len(images)} behind it")
+        raise _damaged(f"a trie of {size} bytes, followed by {len(images)}")
     units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype("int64")
     labels = np.arange(1, 256)
     keys, nodes = [b""], np.array([_offset(units[0])])
@@ -216,11 +219,11 @@ def read_charsmap(charsmap: bytes) -> dict[str, str]:
     for _ in range(MAX_BYTES):
         children = nodes[:, np.newaxis] ^ labels
         if children.size and children.max() >= len(units):
-            raise _damaged("a trie that is cut off")
+            raise _damaged("a truncated trie")
         found = units[children]
         parents, columns = np.nonzero((found & LABEL_MASK) == labels)
         if len(parents) > len(units):
-            raise _damaged("a trie with a circle")
+            raise _damaged("a trie with a cycle")
         keys = [
             keys[parent] + bytes([label])
             for parent, label in zip(parents, labels[columns], strict=True)
@@ -231,8 +234,8 @@ def read_charsmap(charsmap: bytes) -> dict[str, str]:
             sequences[keys[number]] = _image(units, nodes[number], images)
     try:
         tokenizers.normalizers.Precompiled(charsmap)
-    except Exception as error:  # it raises no other kind
-        raise _damaged("what tokenizers cannot read") from error
+    except Exception as error:  # tokenizers raises no other class
+        raise _damaged("a map that tokenizers cannot read") from error
     try:
         return {
             sequence.decode("utf-8"): image.decode("utf-8")
@@ -249,7 +252,7 @@ def _offset(unit):
 def _image(units, node, images):
     start = int(units[node]) & 0x7FFFFFFF if node < len(units) else len(images)
     if start >= len(images):
-        raise _damaged("images that are cut off")
+        raise _damaged("truncated images")
     return images[start : images.index(b"\0", start)]
 
 
@@ -265,10 +268,10 @@ class Charsmap:
     """A `precompiled_charsmap` as a function of texts.
 
     Args:
-        charsmap: bytes, as `read_charsmap` reads them.
+        charsmap: bytes, as for `read_charsmap`.
 
     Raises:
-        UsageError: (a `ValueError`) if they are damaged.
+        UsageError: (a `ValueError`) if the map is damaged.
     """
 
     def __init__(self, charsmap: bytes):
@@ -286,7 +289,7 @@ class Charsmap:
         self._images = [numbers[number] for number in sorted(numbers)]
 
     def __call__(self, texts):
-        """Returns texts with every grapheme replaced by its image.
+        """Replaces every grapheme in the texts by its image.
 
         Args:
             texts: string tensor of shape `(num_texts,)`, UTF-8.
@@ -305,15 +308,15 @@ class Charsmap:
         images = tf.fill(tf.shape(graphemes), MISSING)
         for length in range(1, MAX_CHARACTERS + 1):
             begins = tf.strings.substr(graphemes, 0, length, "UTF8_CHAR")
-            images = tf.where(images == MISSING, self._image_of(begins), images)
+            images = tf.where(images == MISSING, self._lookup(begins), images)
         found = images != MISSING
         values = tf.tensor_scatter_nd_update(
             self._characters(parts.values), places[found], images[found]
         )
         return tf.strings.reduce_join(parts.with_values(values), axis=-1)
 
-    def _image_of(self, sequences):
-        """The images of sequences of at most five bytes, or `MISSING`."""
+    def _lookup(self, sequences):
+        """Returns the images of sequences up to five bytes, or `MISSING`."""
         numbers = tf.io.decode_raw(sequences, "int64", fixed_length=8)[:, 0]
         found = tf.searchsorted(self._numbers, numbers)
         found = tf.minimum(found, len(self._numbers) - 1)
@@ -325,18 +328,18 @@ class Charsmap:
 
 
 def _number(sequence):
-    """The bytes of a sequence as one number."""
+    """Returns the bytes of a sequence as one number."""
     return int.from_bytes(sequence.encode("utf-8"), "little")
 
 
 def _grapheme(charsmap, sequences):
-    """A pattern of RE2 for graphemes of several characters.
+    """Returns an RE2 pattern for graphemes of several characters.
 
-    Which characters join others is a matter of Unicode's version. `tokenizers`
-    itself shows it, with a sequence of the map.
+    Which characters join others depends on the version of Unicode. The result
+    of `tokenizers` for a sequence in the map shows it.
 
     Returns:
-        String, or `None` where the map has no sequence that can be joined.
+        String, or `None` if no sequence in the map can be joined.
     """
     normalizer = tokenizers.normalizers.Precompiled(charsmap)
     used = {*"".join(sequences), *"".join(sequences.values())}
@@ -345,7 +348,7 @@ def _grapheme(charsmap, sequences):
         raise _damaged("images of every character")
 
     def results(before="", behind=""):
-        """By code point, what becomes of its character between texts."""
+        """Yields code points with the result for each between two strings."""
         points = [point for point in POINTS if chr(point) != separator]
         text = separator.join(before + chr(one) + behind for one in points)
         texts = normalizer.normalize_str(text).split(separator)
@@ -389,7 +392,7 @@ def _grapheme(charsmap, sequences):
 
 
 def _ranges(points):
-    """Ranges of code points, for a class of RE2."""
+    """Returns the ranges of code points, for an RE2 character class."""
     ends = sorted(one for one in points if one + 1 not in points)
     starts = sorted(one for one in points if one - 1 not in points)
     return "".join(

@@ -1,14 +1,14 @@
-"""Heads on encoders: what turns states into the logits of a kind of task.
+"""Heads: layers on an encoder that compute the logits for a kind of task.
 
 Sentence classifiers are keras-hub's own task models. The other heads are
-functional models of standard layers, by the name of their kind, behind a
-backbone that is one layer of the whole: taps, distillation, saving and export
-take such a model like any other.
+functional models of standard layers, named by their kind, on a backbone that
+is one layer of the whole model. Taps, distillation, saving and export treat
+such a model like any other.
 
 `keras_hub.models.TextClassifier.from_preset` looks for the classifier of the
-backbone's class, and knows none for `ElectraBackbone`. It takes classifiers
-around a plain Keras model as they are. So the backbone is saved as the only
-layer of a plain model, and taken out of it after loading.
+backbone's class, and finds none for `ElectraBackbone`. It accepts classifiers
+around a plain Keras model. So the backbone is saved as the only layer of a
+plain model, and taken out of it after loading.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from kdkit.weights import TABLE
 from kdkit.weights import layers_at_their_start
 
 HEADS = ("sequence", "multiple_choice", "tokens")
-EXCLUDED = -1e4  # logit of a class that is no candidate; fits into float16
+EXCLUDED = -1e4  # logit of a class that is not a candidate; fits float16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Head:
     """The head that a task needs.
 
     Args:
-        kind: string. `"sequence"`: one row of logits for each sequence.
-            `"multiple_choice"`: one logit for each of `num_classes` sequences
-            in turn, put together in one row. `"tokens"`: one row of logits
-            for each position.
+        kind: string. `"sequence"`: one row of logits per sequence.
+            `"multiple_choice"`: one logit for each of `num_classes` consecutive
+            sequences, joined to one row. `"tokens"`: one row of logits per
+            position.
         num_classes: int. Width of the logits.
-        class_names: tuple of strings or `None`. What the logits stand for.
+        class_names: tuple of strings or `None`. The names of the classes.
         candidates: dict or `None`. For `"tokens"`, from a token to the numbers
-            of the classes that it can have. The other logits of that token are
-            -10,000; tokens that are not named can have any class.
+            of its possible classes. The other logits for that token are
+            -10,000. Tokens that are not in the dict can have any class.
 
     Raises:
         UsageError: (a `ValueError`) if the kind is unknown.
@@ -66,10 +66,10 @@ class Head:
 
 
 def add_head(backbone, head: Head, tokenizer=None):
-    """Puts a head with random weights on an encoder.
+    """Adds a head with random weights to an encoder.
 
     Args:
-        backbone: an encoder of a known family. Its dropout is the head's.
+        backbone: an encoder from a known family. The head uses its dropout.
         head: `Head`.
         tokenizer: a keras-hub tokenizer, needed for a head with `candidates`.
 
@@ -86,8 +86,8 @@ def add_head(backbone, head: Head, tokenizer=None):
     family = family_of(backbone)
     if family.is_decoder:
         raise UsageError(
-            f"{family.title} is a decoder, and tasks need an encoder, whose "
-            "first state has seen the whole text. Use one of the families "
+            f"{family.title} is a decoder. Tasks need an encoder, whose first "
+            "state depends on the whole text. Use one of the families "
             f"{tuple(FAMILIES)}."
         )
     dropout = backbone.get_config()["dropout"]
@@ -103,18 +103,18 @@ def add_head(backbone, head: Head, tokenizer=None):
 
 
 def join(backbone, head_model):
-    """Returns the functional model of an encoder and a head behind it.
+    """Returns the functional model of an encoder followed by a head.
 
-    It has the encoder's policy, by which Keras scales losses.
+    It has the encoder's dtype policy, because Keras scales losses by it.
 
     Args:
         backbone: a keras-hub backbone.
-        head_model: `keras.Model` as `head_model_of` returns it.
+        head_model: `keras.Model` from `find_head`.
     """
     states = {**backbone.input, **_named(backbone(backbone.input))}
     pooler = getattr(backbone, "pooled_dense", None)
     if pooler is not None and "pooled_output" not in head_model.input:
-        pooler.trainable = False  # it has no gradient there
+        pooler.trainable = False  # it gets no gradient there
     logits = head_model({name: states[name] for name in head_model.input})
     model = keras.Model(backbone.input, logits)
     model.dtype_policy = backbone.dtype_policy
@@ -122,13 +122,13 @@ def join(backbone, head_model):
 
 
 def in_policy(model, name: str):
-    """Returns the model, or a copy of it that computes in another precision.
+    """Returns the model, or a copy that computes in another precision.
 
     Args:
-        model: an encoder, a classifier or a masked-language model.
+        model: an encoder, a classifier or a masked language model.
         name: string. One of `kdkit.backends.POLICIES`.
     """
-    head_model = head_model_of(model)
+    head_model = find_head(model)
     if head_model is None:
         return with_policy(model, name)
     backbone = backbone_of(model)
@@ -139,58 +139,58 @@ def in_policy(model, name: str):
 
 
 def backbone_of(model):
-    """Returns the encoder in a model, or the model where it has none."""
+    """Returns the encoder in a model, or the model itself without one."""
     return find_backbone(model) or model
 
 
 def has_encoder(model) -> bool:
-    """Whether there is an encoder of a known family in a model."""
+    """Whether a model contains an encoder from a known family."""
     return family_of(backbone_of(model)) is not None
 
 
-def head_model_of(model):
-    """Returns the head as a model of its own, `None` for other classifiers."""
+def find_head(model):
+    """Returns the head as its own model, `None` for other classifiers."""
     for layer in getattr(model, "layers", ()):
         if layer.name in HEADS:
             return layer
     return None
 
 
-def head_kind_of(model) -> str:
+def classifier_head_kind(model) -> str:
     """Returns the kind of a classifier's head, one of `HEADS`."""
-    head_model = head_model_of(model)
+    head_model = find_head(model)
     if head_model is not None:
         return head_model.name
     return "tokens" if len(model.output_shape) == 3 else "sequence"
 
 
 def untrained_head(model) -> list[str]:
-    """Returns the paths of layers of a classifier's head that no update moved.
+    """Returns the paths of layers in a classifier's head that were not trained.
 
-    That is a head whose bias is zero in all classes, as it begins. Of
-    `"multiple_choice"` the bias of the one logit has no gradient, so that only
-    stages that train nothing in the head are found.
+    Such a layer's bias is zero for all classes, as at the start. In
+    `"multiple_choice"` the bias of the only logit has no gradient, so the
+    function only finds heads in which no layer was trained.
 
     Args:
-        model: `keras.Model`; of one without a known encoder nothing is said.
+        model: `keras.Model`. Without a known encoder the result is empty.
     """
     if not has_encoder(model):
         return []
-    of_encoder = {id(weight) for weight in backbone_of(model).weights}
+    encoder_weights = {id(weight) for weight in backbone_of(model).weights}
     return layers_at_their_start(
-        weight for weight in model.weights if id(weight) not in of_encoder
+        weight for weight in model.weights if id(weight) not in encoder_weights
     )
 
 
-def check_activation(model) -> None:
-    """Refuses a function behind keras-hub's head that takes no logits.
+def require_activation(model) -> None:
+    """Raises an error if a classifier's activation does not accept logits.
 
     Args:
-        model: `keras.Model`. Those without such a function pass.
+        model: `keras.Model`. Models without an activation are accepted.
 
     Raises:
-        UsageError: (a `ValueError`) if it gives anything but as many numbers.
-            What it raises itself is not caught.
+        UsageError: (a `ValueError`) if the result has another shape than the
+            logits. Errors from the activation itself are not caught.
     """
     activation = getattr(model, "activation", None)
     if not isinstance(model, keras_hub.models.TextClassifier) or not activation:
@@ -199,13 +199,13 @@ def check_activation(model) -> None:
     if ops.shape(activation(logits)) != (1, model.num_classes):
         raise UsageError(
             f"The classifier's activation is {shortened(activation)}. Expected "
-            "a function of logits that gives as many numbers. Restore its "
-            "config from a copy, or make it again."
+            "a function whose result has the shape of the logits. Restore the "
+            "config from a copy, or save the model again."
         )
 
 
 def _named(outputs):
-    """A backbone's outputs by name, also where there is just one."""
+    """Returns a backbone's outputs by name, also if there is only one."""
     return (
         outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
     )
@@ -245,14 +245,16 @@ def _tokens_head(backbone, head, dropout, tokenizer):
 
 
 def _candidate_table(head, tokenizer):
-    """Ones where a token can have a class; the last row is for all others.
+    """Returns ones for the classes that a token can have.
 
-    Token ids that no row stands for are cut to the last row's.
+    The last row is for all tokens without candidates. Larger token ids are
+    clipped to it.
     """
     if tokenizer is None:
         raise UsageError(
-            "A head with candidates needs the tokenizer, whose ids they are "
-            "looked up by. Received: tokenizer=None."
+            "A head with candidates needs the tokenizer, to look up the ids of "
+            "their tokens. Received: tokenizer=None. Pass the encoder's "
+            "tokenizer."
         )
     ids = {piece: i for i, piece in enumerate(tokenizer.get_vocabulary())}
     known = {
@@ -273,7 +275,7 @@ def needs_plain_encoder(classifier) -> bool:
 
 
 def with_plain_encoder(classifier):
-    """Returns the classifier around a plain model around its backbone."""
+    """Returns the classifier with its backbone inside a plain model."""
     backbone = classifier.backbone
     inputs = {
         name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
@@ -283,7 +285,7 @@ def with_plain_encoder(classifier):
 
 
 def without_plain_encoder(classifier):
-    """Returns the classifier around the backbone in its plain model."""
+    """Returns the classifier without the plain model around its backbone."""
     if isinstance(classifier.backbone, keras_hub.models.Backbone):
         return classifier
     (backbone,) = (
@@ -295,13 +297,13 @@ def without_plain_encoder(classifier):
 
 
 def holds_plain_encoder(path) -> bool:
-    """Whether the preset in a directory was saved in this way."""
+    """Whether a preset was saved with its backbone inside a plain model."""
     config = read_json(path / "config.json", "the config of a model")
     return config.get("registered_name") == "Functional"
 
 
 def _around(classifier, encoder):
-    """The classifier around another object for the same encoder."""
+    """Returns the classifier around another object for the same encoder."""
     config = {**classifier.get_config(), "backbone": encoder}
     other = type(classifier).from_config(config)
     other.set_weights(classifier.get_weights())

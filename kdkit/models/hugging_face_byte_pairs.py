@@ -1,4 +1,4 @@
-"""Byte-pair tokenizers of Hugging Face checkpoints: RoBERTa's and GPT-2's."""
+"""Byte-pair tokenizers in Hugging Face checkpoints: RoBERTa's and GPT-2's."""
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
@@ -17,7 +17,7 @@ from kdkit.models.vocabularies import read_vocabulary
 KIND = "BPE"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 CLASSES = ("", "RobertaTokenizer", "GPT2Tokenizer")
-# Settings of a model, with those that byte-level pairs can have.
+# Settings of the model, with the values that kdkit supports.
 MODEL_SETTINGS = {
     "dropout": (None, 0, 0.0),
     "continuing_subword_prefix": (None, ""),
@@ -35,8 +35,8 @@ def read_byte_pairs(files: TokenizerFiles, cls):
         cls: `keras_hub.tokenizers.RobertaTokenizer` or `GPT2Tokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or the
-            tokenizer has what neither keras-hub nor kdkit can do.
+        UsageError: (a `ValueError`) if a file is missing or damaged, or if
+            neither keras-hub nor kdkit supports a setting.
     """
     files.require_class(*CLASSES, *WHOLE_CLASSES)
     special = files.require_special(family_of(cls).checkpoints.special_tokens)
@@ -69,7 +69,7 @@ def read_byte_pairs(files: TokenizerFiles, cls):
 
 
 def _merges(files, model):
-    """The merges of a `tokenizer.json`, each a text or a pair of texts."""
+    """Returns a `tokenizer.json`'s merges; each is a string or a pair there."""
     merges = model.get("merges")
     if not isinstance(merges, list):
         raise _damaged(files, "a list of merges")
@@ -89,20 +89,20 @@ def _merges(files, model):
 
 
 def _read_files(files):
-    """Pieces and merges of older versions."""
+    """Returns pieces and merges from the files of older versions."""
     paths = files.path / VOCABULARY, files.path / MERGES
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise UsageError(
             f"No vocabulary in {files.path}. Expected {WHOLE}, or {VOCABULARY} "
             f"and {MERGES}. Missing: {', '.join(missing)}. Copy the files of "
-            "the tokenizer next to the model's."
+            "the tokenizer next to the model's files."
         )
     return read_vocabulary(paths[0]), read_merges(paths[1])
 
 
 def _adds_prefix_space(files):
-    """Whether texts of a `tokenizer.json` get a blank in front."""
+    """Whether a `tokenizer.json` adds a blank in front of texts."""
     splitter = files.whole.get("pre_tokenizer")
     splitter = splitter if isinstance(splitter, dict) else {}
     adds = splitter.get("add_prefix_space")
@@ -114,14 +114,14 @@ def _adds_prefix_space(files):
         raise UsageError(
             f"{files.path / WHOLE} splits texts by "
             f"{shortened(splitter.get('type'))}. Expected 'ByteLevel' with its "
-            "own pattern, as GPT-2 does. Use a checkpoint with such a "
+            "own pattern, as for GPT-2. Use a checkpoint with such a "
             "tokenizer."
         )
     return adds
 
 
 def _require_settings(files, model, pieces):
-    """Refuses what a byte-level model of a `tokenizer.json` may not have."""
+    """Raises an error for settings that kdkit does not support."""
     others = [
         f"{name}={shortened(model[name])}"
         for name, allowed in MODEL_SETTINGS.items()
@@ -134,7 +134,7 @@ def _require_settings(files, model, pieces):
     if others:
         raise UsageError(
             f"{files.path / WHOLE} has {', '.join(others)}, which kdkit does "
-            "not follow. Use a checkpoint with a tokenizer as GPT-2 has it."
+            "not support. Use a checkpoint with a tokenizer like GPT-2's."
         )
 
 

@@ -1,10 +1,10 @@
-"""What `config.json` of a Hugging Face checkpoint asks for.
+"""Reads the `config.json` of a Hugging Face checkpoint.
 
-Each field is followed, refused by name, or changes no output: dropout rates of
-attention and of heads (keras-hub has one rate for all), initializers, caches,
-labels, and the ids of tokens where the tokenizer decides. Fields that are not
-known are passed over, as transformers does. A field that is absent has the
-value that transformers takes.
+Each field is followed, rejected by name, or does not change outputs. The last
+kind are dropout rates of attention and heads (keras-hub has one rate for all),
+initializers, caches, labels, and token ids that the tokenizer decides. Unknown
+fields are ignored, as in transformers. A missing field has transformers'
+default.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ from kdkit.models.families import Family
 from kdkit.models.variants import build_backbone
 
 NEEDS_OTHER_CODE = "Use a checkpoint of a plain encoder"
-# What keras-hub's models are not: the only value that is followed, and why.
+# Fields with only one supported value, and the reason.
 REQUIRED = {
-    "is_decoder": (False, "kdkit reads it as an encoder, both ways"),
+    "is_decoder": (False, "kdkit reads it as a bidirectional encoder"),
     "add_cross_attention": (False, "there is no second input to attend to"),
     "is_encoder_decoder": (False, "kdkit reads one stack of blocks"),
     "position_embedding_type": (
@@ -34,7 +34,7 @@ REQUIRED = {
         False,
         "keras-hub's model scales all layers the same",
     ),
-    "quantization_config": (None, "the weights are no plain numbers"),
+    "quantization_config": (None, "kdkit does not read quantized weights"),
     "pruned_heads": (None, "keras-hub's blocks all have the same heads"),
     "per_layer_config": (None, "keras-hub's blocks are all the same"),
 }
@@ -42,18 +42,18 @@ REQUIRED = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointConfig:
-    """A checkpoint's model in keras-hub's terms.
+    """A checkpoint's model, described with keras-hub's arguments.
 
     Args:
         family: `kdkit.models.Family`.
         sizes: dict of arguments of the family's backbone.
         blocks: `BlockSettings` of the blocks.
         head: `BlockSettings` of the head for masked tokens, if it has one.
-        num_skipped_positions: int. Rows of the position embeddings before
-            that of the first token. Defaults to `0`.
-        reads_one_segment: bool. Whether its tokenizer gives both texts of a
-            pair segment 0, so that all segments have the first row of the
-            embeddings. Defaults to `False`.
+        num_skipped_positions: int. Number of rows in the position embeddings
+            before the first token's row. Defaults to `0`.
+        reads_one_segment: bool. Whether the checkpoint's tokenizer assigns
+            segment 0 to both texts of a pair, so that all segments get the
+            embeddings' first row. Defaults to `False`.
     """
 
     family: Family
@@ -69,17 +69,17 @@ class CheckpointConfig:
 
 
 def is_hugging_face(config: dict) -> bool:
-    """Whether a `config.json` is of a Hugging Face checkpoint."""
+    """Whether a `config.json` belongs to a Hugging Face checkpoint."""
     return "registered_name" not in config and "model_type" in config
 
 
 def is_convertible(config: dict) -> bool:
-    """Whether a `config.json` is of a checkpoint that kdkit reads."""
-    return family_of_checkpoint(config) is not None
+    """Whether a `config.json` belongs to a checkpoint that kdkit reads."""
+    return checkpoint_family(config) is not None
 
 
-def family_of_checkpoint(config: dict) -> Family | None:
-    """Returns the family that a checkpoint's `config.json` is read as.
+def checkpoint_family(config: dict) -> Family | None:
+    """Returns the family for a checkpoint's `config.json`.
 
     Args:
         config: dict.
@@ -101,17 +101,17 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
     """Reads the fields of a checkpoint's `config.json`.
 
     Args:
-        config: dict, of which `is_convertible` holds.
+        config: dict for which `is_convertible` is true.
         where: path or string of the file, for the error.
 
     Returns:
         `CheckpointConfig`.
 
     Raises:
-        UsageError: (a `ValueError`) if a field asks for what keras-hub's
-            models do not compute, or has an impossible value.
+        UsageError: (a `ValueError`) if a field needs something that keras-hub's
+            models do not compute, or has an invalid value.
     """
-    family = family_of_checkpoint(config)
+    family = checkpoint_family(config)
     form = family.checkpoints
     refuse = functools.partial(_refuse, where)
     for name, (expected, why) in REQUIRED.items():
@@ -148,7 +148,7 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
             refuse(name, sizes["max_sequence_length"], f"more than {skipped}")
         sizes["max_sequence_length"] -= skipped
     if "num_segments" in sizes:
-        # Pairs have two; a second row is a copy of the only one.
+        # Pairs need two segments; the second row is a copy of the only one.
         sizes["num_segments"] = max(sizes["num_segments"], 2)
     sizes["dropout"] = _fraction(config, *form.dropout, refuse)
     activation = _activation(config, *form.activation, refuse)
@@ -165,21 +165,21 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
 
 
 def expected_pad_id(config: dict) -> int | None:
-    """Returns the id that padding must have, `None` where any does.
+    """Returns the id that padding must have, `None` if any id is possible.
 
-    RoBERTa's positions are counted over the tokens that are no padding.
+    RoBERTa counts positions over the tokens that are not padding.
 
     Args:
-        config: dict, of which `is_convertible` holds.
+        config: dict for which `is_convertible` is true.
     """
-    form = family_of_checkpoint(config).checkpoints
+    form = checkpoint_family(config).checkpoints
     if not form.positions_follow_padding:
         return None
     return config.get("pad_token_id", 1)
 
 
 def _field(config, names, default):
-    """The name of a field that is there, and its value."""
+    """Returns the name and the value of the first field that is present."""
     for name in names:
         if name in config:
             return name, config[name]
@@ -192,7 +192,7 @@ def _pad_token_id(config, refuse):
         refuse(
             "pad_token_id",
             pad_id,
-            "a whole number of at least 0, since positions are counted from it",
+            "a whole number of at least 0, because positions start after it",
         )
     return pad_id
 
@@ -204,14 +204,14 @@ def _activation(config, name, default, refuse):
         if value in ACTIVATIONS:
             return value
     known = sorted([*ACTIVATIONS, *SAME_ACTIVATIONS])
-    why = f"kdkit computes no other. {NEEDS_OTHER_CODE} with one of these"
+    why = f"kdkit supports no other. {NEEDS_OTHER_CODE} with one of these"
     return refuse(name, value, f"one of {', '.join(known)}", why)
 
 
 def _fraction(config, name, default, refuse):
     value = default if name is None else config.get(name, default)
     if type(value) not in (int, float) or not 0 <= value < 1:
-        refuse(name, value, "a number from 0 to below 1")
+        refuse(name, value, "a number of at least 0 and below 1")
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""The files of a tokenizer in a Hugging Face checkpoint directory.
+"""The tokenizer files in a Hugging Face checkpoint directory.
 
 transformers 5 writes `tokenizer.json` and `tokenizer_config.json`; older
 versions wrote vocabularies, `special_tokens_map.json` and `added_tokens.json`.
@@ -16,7 +16,7 @@ from kdkit.models.text_rules import AddedToken
 
 CONFIG = "tokenizer_config.json"
 WHOLE = "tokenizer.json"
-# What transformers calls a tokenizer that is as its `tokenizer.json` is.
+# transformers' class names for a tokenizer fully defined by `tokenizer.json`.
 WHOLE_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 EXTRA = ("extra_special_tokens", "additional_special_tokens")
@@ -25,16 +25,16 @@ FLAGS = ("lstrip", "rstrip", "normalized", "single_word", "special")
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerFiles:
-    """What a checkpoint's directory says of its tokenizer.
+    """The contents of a checkpoint's tokenizer files.
 
     Args:
         path: `pathlib.Path` of the directory.
-        config: dict. Of `tokenizer_config.json`, empty without one.
-        whole: dict. Of `tokenizer.json`, empty without one.
-        special: dict. Of `special_tokens_map.json`, empty without one.
-        added: dict. Of `added_tokens.json`, empty without one.
+        config: dict from `tokenizer_config.json`, empty without the file.
+        whole: dict from `tokenizer.json`, empty without the file.
+        special: dict from `special_tokens_map.json`, empty without the file.
+        added: dict from `added_tokens.json`, empty without the file.
         class_name: string. The tokenizer's class in transformers, without
-            `Fast`; empty where none is named.
+            `Fast`; empty if the files name no class.
     """
 
     path: pathlib.Path
@@ -46,9 +46,9 @@ class TokenizerFiles:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tokenizer is as its `tokenizer.json` is.
+        """Whether `tokenizer.json` defines the tokenizer completely.
 
-        If not, transformers takes the vocabulary from there and builds the rest
+        If not, transformers takes only the vocabulary from there, and the rest
         from `tokenizer_config.json` and its defaults.
         """
         return bool(self.whole) and self.class_name in WHOLE_CLASSES
@@ -58,8 +58,8 @@ class TokenizerFiles:
 
         Args:
             name: string.
-            default: what it is where the file does not have it, of its type;
-                `None` for `True`, `False` or `null`.
+            default: the value if the file has none. Its type is the expected
+                one; `None` for `True`, `False` or `null`.
 
         Raises:
             UsageError: (a `ValueError`) for a value of another type.
@@ -74,7 +74,7 @@ class TokenizerFiles:
         return value
 
     def side(self, name: str) -> str:
-        """Returns the side on which texts are cut or padded.
+        """Returns the side on which texts are truncated or padded.
 
         Args:
             name: string. `"truncation"` or `"padding"`.
@@ -83,10 +83,10 @@ class TokenizerFiles:
             UsageError: (a `ValueError`) if it is neither `"left"` nor
                 `"right"`.
         """
-        of_whole = self.whole.get(name)
+        section = self.whole.get(name)
         default = "right"
-        if isinstance(of_whole, dict):
-            default = str(of_whole.get("direction", default)).lower()
+        if isinstance(section, dict):
+            default = str(section.get("direction", default)).lower()
         side = self.setting(f"{name}_side", default)
         if side not in SIDES:
             raise UsageError(
@@ -103,7 +103,7 @@ class TokenizerFiles:
 
     @property
     def _named(self):
-        """What both files have, of which the older one counts more."""
+        """The entries of both files; the older file takes precedence."""
         if "added_tokens_decoder" in self.config:
             return self.config
         return {**self.config, **self.special}
@@ -112,18 +112,18 @@ class TokenizerFiles:
         """Returns the model in `tokenizer.json`, empty without the file.
 
         Args:
-            kind: string. The type that it should have, such as `"WordPiece"`.
+            kind: string. The expected type, such as `"WordPiece"`.
 
         Raises:
-            UsageError: (a `ValueError`) if it is of another type.
+            UsageError: (a `ValueError`) if the model has another type.
         """
         model = self.whole.get("model", {})
         if not isinstance(model, dict) or model.get("type", kind) != kind:
             received = model.get("type") if isinstance(model, dict) else model
             raise UsageError(
                 f"{self.path / WHOLE} has a model of type "
-                f"{shortened(received)}. Expected {kind!r}, as the models of "
-                "this family read. Use the checkpoint's own tokenizer."
+                f"{shortened(received)}. Expected {kind!r}, as for all models "
+                "in this family. Use the checkpoint's own tokenizer."
             )
         return model
 
@@ -134,7 +134,8 @@ class TokenizerFiles:
             kind: string, as in `model`.
 
         Raises:
-            UsageError: (a `ValueError`) as `model`, and if it is none.
+            UsageError: (a `ValueError`) as in `model`, or for an invalid
+                vocabulary.
         """
         pieces = self.model(kind).get("vocab")
         if not isinstance(pieces, dict) or not all(
@@ -147,25 +148,25 @@ class TokenizerFiles:
         return pieces
 
     def require_class(self, *names) -> None:
-        """Refuses a tokenizer of another class than these of transformers.
+        """Raises an error if the tokenizer has another class in transformers.
 
         Args:
-            names: strings, `""` for a tokenizer whose class is not named.
+            names: strings, with `""` for files that name no class.
 
         Raises:
-            UsageError: (a `ValueError`) if it is of another class.
+            UsageError: (a `ValueError`) if it has another class.
         """
         if self.class_name not in names:
             raise UsageError(
                 f"The tokenizer in {self.path} is a "
                 f"{shortened(self.class_name)}. Expected one of "
                 f"{[name for name in names if name]}, which splits texts as "
-                "models of this family do. Use a checkpoint with such a "
+                "this family's models expect. Use a checkpoint with such a "
                 "tokenizer."
             )
 
     def require_special(self, tokens: dict) -> list[str]:
-        """Refuses special tokens that keras-hub's class does not have.
+        """Raises an error for special tokens that keras-hub does not have.
 
         Args:
             tokens: dict from name, such as `"cls"`, to text.
@@ -174,7 +175,7 @@ class TokenizerFiles:
             List of strings, the texts.
 
         Raises:
-            UsageError: (a `ValueError`) if one is another.
+            UsageError: (a `ValueError`) if one differs.
         """
         for name, expected in tokens.items():
             token = self.special_token(name, expected)
@@ -182,29 +183,29 @@ class TokenizerFiles:
                 raise UsageError(
                     f"The tokenizer in {self.path} has {token!r} as "
                     f"{name}_token. Expected {expected!r}, the only one that "
-                    "keras-hub has. Use a checkpoint with that token."
+                    "keras-hub supports. Use a checkpoint with that token."
                 )
         return list(dict.fromkeys(tokens.values()))
 
     def all_tokens(self, pieces: dict, kept_as_text, more=()) -> tuple:
-        """Returns the tokens by id, and those that are found in texts first.
+        """Returns the tokens by id, and those to look for in texts first.
 
-        Tokens that are not in the vocabulary get the next ids in the order of
-        the ids that the files name, as transformers does it.
+        Tokens that are not in the vocabulary get the next ids, in the order of
+        the ids in the files, as in transformers.
 
         Args:
             pieces: dict from piece to id, the vocabulary.
-            kept_as_text: strings. Special tokens that texts do not have: where
-                a text spells one, that is plain text.
-            more: added tokens as JSON has them, of a vocabulary that is in
+            kept_as_text: strings. Special tokens that never occur in texts: if
+                a text contains one, it is plain text.
+            more: added tokens in JSON's form, for a vocabulary that is in
                 another file. Defaults to `()`.
 
         Returns:
             Tuple of a list of strings, and a tuple of `AddedToken`.
 
         Raises:
-            UsageError: (a `ValueError`) for a token that is found in another
-                way, and for ids that no vocabulary has.
+            UsageError: (a `ValueError`) for a token with an unsupported
+                matching rule, and for invalid ids.
         """
         ids = dict(pieces)
         found = {}
@@ -226,10 +227,10 @@ class TokenizerFiles:
         return self._by_id(ids, found), tuple(found.values())
 
     def _added(self):
-        """The added tokens as transformers adds them, one after the other."""
+        """Yields the added tokens in transformers' order."""
         declared = {}
         entries = self.config.get("added_tokens_decoder")
-        of_whole = self.whole.get("added_tokens") or []
+        whole_tokens = self.whole.get("added_tokens") or []
         if entries is None:
             named = {_content(one, self.path) for one in self._all_named()}
             for content, number in self.added.items():
@@ -240,9 +241,9 @@ class TokenizerFiles:
             for number, token in entries.items():
                 number = self._id(int(number[:9]) if number.isdigit() else None)
                 declared[number] = _token(token, False, self.path)
-        self._require(isinstance(of_whole, list), "added_tokens")
+        self._require(isinstance(whole_tokens, list), "added_tokens")
         if entries is None or self.is_whole:
-            for token in of_whole:
+            for token in whole_tokens:
                 self._require(isinstance(token, dict), "added_tokens")
                 number = self._id(token.get("id"))
                 declared[number] = _token(token, False, self.path)
@@ -255,7 +256,7 @@ class TokenizerFiles:
                 yield token
 
     def _all_named(self):
-        """The special tokens that have names, and then those without."""
+        """Yields the special tokens with names, then those without."""
         values = self._named
         names = [f"{name}_token" for name in NAMED]
         names += [
@@ -288,18 +289,18 @@ class TokenizerFiles:
         content = token["content"]
         problem = None
         if token["single_word"]:
-            problem = "is found as a whole word alone (single_word)"
+            problem = "matches whole words only (single_word)"
         elif content != content.strip() or len(content.splitlines()) != 1:
             problem = "begins or ends with white space, or has several lines"
         if problem is not None:
             raise UsageError(
                 f"The added token {shortened(content)} of the tokenizer in "
-                f"{self.path} {problem}, which kdkit does not follow. Remove "
+                f"{self.path} {problem}, which kdkit does not support. Remove "
                 "the token from the tokenizer, or use another checkpoint."
             )
 
     def _by_id(self, ids, found):
-        """The tokens in the order of their ids."""
+        """Returns the tokens in the order of their ids."""
         size = max(ids.values(), default=-1) + 1
         if (
             not ids
@@ -308,8 +309,8 @@ class TokenizerFiles:
             or len(set(ids.values())) < len(ids)
         ):
             raise UsageError(
-                f"The vocabulary in {self.path} is damaged. Expected each id "
-                "from 0 for one token. Restore its files from a copy."
+                f"The vocabulary in {self.path} is damaged. Expected one token "
+                "for each id from 0. Restore its files from a copy."
             )
         tokens = [NOT_A_PIECE.format(number) for number in range(size)]
         for token, number in ids.items():
@@ -319,14 +320,14 @@ class TokenizerFiles:
 
 
 def tokenizer_files(path) -> TokenizerFiles:
-    """Reads the files of a tokenizer but the vocabularies of older versions.
+    """Reads a tokenizer's files, except for vocabularies of older versions.
 
     Args:
         path: path of the directory.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is no JSON object, or the
-            tokenizer has code of its own.
+        UsageError: (a `ValueError`) if a file is not a JSON object, or if the
+            tokenizer needs its own code.
     """
     path = pathlib.Path(path)
     config, whole, special, added = (
@@ -340,9 +341,9 @@ def tokenizer_files(path) -> TokenizerFiles:
     )
     if "auto_map" in config:
         raise UsageError(
-            f"The tokenizer in {path} is code of its own (auto_map in "
+            f"The tokenizer in {path} needs its own code (auto_map in "
             f"{CONFIG}), which kdkit does not run. Use a checkpoint with a "
-            "tokenizer of transformers."
+            "tokenizer from transformers."
         )
     model = read_json(path / "config.json", "the config of a model")
     name = config.get("tokenizer_class") or model.get("tokenizer_class") or ""
@@ -356,7 +357,7 @@ def _content(token, path):
 
 
 def _token(token, special, path):
-    """A token as JSON has it, a text or an object, with all of its flags."""
+    """Returns a token, in JSON a string or an object, with all its flags."""
     if isinstance(token, str):
         token = {"content": token, "special": special}
     flags = {"special": special}
@@ -377,7 +378,7 @@ def _token(token, special, path):
     ):
         raise UsageError(
             f"The tokenizer in {path} has the token {shortened(token)}. "
-            "Expected a text, or an object with a text as 'content'. Restore "
-            "its files from a copy."
+            "Expected a string, or an object with a string as 'content'. "
+            "Restore its files from a copy."
         )
     return {"content": content, **flags}

@@ -1,6 +1,6 @@
-"""The tokenizers of Hugging Face checkpoints: one reader for each kind.
+"""The tokenizers in Hugging Face checkpoints: one reader for each kind.
 
-What they are is what transformers 5 makes of the same files.
+The result is the tokenizer that transformers 5 builds from the same files.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from kdkit.models.text_rules import read_normalizer
 from kdkit.models.trust import loading
 
 VOCABULARY = "vocab.txt"
-# In transformers all of these are the class of BERT's tokenizer.
+# transformers uses BERT's tokenizer class for all of these.
 CLASSES = ("", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 SPECIAL = {
     "cls": "[CLS]",
@@ -50,8 +50,8 @@ def read_word_pieces(files: TokenizerFiles, cls):
         cls: subclass of `keras_hub.tokenizers.WordPieceTokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or the
-            tokenizer has what neither keras-hub nor kdkit can do.
+        UsageError: (a `ValueError`) if a file is missing or damaged, or if
+            neither keras-hub nor kdkit supports a setting.
     """
     files.require_class(*CLASSES, *WHOLE_CLASSES)
     unknown = files.special_token("unk", "[UNK]")
@@ -62,17 +62,22 @@ def read_word_pieces(files: TokenizerFiles, cls):
     if missing:
         raise UsageError(
             f"The vocabulary in {files.path} does not fit BERT. Expected "
-            f"{special} in it. Missing: {', '.join(missing)}."
+            f"{special} in it. Missing: {', '.join(missing)}. Restore the "
+            "tokenizer's files from a copy."
         )
     settings = {"oov_token": unknown}
     if files.is_whole:
         rules = TextRules(
             read_normalizer(files.whole.get("normalizer"), files.path / WHOLE),
             added,
-            _of_type(model, "max_input_chars_per_word", WORD_LENGTH, files),
+            _typed_setting(
+                model, "max_input_chars_per_word", WORD_LENGTH, files
+            ),
         )
-        settings["oov_token"] = _of_type(model, "unk_token", "[UNK]", files)
-        settings["suffix_indicator"] = _of_type(
+        settings["oov_token"] = _typed_setting(
+            model, "unk_token", "[UNK]", files
+        )
+        settings["suffix_indicator"] = _typed_setting(
             model, "continuing_subword_prefix", "##", files
         )
         _require_pre_tokenizer(files)
@@ -88,13 +93,13 @@ def read_word_pieces(files: TokenizerFiles, cls):
 
 
 def _pieces(files):
-    """The vocabulary by piece."""
+    """Returns the vocabulary by piece."""
     if files.whole:
         return files.pieces(KIND)
     if not (files.path / VOCABULARY).is_file():
         raise UsageError(
             f"No vocabulary in {files.path}. Expected {WHOLE} or {VOCABULARY}. "
-            "Copy the files of the tokenizer next to the model's."
+            "Copy the tokenizer's files next to the model's files."
         )
     return {
         line.rstrip(): number - 1
@@ -110,26 +115,26 @@ def _require_pre_tokenizer(files):
     if name != PRE_TOKENIZER:
         raise UsageError(
             f"{files.path / WHOLE} splits texts by {shortened(name)}. Expected "
-            f"{PRE_TOKENIZER!r}, as BERT does. Use a checkpoint with such a "
+            f"{PRE_TOKENIZER!r}, as for BERT. Use a checkpoint with such a "
             "tokenizer."
         )
 
 
-def _of_type(model, name, default, files):
+def _typed_setting(model, name, default, files):
     value = model.get(name, default)
     if type(value) is not type(default) or not value:
         raise UsageError(
             f"{files.path / WHOLE} is damaged. Expected a "
             f"{type(default).__name__} as {name!r}. Received: "
-            f"{shortened(value)}."
+            f"{shortened(value)}. Restore the file from a copy."
         )
     return value
 
 
 XLM_ROBERTA = "XLMRobertaTokenizer"
 SEGMENTS = "token_type_ids"  # in `model_input_names` of `tokenizer_config.json`
-# By the class of keras-hub that a tokenizer becomes: a callable of the files
-# and the class.
+# From the tokenizer's class in keras-hub to a function of the files and the
+# class.
 READERS = {
     keras_hub.tokenizers.WordPieceTokenizer: read_word_pieces,
     keras_hub.tokenizers.BytePairTokenizer: read_byte_pairs,
@@ -142,15 +147,15 @@ def read_tokenizer(path, family):
 
     Args:
         path: path of the directory.
-        family: `kdkit.models.Family` of its model.
+        family: `kdkit.models.Family` of the checkpoint's model.
 
     Returns:
-        A keras-hub tokenizer of the family, with the rules for texts that its
-        files name, see `kdkit.models.tokenizer_rules`.
+        A keras-hub tokenizer from the family, with the text rules in its
+        files, see `kdkit.models.tokenizer_rules`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or the
-            tokenizer has what neither keras-hub nor kdkit can do.
+        UsageError: (a `ValueError`) if a file is missing or damaged, or if
+            neither keras-hub nor kdkit supports a setting.
     """
     files = tokenizer_files(path)
     cls = _tokenizer_class(files, family)
@@ -164,20 +169,20 @@ def read_tokenizer(path, family):
 
 
 def _tokenizer_class(files: TokenizerFiles, family):
-    """The class in keras-hub; a BERT may have XLM-RoBERTa's pieces."""
+    """Returns keras-hub's class; a BERT may have XLM-RoBERTa's pieces."""
     if files.class_name == XLM_ROBERTA:
         return keras_hub.tokenizers.XLMRobertaTokenizer
     return family.tokenizer
 
 
 def reads_one_segment(path) -> bool:
-    """Whether a checkpoint's tokenizer gives both texts of a pair segment 0.
+    """Whether the tokenizer assigns segment 0 to both texts of a pair.
 
     Args:
         path: path of the checkpoint's directory.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is no JSON object.
+        UsageError: (a `ValueError`) if a file is not a JSON object.
     """
     files = tokenizer_files(path)
     names = files.config.get("model_input_names")
@@ -187,7 +192,7 @@ def reads_one_segment(path) -> bool:
 
 
 def _with_sides(files: TokenizerFiles, tokenizer, family):
-    """The tokenizer with the side on which it cuts; padding is reported."""
+    """Sets the side on which texts are truncated; warns about left padding."""
     if (
         files.side("padding") == "left"
         and family.name not in DECODERS
@@ -209,9 +214,9 @@ def _with_sides(files: TokenizerFiles, tokenizer, family):
 
 
 def _require_special_tokens(files: TokenizerFiles, tokenizer):
-    """Refuses a `tokenizer.json` that puts other special tokens around texts.
+    """Raises an error if a `tokenizer.json` adds other special tokens.
 
-    `kdkit.data.encode` puts those of the family.
+    `kdkit.data.encode` adds the family's special tokens.
     """
     start, end = tokenizer.start_token_id, tokenizer.end_token_id
     first, second = (tokenizer.vocabulary_size() + one for one in range(2))
@@ -220,16 +225,16 @@ def _require_special_tokens(files: TokenizerFiles, tokenizer):
     received = _with_special_tokens(files, first, second)
     if received != ([start, first, end], expected):
         raise UsageError(
-            f"{files.path / WHOLE} puts other special tokens around texts than "
-            f"the model's family (post_processor). Expected the ids {expected} "
-            f"for a pair, of which {first} and {second} are the texts. "
-            f"Received: {received[-1]}. Use a checkpoint with the family's own "
+            f"{files.path / WHOLE} adds other special tokens to texts than the "
+            f"model's family (post_processor). Expected the ids {expected} for "
+            f"a pair, where {first} and {second} are the texts. Received: "
+            f"{received[-1]}. Use a checkpoint with the family's own "
             "tokenizer, or correct post_processor."
         )
 
 
 def _with_special_tokens(files, *texts):
-    """The ids that stand for one text and for two, special tokens included.
+    """Returns the ids for one text and for two, with special tokens.
 
     Args:
         files: `TokenizerFiles`.
@@ -249,8 +254,8 @@ def _with_special_tokens(files, *texts):
         made = tokenizers.Tokenizer.from_str(json.dumps(whole))
         first, second = map(str, texts)
         return made.encode(first).ids, made.encode(first, second).ids
-    except Exception as error:  # it raises no other kind
+    except Exception as error:  # tokenizers raises no other class
         raise UsageError(
-            f"{files.path / WHOLE} is damaged: its post_processor cannot be "
-            f"followed ({error}). Restore it from a copy."
+            f"{files.path / WHOLE} is damaged: its post_processor does not "
+            f"work ({error}). Restore it from a copy."
         ) from error

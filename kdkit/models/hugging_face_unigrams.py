@@ -1,7 +1,7 @@
-"""Unigram tokenizers of Hugging Face checkpoints: ALBERT's, XLM-RoBERTa's.
+"""Unigram tokenizers in Hugging Face checkpoints: ALBERT's, XLM-RoBERTa's.
 
-Their only normalizer is the `precompiled_charsmap` of the model, so one map for
-all of a checkpoint's steps brings a preset as near as it can be.
+A SentencePiece model has only one normalizer, its `precompiled_charsmap`. So
+all normalization steps of a checkpoint are approximated by one map.
 """
 
 import base64
@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.character_maps import build_normalizer
 from kdkit.models.character_maps import character_images
-from kdkit.models.character_maps import normalizer_of
 from kdkit.models.character_maps import read_charsmap
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE
@@ -38,8 +38,8 @@ from kdkit.models.trust import loading
 KIND = "Unigram"
 ALBERT = keras_hub.tokenizers.AlbertTokenizer
 XLM_ROBERTA = keras_hub.tokenizers.XLMRobertaTokenizer
-FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # of XLM-RoBERTa
-NUM_SPECIAL_PIECES = 3  # in the model of XLM-RoBERTa's file
+FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # in XLM-RoBERTa
+NUM_SPECIAL_PIECES = 3  # in XLM-RoBERTa's SentencePiece file
 WHITE_SPACE_SPLIT = {"type": "WhitespaceSplit"}
 
 
@@ -51,8 +51,8 @@ def read_unigrams(files: TokenizerFiles, cls):
         cls: `keras_hub.tokenizers.AlbertTokenizer` or `XLMRobertaTokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or the
-            tokenizer has what neither keras-hub nor kdkit can do.
+        UsageError: (a `ValueError`) if a file is missing or damaged, or if
+            neither keras-hub nor kdkit supports a setting.
     """
     files.require_class("", cls.__name__, *WHOLE_CLASSES)
     form = family_of(cls).checkpoints
@@ -70,7 +70,7 @@ def read_unigrams(files: TokenizerFiles, cls):
         scores, charsmap, more = _read_model(files, cls)
     pieces = {piece: number for number, (piece, _) in enumerate(scores)}
     if len(pieces) < len(scores) or "" in pieces:
-        raise _damaged(files, "a piece that is empty or there twice")
+        raise _damaged(files, "a piece that is empty or occurs twice")
     vocabulary, added = files.all_tokens(pieces, special.values(), more)
     _require_places(files, cls, vocabulary, unknown)
     if files.is_whole:
@@ -94,7 +94,7 @@ def read_unigrams(files: TokenizerFiles, cls):
             kind = Piece.CONTROL
         proto.pieces.add(piece=piece, score=score, type=kind)
     if cls is XLM_ROBERTA:
-        # keras-hub's class adds the others, and the last piece.
+        # keras-hub's class adds the other special tokens and the last piece.
         start, _, end, unknown_piece = proto.pieces[: len(FIRST)]
         ordered = [unknown_piece, start, end, *proto.pieces[len(FIRST) : -1]]
         del proto.pieces[:]
@@ -107,7 +107,7 @@ def read_unigrams(files: TokenizerFiles, cls):
 
 
 def _scores(files, model):
-    """The pieces of a `tokenizer.json` and their scores."""
+    """Returns the pieces in a `tokenizer.json` with their scores."""
     pieces = model.get("vocab")
     if not isinstance(pieces, list) or not all(map(_is_scored, pieces)):
         raise _damaged(files, "a vocabulary without a score for each piece")
@@ -125,33 +125,33 @@ def _is_scored(piece):
 
 
 def _charsmap(files):
-    """The first `precompiled_charsmap` in a `tokenizer.json`, as base64."""
+    """Returns the first `precompiled_charsmap`, as base64."""
     step = files.whole.get("normalizer")
     steps = step.get("normalizers", [step]) if isinstance(step, dict) else []
     for one in steps if isinstance(steps, list) else []:
         if isinstance(one, dict) and one.get("type") == "Precompiled":
             charsmap = one.get("precompiled_charsmap")
             if not isinstance(charsmap, str):
-                raise _damaged(files, "a precompiled_charsmap that is no text")
+                raise _damaged(files, "no string as precompiled_charsmap")
             return charsmap
     return ""
 
 
 def _require_charsmap(steps):
-    """Refuses a damaged `precompiled_charsmap`."""
+    """Raises an error for a damaged `precompiled_charsmap`."""
     for step in steps:
         if step["type"] == "Precompiled":
             read_charsmap(decoded_charsmap(step["precompiled_charsmap"]))
 
 
 def _read_model(files, cls):
-    """Pieces with scores, the charsmap, and added tokens of an older file."""
+    """Returns scored pieces, charsmap and added tokens from an older file."""
     form = family_of(cls).checkpoints
     path = files.path / form.vocabulary_file
     if not path.is_file():
         raise UsageError(
             f"No vocabulary in {files.path}. Expected {WHOLE} or {path.name}. "
-            "Copy the files of the tokenizer next to the model's."
+            "Copy the tokenizer's files next to the model's files."
         )
     try:
         model = sentencepiece_model.ModelProto.FromString(path.read_bytes())
@@ -163,12 +163,12 @@ def _read_model(files, cls):
     unigram = sentencepiece_model.TrainerSpec.UNIGRAM
     if model.trainer_spec.model_type != unigram:
         raise _refused(files, "is not a Unigram model of SentencePiece")
-    # What is not UTF-8 comes as bytes.
+    # Pieces that are not UTF-8 arrive as bytes.
     if not all(
         isinstance(piece.piece, str) and math.isfinite(piece.score)
         for piece in model.pieces
     ):
-        raise _damaged(files, "a piece that is no text, or has no score")
+        raise _damaged(files, "a piece that is no string, or has no score")
     more = [
         {
             "content": piece.piece,
@@ -190,7 +190,7 @@ def _read_model(files, cls):
 
 
 def _require_places(files, cls, vocabulary, unknown):
-    """Refuses a vocabulary that keras-hub's class has no room for."""
+    """Raises an error if the vocabulary does not fit keras-hub's class."""
     special = family_of(cls).checkpoints.special_tokens
     missing = [one for one in special.values() if one not in vocabulary]
     if missing:
@@ -204,13 +204,13 @@ def _require_places(files, cls, vocabulary, unknown):
     if vocabulary[-1] != special["mask"]:
         raise _refused(
             files,
-            f"has the added token {shortened(vocabulary[-1])} behind "
-            f"{special['mask']}, which is the last in keras-hub's class",
+            f"has the added token {shortened(vocabulary[-1])} after "
+            f"{special['mask']}, which is the last one in keras-hub's class",
         )
 
 
 def _steps(files, cls, charsmap):
-    """What transformers' class does to a text before it looks for pieces."""
+    """Returns the normalization steps of transformers' class."""
     types = []
     if cls is ALBERT:
         if not files.setting("keep_accents", False):
@@ -229,7 +229,7 @@ def _steps(files, cls, charsmap):
 
 
 def _adds_prefix_space(files):
-    """Whether each word of a `tokenizer.json` gets a blank in front."""
+    """Whether a `tokenizer.json` adds a blank in front of each word."""
     splitter = files.whole.get("pre_tokenizer")
     parts = (
         splitter.get("pretokenizers") if isinstance(splitter, dict) else None
@@ -261,24 +261,24 @@ def _adds_prefix_space(files):
 
 def _damaged(files, received):
     return UsageError(
-        f"The vocabulary in {files.path} is damaged, or of another model. "
-        "Expected pieces with scores, special tokens among them. Received: "
-        f"{received}. Restore the tokenizer's files from a copy."
+        f"The vocabulary in {files.path} is damaged, or belongs to another "
+        "model. Expected pieces with scores, including the special tokens. "
+        f"Received: {received}. Restore the tokenizer's files from a copy."
     )
 
 
 def _refused(files, what):
     return UsageError(
-        f"The tokenizer in {files.path} {what}, which kdkit does not follow. "
-        "Use a checkpoint with a tokenizer as ALBERT and XLM-RoBERTa have them."
+        f"The tokenizer in {files.path} {what}, which kdkit does not support. "
+        "Use a checkpoint with a tokenizer like ALBERT's or XLM-RoBERTa's."
     )
 
 
 def plain_charsmap(steps) -> bytes:
     """Returns one `precompiled_charsmap` for all steps of a normalizer.
 
-    It maps characters, and the sequences of a map among the steps, as the steps
-    do. Where sequences of several characters meet, results may differ.
+    It maps characters, and the sequences in a map among the steps, as the steps
+    do. Results may differ if sequences of several characters are adjacent.
 
     Args:
         steps: tuple of dicts, as in `TextRules`.
@@ -300,7 +300,7 @@ def _compiled(steps):
         elif step["type"] == "Precompiled":
             charsmap = decoded_charsmap(step["precompiled_charsmap"])
             sequences |= set(read_charsmap(charsmap))
-        functions.append(normalizer_of(step).normalize_str)
+        functions.append(build_normalizer(step).normalize_str)
     images = {}
     for sequence in sorted(sequences - {"\0"}):
         image = sequence
@@ -312,7 +312,7 @@ def _compiled(steps):
 
 
 def _trained(images):
-    """The map that SentencePiece's trainer makes of sequences' images."""
+    """Returns the map that SentencePiece's trainer builds from the images."""
 
     def points(text):
         return " ".join(f"{ord(character):X}" for character in text)

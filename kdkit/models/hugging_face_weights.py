@@ -1,10 +1,10 @@
-"""Weights of Hugging Face checkpoints: the names of tensors, as data.
+"""Reads the weights of Hugging Face checkpoints; tensor names are data.
 
-keras-hub's converters know one name for each tensor. Checkpoints have several:
-with and without the prefix of the base model, `gamma` and `beta` or `weight`
-and `bias`, in one file or in several.
+keras-hub's converters expect one name for each tensor. Checkpoints use several:
+with or without the base model's prefix, `gamma` and `beta` or `weight` and
+`bias`, in one file or in several.
 
-`kdkit.models.backbones` reads the encoder of such a checkpoint.
+`kdkit.models.backbones` loads the encoder of such a checkpoint.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from kdkit.models.trust import loading
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 FLOATS = ("F64", "F32", "F16", "BF16")
-SHOWN = 3  # missing tensors in an error
+SHOWN = 3  # number of missing tensors in an error
 
 OLD_LEAVES = {".gamma": ".weight", ".beta": ".bias"}
 LEAVES = {
@@ -39,15 +39,15 @@ LEAVES = {
     "bias": "bias",
     "beta": "bias",
 }
-# In the order in which a joined tensor has them.
+# In the order of a joined tensor.
 THIRDS = ("query", "key", "value")
 POOLER = "pooled_dense"
 
 
 class Tensors(contextlib.ExitStack):
-    """The tensors of a checkpoint by name, read one at a time.
+    """A checkpoint's tensors by name, read one at a time.
 
-    `gamma` and `beta` are called `weight` and `bias`.
+    `gamma` and `beta` are renamed to `weight` and `bias`.
 
     Args:
         path: `pathlib.Path` of the checkpoint's directory, whose files were
@@ -62,10 +62,10 @@ class Tensors(contextlib.ExitStack):
         self.path = path
         self._places = {}
         files = [WEIGHTS]
-        # transformers reads the one file first, where both are.
+        # If both exist, transformers reads the single file first.
         if not (path / WEIGHTS).is_file() and (path / SHARDS).is_file():
             what = "a list of files of weights"
-            shards = read_json(path / SHARDS, what, _not_of_files)
+            shards = read_json(path / SHARDS, what, _index_error)
             files = sorted({*shards["weight_map"].values()})
         for file in files:
             with loading(path / file):
@@ -86,7 +86,8 @@ class Tensors(contextlib.ExitStack):
         """Returns a tensor in float32.
 
         Raises:
-            UsageError: (a `ValueError`) if there is none, or it is quantised.
+            UsageError: (a `ValueError`) if there is no such tensor, or if it
+                is quantized.
         """
         self.require([name])
         opened, stored_name = self._places[name]
@@ -96,17 +97,17 @@ class Tensors(contextlib.ExitStack):
                 raise UsageError(
                     f"{self.path}: {stored_name} is of type {kind}. Expected "
                     f"one of {', '.join(FLOATS)}. Use a checkpoint that is not "
-                    "quantised."
+                    "quantized."
                 )
             return np.asarray(opened.get_tensor(stored_name), "float32")
 
     def require(self, names) -> None:
-        """Refuses a checkpoint that lacks some tensors."""
+        """Raises an error if tensors are missing."""
         missing = [name for name in names if name not in self]
         if missing:
             more = f" and {len(missing) - SHOWN} more"
             raise UsageError(
-                f"The weights in {self.path} lack "
+                f"Tensors are missing in the weights in {self.path}: "
                 f"{', '.join(missing[:SHOWN])}"
                 f"{more if len(missing) > SHOWN else ''}. Restore the "
                 "checkpoint from a copy, or correct its config.json, if the "
@@ -114,10 +115,10 @@ class Tensors(contextlib.ExitStack):
             )
 
     def base_prefix(self, layout: WeightLayout) -> str:
-        """Returns what the names of the base model begin with.
+        """Returns the prefix of the base model's names.
 
         Raises:
-            UsageError: (a `ValueError`) if there is no such model, or several.
+            UsageError: (a `ValueError`) if there is no base model, or several.
         """
         table = f"{layout.parts['token_embedding']}.weight"
         found = [
@@ -129,9 +130,9 @@ class Tensors(contextlib.ExitStack):
             self.require([table])
         if len(found) > 1:
             raise UsageError(
-                f"The weights in {self.path} are of several models: "
+                f"The weights in {self.path} contain several models: "
                 f"{', '.join(map(repr, sorted(found)))}. Expected one. Save "
-                "the encoder alone by its save_pretrained."
+                "only the encoder with its save_pretrained."
             )
         return found[0]
 
@@ -140,17 +141,17 @@ def load_weights(backbone, config, tensors: Tensors) -> bool:
     """Assigns a checkpoint's weights to a backbone.
 
     Args:
-        backbone: what `config.build()` returned.
+        backbone: the result of `config.build()`.
         config: `kdkit.models.hugging_face_config.CheckpointConfig`.
         tensors: `Tensors`.
 
     Returns:
-        Whether the backbone has a pooler that the checkpoint lacks, and that
-        is random for this reason.
+        Whether the backbone has a pooler that the checkpoint lacks, so that
+        its weights are random.
 
     Raises:
-        UsageError: (a `ValueError`) if tensors are missing, have another shape,
-            or are of another model.
+        UsageError: (a `ValueError`) if tensors are missing, have another shape
+            or belong to another model.
     """
     layout = config.family.checkpoints.weights
     prefix = tensors.base_prefix(layout)
@@ -166,7 +167,7 @@ def load_weights(backbone, config, tensors: Tensors) -> bool:
         for path in poolers:
             del names[path]
     tensors.require(names.values())
-    _check_unread(layout, prefix, names, tensors)
+    _require_all_read(layout, prefix, names, tensors)
     for variable in backbone.weights:
         if variable.path in names:
             variable.assign(
@@ -184,10 +185,11 @@ def dense_kernel(weight, variable):
 
     Args:
         weight: array of shape `(inputs, outputs)`.
-        variable: of a dense layer, or of attention, whose heads have an axis.
+        variable: kernel of a dense layer or of attention, which has an axis
+            for its heads.
 
     Returns:
-        Array, `None` where the shape does not fit.
+        Array, or `None` if the shape does not fit.
     """
     shape = tuple(variable.shape)
     num_inputs = (
@@ -198,13 +200,13 @@ def dense_kernel(weight, variable):
 
 
 def _name(layout, path):
-    """The name of a variable of a backbone in a checkpoint."""
+    """Returns the name in a checkpoint for a backbone's variable."""
     layer, leaf = path.rsplit("/", 1)
     leaf = LEAVES[leaf]
     block = re.match(layout.block_path, path)
     if block is None:
         return f"{layout.parts[layer.rsplit('/', 1)[-1]]}.{leaf}"
-    part = layout.of_block[layer[block.end() :]]
+    part = layout.block_parts[layer[block.end() :]]
     return f"{block.expand(layout.block)}{part}.{leaf}"
 
 
@@ -231,14 +233,14 @@ def _value(variable, name, layout, config, tensors):
     if value is None or value.shape != shape:
         raise UsageError(
             f"{tensors.path}: {name} has the shape {tensor.shape}, which "
-            f"config.json does not say: expected what fits {shape}. Correct "
+            f"does not fit config.json. Expected a shape for {shape}. Correct "
             "config.json, or restore the checkpoint from a copy."
         )
     return value
 
 
-def _check_unread(layout, prefix, names, tensors):
-    """Refuses blocks that have more weights than keras-hub's."""
+def _require_all_read(layout, prefix, names, tensors):
+    """Raises an error for weights of blocks that keras-hub does not have."""
     read = set(names.values())
     blocks = set()
     for path in names:
@@ -252,32 +254,32 @@ def _check_unread(layout, prefix, names, tensors):
             and not re.search(layout.ignored, name)
         ):
             raise UsageError(
-                f"The weights in {tensors.path} have {name}, which keras-hub's "
-                "model does not: its numbers would be other ones. Use a "
-                "checkpoint of the plain architecture."
+                f"The weights in {tensors.path} contain {name}, which "
+                "keras-hub's model does not have, so its outputs would differ. "
+                "Use a checkpoint of the plain architecture."
             )
 
 
-def _not_of_files(index):
-    """What is wrong with a list of files of weights."""
+def _index_error(index):
+    """Returns the error in a list of weight files, or `None`."""
     files = index.get("weight_map")
     if not isinstance(files, dict):
         return "it has no 'weight_map'"
     for name in files.values():
         if not isinstance(name, str) or pathlib.PurePath(name).name != name:
-            return f"{shortened(name)} is no file of this directory"
+            return f"{shortened(name)} is not a file in this directory"
     return None
 
 
 def _today(name):
-    """The name of a tensor in today's transformers."""
+    """Returns the current name of a tensor in transformers."""
     for old, new in OLD_LEAVES.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
 
 
-# In the names of classes whose heads, of the same names, answer something else.
+# Part of the names of classes whose heads serve other tasks.
 HAS_HEAD = "For"
 PARTS = ("weight", "bias")  # of a dense layer
 
@@ -285,23 +287,24 @@ PARTS = ("weight", "bias")  # of a dense layer
 def copy_sequence_head(
     path: pathlib.Path, model, class_names: tuple[str, ...] | None
 ) -> int | None:
-    """Copies the head of a checkpoint into a classifier of its encoder.
+    """Copies a checkpoint's head into a classifier on its encoder.
 
     Args:
         path: `pathlib.Path` of the checkpoint's directory, whose files were
+        path: `pathlib.Path` of the checkpoint's directory, whose files were
             checked.
         model: a keras-hub `TextClassifier` on the checkpoint's encoder.
-        class_names: tuple of strings, what the model's logits stand for, or
-            `None` where that is not known.
+        class_names: tuple of strings, the names of the model's classes, or
+            `None` if they are unknown.
 
     Returns:
-        How many classes the checkpoint's head is for, `None` without one. If
-        the model's are as many, it has the head now; otherwise it stays as it
-        is.
+        The number of classes of the checkpoint's head, `None` without a head.
+        If the model has the same number, its head now has the checkpoint's
+        weights; otherwise it is unchanged.
 
     Raises:
-        UsageError: (a `ValueError`) as `read_sequence_head`, and if a layer
-            of the head has another width than the encoder.
+        UsageError: (a `ValueError`) as in `read_sequence_head`, and if a layer
+            in the head has another width than the encoder.
     """
     form = family_of(model.backbone).checkpoints
     if form is None:
@@ -333,30 +336,30 @@ def read_sequence_head(
 ) -> dict | None:
     """Reads the dense layers of a checkpoint's head.
 
-    Where the checkpoint names its classes (`id2label`) as the task does, up to
-    capitals, spaces and hyphens, but in another order, its logits are put into
+    If the checkpoint's class names (`id2label`) are the task's in another
+    order, ignoring capitals, spaces and hyphens, the logits are reordered to
     the task's order.
 
     Args:
         path: `pathlib.Path` of the checkpoint's directory.
-        names: dict from a layer to what the checkpoint calls it; the last one
-            gives the logits.
-        class_names: tuple of strings, or `None` where they are not known.
+        names: dict from a layer to its name in the checkpoint. The last layer
+            computes the logits.
+        class_names: tuple of strings, or `None` if they are unknown. Defaults
+            to `None`.
             Defaults to `None`.
 
     Returns:
         Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
-        shape `(outputs,)`, float32, the one of the logits last; or `None`
-        where the checkpoint is no classifier. Where `architectures` in
-        `config.json` names no class with a head, the head's tensors decide,
-        as in transformers.
+        shape `(outputs,)`, float32, with the logits' layer last; or `None` if
+        the checkpoint is not a classifier. If `architectures` in `config.json`
+        names no class with a head, the tensors decide, as in transformers.
 
     Raises:
-        UsageError: (a `ValueError`) if a tensor is missing, damaged or of
+        UsageError: (a `ValueError`) if a tensor is missing, damaged or has
             another shape.
     """
     config = read_json(path / "config.json", "the config of a model")
-    if "registered_name" in config:  # a preset's, of an encoder alone
+    if "registered_name" in config:  # a preset with only an encoder
         return None
     architectures = config.get("architectures")
     if not isinstance(architectures, list):
@@ -375,7 +378,7 @@ def read_sequence_head(
             warnings.warn(
                 f"{path / 'config.json'} names no class in 'architectures', "
                 "and the weights have no head for sequence classification. "
-                "The classifier's head is new, with random weights: fine-tune "
+                "The classifier gets a new head with random weights. Fine-tune "
                 "it before you use its logits.",
                 stacklevel=2,
             )
@@ -400,23 +403,23 @@ def read_sequence_head(
 
 
 def _read(path, names, is_classifier):
-    """The tensors of these names, in float32; `None` without a head."""
+    """Reads tensors by name, in float32; returns `None` without a head."""
     with Tensors(path) as tensors:
         missing = [name for name in names if name not in tensors]
         if missing and not is_classifier:
             return None
         if missing:
             raise UsageError(
-                f"{path} is said to be a classifier, and its weights lack "
-                f"{', '.join(missing)}. Restore the checkpoint from a copy, or "
-                f"take the class that ends with {SUFFIX} out of "
-                "'architectures' in config.json to use the encoder alone."
+                f"{path} should be a classifier, but its weights lack "
+                f"{', '.join(missing)}. Restore the checkpoint from a copy. To "
+                f"use only the encoder, remove the class that ends with "
+                f"{SUFFIX} from 'architectures' in config.json."
             )
         return {name: tensors.read(name) for name in names}
 
 
 def _order(id2label, class_names):
-    """The checkpoint's numbers of the task's classes, where names tell them."""
+    """Returns the checkpoint's numbers of the task's classes, by name."""
     if not isinstance(id2label, dict):
         return None
     numbers = {_plain(name): number for number, name in id2label.items()}
@@ -427,7 +430,7 @@ def _order(id2label, class_names):
     if sorted(order) != list(range(len(class_names))):
         raise UsageError(
             "Expected 'id2label' in the checkpoint's config.json to number "
-            f"its classes from 0. Received: {shortened(id2label)}."
+            f"its classes from 0. Received: {shortened(id2label)}. Correct it."
         )
     return order
 

@@ -1,7 +1,7 @@
 """Language models: a backbone and a head tied to its token embeddings.
 
-Of masked tokens for encoders, of the next token for decoders and
-encoder-decoders.
+The head predicts masked tokens for encoders, and the next token for decoders
+and encoder-decoders.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ from kdkit.models.saving import tokenizer_note
 from kdkit.models.tokenizers import TokenizerPair
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import family_tokenizer
+from kdkit.models.tokenizers import preprocessor_tokenizer
 from kdkit.models.tokenizers import save_rules
-from kdkit.models.tokenizers import tokenizer_of
 from kdkit.models.tokenizers import tokenizers_of_sides
 from kdkit.models.tokenizers import with_saved_rules
-from kdkit.models.trust import check_directory
 from kdkit.models.trust import loading
+from kdkit.models.trust import require_safe_directory
 from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import build_masked_lm
 from kdkit.models.variants import save_settings
@@ -48,28 +48,29 @@ from kdkit.models.variants import with_settings
 
 
 def language_model(backbone):
-    """Puts a language-modelling head on a backbone.
+    """Adds a language-modelling head to a backbone.
 
-    On an encoder a dense layer as wide as the encoder, GELU, layer
-    normalisation, and the transposed token embeddings with a bias (Devlin et
-    al., 2018); on a decoder or an encoder-decoder the transposed token
-    embeddings alone (Radford et al., 2019). The backbone is not copied: what is
-    trained here is trained wherever it is used.
+    On an encoder: a dense layer as wide as the encoder, GELU, layer
+    normalization, and the transposed token embeddings with a bias (Devlin et
+    al., 2018). On a decoder or an encoder-decoder: only the transposed token
+    embeddings (Radford et al., 2019). The backbone is not copied: training the
+    language model trains the backbone.
 
     Args:
-        backbone: a `kdkit.models.MassBackbone`, or a backbone of a known
-            family, but ELECTRA, whose pretraining is another.
+        backbone: a `kdkit.models.MassBackbone`, or a backbone from a known
+            family except ELECTRA, which has another pretraining task.
 
     Returns:
         The family's keras-hub model without preprocessor. A
         `keras_hub.models.MaskedLM` has logits of shape `(batch_size,
-        num_predictions, vocabulary_size)` at the input `mask_positions`, a
-        `keras_hub.models.CausalLM` of shape `(batch_size, sequence_length,
-        vocabulary_size)` for what follows every token, a
-        `kdkit.models.MassSeq2SeqLM` likewise for what its decoder reads.
+        num_predictions, vocabulary_size)` for the input `mask_positions`. A
+        `keras_hub.models.CausalLM` has logits of shape `(batch_size,
+        sequence_length, vocabulary_size)` for the token after each token, and
+        so has a `kdkit.models.MassSeq2SeqLM` for its decoder's tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if keras-hub has no such model for it.
+        UsageError: (a `ValueError`) if keras-hub has no such model for the
+            backbone.
     """
     if isinstance(backbone, MassBackbone):
         return MassSeq2SeqLM(backbone)
@@ -100,10 +101,10 @@ def is_encoder_decoder(model) -> bool:
 
 @contextlib.contextmanager
 def frozen_pooler(backbone):
-    """Keeps the pooler of an encoder out of training.
+    """Excludes an encoder's pooler from training inside the block.
 
-    Language modelling does not use it, and Keras warns of weights without
-    gradient.
+    Language modelling does not use the pooler, and Keras warns about weights
+    without gradient.
 
     Args:
         backbone: a keras-hub backbone, with or without a pooler.
@@ -120,62 +121,64 @@ def frozen_pooler(backbone):
 
 
 def has_language_model(source) -> bool:
-    """Whether there is a language model with its head in a place.
+    """Whether a path contains a language model with its head.
 
     Args:
-        source: string or path, as `load_language_model` takes it. A keras-hub
-            preset that is yet to be downloaded counts as a backbone alone.
+        source: string or path, as for `load_language_model`. A keras-hub
+            preset that is not downloaded yet counts as a backbone only.
     """
     path = pathlib.Path(source)
     if _keras_hub_class(path) is not None:
         return True
     try:
         return path.is_dir() and has_masked_lm_head(find_preset_directory(path))
-    except UsageError:  # reported where the model is needed
+    except UsageError:  # raised again when the model is loaded
         return False
 
 
 def has_decoder(source) -> bool:
-    """As `has_language_model`, for decoders alone."""
+    """Like `has_language_model`, for decoders only."""
     return _keras_hub_class(pathlib.Path(source)) is keras_hub.models.CausalLM
 
 
 def has_encoder_decoder(source) -> bool:
-    """As `has_language_model`, for encoder-decoders alone."""
+    """Like `has_language_model`, for encoder-decoders only."""
     return _keras_hub_class(pathlib.Path(source)) is keras_hub.models.Seq2SeqLM
 
 
 def load_language_model(source) -> LoadedModel:
-    """Loads a language model, or puts a head on a backbone.
+    """Loads a language model, or adds a head to a backbone.
 
     Args:
-        source: string or path. A run of `kdkit pretrain`, or a backbone as
-            `kdkit.models.load_encoder` takes it.
+        source: string or path. A run of `kdkit pretrain`, or a backbone, as
+            for `kdkit.models.load_encoder`.
 
     Returns:
-        `LoadedModel`. A decoder's head is its token embeddings and so as
-        trained as these; an encoder that comes without one gets a random one.
+        `LoadedModel`. A decoder's head consists of its token embeddings and is
+        as trained as these. An encoder without a head gets a random one.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there.
+        UsageError: (a `ValueError`) if there is no model.
     """
     path = pathlib.Path(source)
     cls = _keras_hub_class(path)
     if cls is not None:
         directory = find_preset_directory(path)
-        check_directory(directory)
+        require_safe_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
             settings = saved_settings(directory)
         if is_encoder_decoder(model) and not isinstance(model, MassSeq2SeqLM):
             raise UsageError(
-                f"The model in {source} is a {type(model).__name__}. Of "
-                "encoder-decoders a MassSeq2SeqLM is expected, as kdkit "
-                "pretrain makes it."
+                f"The model in {source} is a {type(model).__name__}. "
+                "Expected a MassSeq2SeqLM as encoder-decoder. Train one with "
+                "`kdkit pretrain`."
             )
         preprocessor, model.preprocessor = model.preprocessor, None
         model = with_settings(model, settings)
-        tokenizer = checked_tokenizer(tokenizer_of(preprocessor), directory)
+        tokenizer = checked_tokenizer(
+            preprocessor_tokenizer(preprocessor), directory
+        )
         tokenizer = with_saved_rules(tokenizer, directory)
         loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
@@ -198,16 +201,16 @@ def load_language_model(source) -> LoadedModel:
 
 
 def load_masked_lm(source) -> LoadedModel:
-    """As `load_language_model`, for encoders alone.
+    """Like `load_language_model`, for encoders only.
 
     Raises:
-        UsageError: (a `ValueError`) for a decoder, which knows no masks.
+        UsageError: (a `ValueError`) for a decoder.
     """
     loaded = load_language_model(source)
     if not isinstance(loaded.model, keras_hub.models.MaskedLM):
         raise UsageError(
             f"The model in {source} is a {type(loaded.model).__name__}, which "
-            "predicts what comes next. Expected an encoder, which predicts "
+            "predicts the next token. Expected an encoder, which predicts "
             "masked tokens."
         )
     return loaded
@@ -218,25 +221,26 @@ def save_language_model(
 ):
     """Writes a language model as a keras-hub preset directory.
 
-    The directory loads with `keras_hub.models.MaskedLM.from_preset` or
-    `keras_hub.models.CausalLM.from_preset`, or without the head with
-    `keras_hub.models.Backbone.from_preset`, where kdkit is not installed; that
-    of an encoder-decoder with `keras_hub.models.Seq2SeqLM.from_preset` where
-    kdkit is imported.
+    Without kdkit, `keras_hub.models.MaskedLM.from_preset` or
+    `keras_hub.models.CausalLM.from_preset` loads the directory, and
+    `keras_hub.models.Backbone.from_preset` loads it without the head. For an
+    encoder-decoder, import kdkit and use
+    `keras_hub.models.Seq2SeqLM.from_preset`.
 
     Args:
-        model: a model as `language_model` returns it.
-        tokenizer: the tokenizer of its family, or another of word pieces for a
-            model that reads those; for an encoder-decoder a `MassTokenizer` or
-            a `TokenizerPair`.
+        model: a model from `language_model`.
+        tokenizer: the tokenizer of its family, or another word-piece tokenizer
+            for a model with word pieces; for an encoder-decoder a
+            `MassTokenizer` or a `TokenizerPair`.
         path: string or path of the directory.
-        sequence_length: int. Length that the preprocessor pads and cuts to,
-            each side of an encoder-decoder's.
-        languages: tuple of two strings or `None`s. Of an encoder-decoder, the
-            languages that it reads and writes. Defaults to `(None, None)`.
+        sequence_length: int. Length to which the preprocessor pads and
+            truncates, for each side of an encoder-decoder.
+        languages: tuple of two strings or `None`s. The source and the target
+            language of an encoder-decoder. Defaults to `(None, None)`.
 
     Raises:
-        UsageError: if the tokenizer is of another size than the model.
+        UsageError: if the tokenizer has more pieces than the model has
+            embeddings.
     """
     tokenizer = family_tokenizer(model, tokenizer)
     encoder, decoder = tokenizers_of_sides(tokenizer)
@@ -249,9 +253,10 @@ def save_language_model(
         if one.vocabulary_size() > size:
             raise UsageError(
                 "The tokenizer has more pieces than the model has embeddings. "
-                f"Received: {one.vocabulary_size()} pieces, {size} embeddings."
+                f"Received: {one.vocabulary_size()} pieces, {size} embeddings. "
+                "Pass the tokenizer that the model was built for."
             )
-    # A copy, since what is saved of a compiled model includes its optimiser.
+    # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
     lengths = {"sequence_length": sequence_length}
     if is_encoder_decoder(model):
@@ -275,12 +280,12 @@ def save_language_model(
 
 
 def _keras_hub_class(path):
-    """The class that loads the language model in a place, if there is one."""
+    """Returns the class that loads a language model, `None` without one."""
     if not path.is_dir():
         return None
     try:
         name = task_class(find_preset_directory(path))
-    except UsageError:  # reported where the model is needed
+    except UsageError:  # raised again when the model is loaded
         return None
     for cls in (
         keras_hub.models.MaskedLM,
@@ -293,9 +298,9 @@ def _keras_hub_class(path):
 
 
 def has_masked_lm_head(path: pathlib.Path) -> bool:
-    """Whether a directory is a checkpoint with a head for masked tokens.
+    """Whether a directory is a checkpoint with a masked-token head.
 
-    Only names of tensors are read.
+    Only reads the names of tensors.
 
     Args:
         path: `pathlib.Path` of a directory whose files were checked.
@@ -309,7 +314,7 @@ def has_masked_lm_head(path: pathlib.Path) -> bool:
 
 
 def checkpoint_language_model(path: pathlib.Path, backbone):
-    """Puts a checkpoint's own head on its backbone.
+    """Adds a checkpoint's own head to its backbone.
 
     Args:
         path: `pathlib.Path` of the directory that the backbone was loaded
@@ -318,11 +323,11 @@ def checkpoint_language_model(path: pathlib.Path, backbone):
 
     Returns:
         A `keras_hub.models.MaskedLM` or `keras_hub.models.CausalLM`; `None`
-        where there is no checkpoint or no head in it.
+        without a checkpoint or without a head.
 
     Raises:
         UsageError: (a `ValueError`) if tensors are missing or have another
-            shape, or the head has embeddings of its own.
+            shape, or if the head has its own embeddings.
     """
     checkpoint = _checkpoint(path)
     if checkpoint is None:
@@ -331,12 +336,12 @@ def checkpoint_language_model(path: pathlib.Path, backbone):
     form = family.checkpoints
     with Tensors(path) as tensors:
         if family.is_decoder:
-            _check_tied(form.tied_logits, form, tensors)
+            _require_tied(form.tied_logits, form, tensors)
             return family.causal_lm(backbone)
         layout = form.masked_lm
         if not _has_head(layout, tensors):
             return None
-        _check_tied(layout.decoder, form, tensors)
+        _require_tied(layout.decoder, form, tensors)
         model = build_masked_lm(backbone, checkpoint.head)
         _load_head(model.masked_lm_head, layout, tensors)
     return model
@@ -378,13 +383,13 @@ def _load_head(head, layout, tensors):
 
 
 def _bias(layout, tensors):
-    """The name of the bias that is there, or else the first."""
+    """Returns the name of the first bias that is present."""
     found = [name for name in layout.biases if name in tensors]
     return (found or layout.biases)[0]
 
 
-def _check_tied(decoder, form, tensors):
-    """Refuses a head whose embeddings are not the encoder's."""
+def _require_tied(decoder, form, tensors):
+    """Raises an error for a head with its own embeddings."""
     if decoder not in tensors:
         return
     layout = form.weights
@@ -394,6 +399,6 @@ def _check_tied(decoder, form, tensors):
         raise UsageError(
             f"{tensors.path}: {decoder} is not the token embeddings "
             "('tie_word_embeddings' is false). Expected a head with the "
-            "embeddings' weights, as keras-hub's is. Use the encoder alone, or "
+            "embeddings' weights, as in keras-hub. Use only the encoder, or "
             "a checkpoint with tied embeddings."
         )

@@ -1,4 +1,4 @@
-"""Loading models with their tokenizers from where people keep them."""
+"""Loads models and their tokenizers from files, directories or presets."""
 
 import dataclasses
 import itertools
@@ -10,39 +10,39 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
-from kdkit.models.architectures import length_of
+from kdkit.models.architectures import preprocessor_length
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
-from kdkit.models.heads import check_activation
-from kdkit.models.heads import head_kind_of
+from kdkit.models.heads import classifier_head_kind
 from kdkit.models.heads import holds_plain_encoder
 from kdkit.models.heads import join
+from kdkit.models.heads import require_activation
 from kdkit.models.heads import without_plain_encoder
 from kdkit.models.hugging_face_config import expected_pad_id
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.models.hugging_face_weights import copy_sequence_head
-from kdkit.models.model_directories import check_above_model
-from kdkit.models.model_directories import check_weights
+from kdkit.models.model_directories import require_model_directory
+from kdkit.models.model_directories import require_weights
 from kdkit.models.places import ARMS
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
 from kdkit.models.recovery import DIGESTS_FILE
-from kdkit.models.recovery import check_digests
+from kdkit.models.recovery import require_intact_files
 from kdkit.models.saving import HEAD_FILE
 from kdkit.models.saving import LABELS_FILE
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import load_preset_tokenizer
 from kdkit.models.tokenizers import load_saved_tokenizer
 from kdkit.models.tokenizers import with_saved_rules
-from kdkit.models.trust import check_archive
-from kdkit.models.trust import check_directory
 from kdkit.models.trust import first_sentence
 from kdkit.models.trust import loading
+from kdkit.models.trust import require_safe_archive
+from kdkit.models.trust import require_safe_directory
 from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
 from kdkit.models.vocabularies import read_byte_pairs
@@ -59,20 +59,19 @@ WHERE = (
 class LoadedModel:
     """A model and the tokenizer that goes with it.
 
-    Args:
-        model: `keras.Model`. A classifier whose outputs are logits.
-        tokenizer: a `keras_hub.tokenizers.Tokenizer`, the
-            `kdkit.models.TokenizerPair` of an encoder-decoder with two
-            vocabularies, or `None` where the file has none.
-        has_trained_head: bool. Whether the classifier's head came with the
-            weights. `False` for a pretrained encoder, whose head is random.
-        languages: tuple of two strings or `None`s. Of an encoder-decoder, what
-            it was trained to read and to write, where that is known.
-        sequence_length: int or `None`. How many tokens it was saved to read at
-            most, and an encoder-decoder to write, where that is known.
-        num_other_classes: int or `None`. How many classes a Hugging Face
-            checkpoint was fine-tuned on, where these are not as many as are
-            wanted and its head was left out.
+    model: `keras.Model`. A classifier whose outputs are logits.
+    tokenizer: a `keras_hub.tokenizers.Tokenizer`, the
+        `kdkit.models.TokenizerPair` of an encoder-decoder with two
+        vocabularies, or `None` if the file has none.
+    has_trained_head: bool. Whether the classifier's head was loaded with
+        the weights. `False` for a pretrained encoder, whose head is random.
+    languages: tuple of two strings or `None`s. The source and the target
+        language that an encoder-decoder was trained on, if known.
+    sequence_length: int or `None`. The maximum number of tokens that the
+        model was saved for, on each side of an encoder-decoder, if known.
+    num_other_classes: int or `None`. The number of classes that a Hugging
+        Face checkpoint was fine-tuned on, if its head was not loaded
+        because that number differs.
     """
 
     model: object
@@ -84,30 +83,30 @@ class LoadedModel:
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
-    """Loads a classifier, or puts a new head on an encoder.
+    """Loads a classifier, or adds a new head to an encoder.
 
-    The encoder is of a family that kdkit knows. Hugging
-    Face checkpoints are read as `kdkit.models.load_encoder` does; the head of
-    one that was fine-tuned on as many classes is copied (see
+    The encoder must be from a family that kdkit knows. Hugging Face checkpoints
+    are read as in `kdkit.models.load_encoder`. The head of a checkpoint that
+    was fine-tuned on the same number of classes is copied (see
     `kdkit.models.hugging_face_weights`).
 
     Args:
-        source: string or path. A kdkit run directory (its `student/` or
-            `student.keras`, or of a teacher's run its `teacher/`), a keras-hub
-            preset directory, a Hugging Face checkpoint directory, a `.keras`
-            file, or the name of a keras-hub preset, which is then downloaded.
-        num_classes: int, width of the logits of a text classifier; or the
-            `Head` that the task needs.
+        source: string or path. A kdkit run directory (the run's `student/` or
+            `student.keras`, or a teacher run's `teacher/`), a keras-hub preset
+            directory, a Hugging Face checkpoint directory, a `.keras` file, or
+            the name of a keras-hub preset, which is then downloaded.
+        num_classes: int, width of a text classifier's logits; or the `Head`
+            that the task needs.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there, its encoder's
-            family is unknown, or its head is another: in kind, number of
-            classes or their names.
+        UsageError: (a `ValueError`) if there is no model, its encoder's family
+            is unknown, or its head has another kind, number of classes or
+            class names.
     """
     head = num_classes
     if not isinstance(head, Head):
         head = Head("sequence", num_classes)
-    path = _file_of_run(pathlib.Path(source))
+    path = _run_file(pathlib.Path(source))
     if path.suffix == ".keras":
         loaded = _load_keras_file(path)
     elif path.exists():
@@ -115,10 +114,10 @@ def load_classifier(source, num_classes) -> LoadedModel:
         loaded = _load_directory(path, head)
     else:
         loaded = _load_named_preset(str(source), head)
-    check_head(loaded.model, head, source)
+    require_head(loaded.model, head, source)
     if loaded.has_trained_head:
         folder = path.parent if path.suffix == ".keras" else path
-        check_class_names(folder / LABELS_FILE, head)
+        require_class_names(folder / LABELS_FILE, head)
     return loaded
 
 
@@ -126,33 +125,35 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     """Loads an encoder without its head.
 
     Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa, ALBERT
-    and GPT-2 are read field by field of their `config.json`: the encoder
-    computes what transformers' does, or the field is refused by name.
+    and GPT-2 are read field by field of their `config.json`. The encoder
+    computes the same as in transformers, or an error names the unsupported
+    field.
 
     Args:
-        source: string or path, as in `load_classifier`, but no `.keras` file.
-        load_weights: bool. `False` for the sizes alone, which costs little.
+        source: string or path, as in `load_classifier`, but not a `.keras`
+            file.
+        load_weights: bool. `False` to load only the sizes, which is fast.
             Defaults to `True`.
-        needs_pooler: bool. Whether to warn where a Hugging Face checkpoint has
-            no pooler, so that the encoder's is random. Defaults to `True`.
+        needs_pooler: bool. Whether to warn if a Hugging Face checkpoint has no
+            pooler, so that the encoder's is random. Defaults to `True`.
 
     Returns:
-        A backbone of a family in `kdkit.models.families.ALL_FAMILIES`, and its
-        tokenizer.
+        Tuple of a backbone from a family in
+        `kdkit.models.families.ALL_FAMILIES`, and its tokenizer.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is found there, or a checkpoint
-            asks for what keras-hub's models do not compute.
+        UsageError: (a `ValueError`) if there is no encoder, or a checkpoint
+            needs something that keras-hub's models do not compute.
     """
     path = pathlib.Path(source)
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
-        check_directory(directory)
+        require_safe_directory(directory)
         if holds_plain_encoder(directory):
             classifier = _load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
-        check_convertible(directory)
+        require_convertible(directory)
         place = str(directory)
     else:
         announce_download(place)
@@ -168,19 +169,19 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
 
 
 def load_tokenizer(source):
-    """Loads the tokenizer of a run, a preset directory or a vocabulary.
+    """Loads the tokenizer from a run, a preset directory or a vocabulary.
 
-    An encoder-decoder without a joint vocabulary has a
+    The result for an encoder-decoder without a joint vocabulary is a
     `kdkit.models.TokenizerPair`.
 
     Args:
-        source: string or path. A `.txt` file holds one word piece a line; it
-            is taken as lower-cased unless a piece has a capital letter. A
-            `.json` file is a byte-pair vocabulary with its merges beside it, as
-            `kdkit.models.byte_pair_files` finds them.
+        source: string or path. A `.txt` file contains one word piece per line;
+            texts are lower-cased if no piece has a capital letter. A `.json`
+            file is a byte-pair vocabulary with its merges next to it, as in
+            `kdkit.models.byte_pair_files`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is none.
+        UsageError: (a `ValueError`) if there is no tokenizer.
     """
     path = pathlib.Path(source)
     if path.suffix == ".txt" and path.is_file():
@@ -191,8 +192,8 @@ def load_tokenizer(source):
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path, needs_weights=False)
     is_plain = holds_plain_encoder(path)
-    check_directory(path, is_built=is_plain)
-    check_convertible(path)
+    require_safe_directory(path, is_built=is_plain)
+    require_convertible(path)
     with loading(path):
         if is_plain:
             classifier = keras_hub.models.TextClassifier.from_preset(
@@ -212,11 +213,11 @@ def find_preset_directory(
 
     Args:
         path: `pathlib.Path`.
-        needs_weights: bool. `False` for its tokenizer alone. Defaults to
+        needs_weights: bool. `False` to load only its tokenizer. Defaults to
             `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is none.
+        UsageError: (a `ValueError`) if there is no preset.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
@@ -225,26 +226,26 @@ def find_preset_directory(
             return path / name
     if (path / "metrics.jsonl").is_file():
         for damaged in filter(pathlib.Path.is_dir, map(path.joinpath, ARMS)):
-            check_digests(damaged)
+            require_intact_files(damaged)
         raise UsageError(
             f"The run in {path} has no model: it is not finished, or its model "
-            f"was removed. Expected one of {', '.join(ARMS)} in it. Give the "
-            "command of the run again, which makes what is not there."
+            f"was removed. Expected one of {', '.join(ARMS)} in it. Run the "
+            "run's command again to make the model."
         )
-    check_above_model(path)
+    require_model_directory(path)
     if not (path / "config.json").is_file():
-        check_digests(path)
+        require_intact_files(path)
         raise UsageError(
             f"No model found in {path}. Expected {WHERE}. Received a "
             f"directory with: {sorted(item.name for item in path.iterdir())}."
         )
     if needs_weights:
-        check_weights(path)
+        require_weights(path)
     return path
 
 
 def model_files(source) -> pathlib.Path | None:
-    """Returns the file or the directory that a model is loaded from.
+    """Returns the file or the directory from which a model is loaded.
 
     Args:
         source: string or path, as in `load_classifier`.
@@ -253,16 +254,16 @@ def model_files(source) -> pathlib.Path | None:
         `pathlib.Path`, or `None` for the name of a preset.
 
     Raises:
-        UsageError: (a `ValueError`) if a directory holds no model.
+        UsageError: (a `ValueError`) if a directory contains no model.
     """
-    path = _file_of_run(pathlib.Path(source))
+    path = _run_file(pathlib.Path(source))
     if path.is_dir():
         return find_preset_directory(path)
     return path if path.exists() else None
 
 
-def _file_of_run(path):
-    """The `.keras` file of a run that holds one, or the path itself."""
+def _run_file(path):
+    """Returns a run's `.keras` file if it has one, or the path itself."""
     is_preset = any((path / name / "config.json").is_file() for name in ARMS)
     files = [path / f"{name}.keras" for name in ARMS]
     found = [file for file in files if file.is_file()]
@@ -270,7 +271,7 @@ def _file_of_run(path):
 
 
 def task_class(path: pathlib.Path) -> str:
-    """The class of the task model in a preset directory; empty without one."""
+    """Returns the class of a preset's task model; empty without a task."""
     if not (path / "task.json").is_file():
         return ""
     task = read_json(path / "task.json", "the config of a model")
@@ -280,27 +281,27 @@ def task_class(path: pathlib.Path) -> str:
 def _load_keras_file(path):
     if not path.is_file():
         raise UsageError(f"No such file: {path}. Expected {WHERE}.")
-    check_archive(path)
+    require_safe_archive(path)
     with loading(path):
         model = keras.models.load_model(path, compile=False, safe_mode=True)
-        check_activation(model)
+        require_activation(model)
     preprocessor = getattr(model, "preprocessor", None)
     tokenizer = getattr(preprocessor, "tokenizer", None)
     tokenizer = checked_tokenizer(tokenizer, path)
     if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
         tokenizer = load_tokenizer(path.parent)
-    length = length_of(preprocessor)
+    length = preprocessor_length(preprocessor)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
 def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
-    check_directory(path)
+    require_safe_directory(path)
     if task_class(path).endswith("TextClassifier"):
         return _load_task(str(path))
-    check_convertible(path)
+    require_convertible(path)
     if (path / HEAD_FILE).is_file():
-        check_archive(path / HEAD_FILE)
+        require_safe_archive(path / HEAD_FILE)
         with loading(path):
             backbone, tokenizer = _load_backbone(str(path))
             head_model = keras.models.load_model(
@@ -336,58 +337,58 @@ def _load_named_preset(name, head):
     except Exception as error:  # keras-hub raises many kinds, offline or not
         raise UsageError(
             f"No model {name!r}: there is no such file or directory, and "
-            "keras-hub could not load a preset of this name: "
+            "keras-hub could not load a preset with this name: "
             f"{first_sentence(error)}. "
             f"Expected {WHERE}."
         ) from error
 
 
 def _load_task(source):
-    """Loads a keras-hub task model with its head."""
+    """Loads a keras-hub task model, including its head."""
     with loading(source):
         model = keras_hub.models.TextClassifier.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
         by_kdkit = (pathlib.Path(source) / DIGESTS_FILE).is_file()
-        length = length_of(model.preprocessor, is_chosen=by_kdkit)
+        length = preprocessor_length(model.preprocessor, is_chosen=by_kdkit)
         model.preprocessor = None
         model = without_plain_encoder(model)
         model = with_settings(model, saved_settings(source))
-        check_activation(model)
-    check_family(model.backbone, source)
+        require_activation(model)
+    require_family(model.backbone, source)
     tokenizer = checked_tokenizer(tokenizer, source)
     tokenizer = with_saved_rules(tokenizer, source)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
 
 
 def _put_head_on(source, head):
-    """Loads an encoder and puts a new head on it."""
+    """Loads an encoder and adds a new head."""
     backbone, tokenizer = _load_backbone(source)
     model = add_head(backbone, head, tokenizer)
     return LoadedModel(model, tokenizer, has_trained_head=False)
 
 
 def _load_backbone(source, load_weights=True, needs_pooler=True):
-    """Loads an encoder and its tokenizer, which belong together."""
+    """Loads an encoder with the tokenizer that belongs to it."""
     backbone = load_backbone(source, load_weights, needs_pooler)
-    check_family(backbone, source)
+    require_family(backbone, source)
     tokenizer = checked_tokenizer(load_preset_tokenizer(source), source)
-    check_pad_id(tokenizer, pathlib.Path(source))
-    check_embeddings(tokenizer, backbone, source)
+    require_pad_id(tokenizer, pathlib.Path(source))
+    require_embeddings(tokenizer, backbone, source)
     return backbone, tokenizer
 
 
-def check_family(backbone, source):
-    """Refuses encoders of which kdkit knows no family."""
+def require_family(backbone, source):
+    """Raises an error for encoders from unknown families."""
     if family_of(backbone) is None:
         raise UsageError(
-            f"The encoder in {source} is a {type(backbone).__name__}. "
-            "Expected one of "
+            f"The encoder in {source} is a {type(backbone).__name__}, which "
+            "kdkit does not know. Expected one of "
             f"{[family.backbone.__name__ for family in ALL_FAMILIES.values()]}."
         )
 
 
-def check_convertible(path):
-    """Refuses Hugging Face checkpoints of types that kdkit does not read."""
+def require_convertible(path):
+    """Raises an error for Hugging Face checkpoints of unsupported types."""
     config = read_json(path / "config.json", "the config of a model")
     if is_hugging_face(config) and not is_convertible(config):
         expected = [
@@ -396,44 +397,44 @@ def check_convertible(path):
             if family.checkpoints
         ]
         raise UsageError(
-            f"{path} holds a Hugging Face checkpoint of type "
+            f"{path} is a Hugging Face checkpoint of type "
             f"{shortened(config['model_type'])}, which kdkit does not read. "
             f"Expected one of {sorted(expected)}. Use a keras-hub preset of "
-            "it, if there is one."
+            "this model, if there is one."
         )
 
 
-def check_pad_id(tokenizer, path):
-    """Refuses a RoBERTa whose tokenizer pads with another id than it skips.
+def require_pad_id(tokenizer, path):
+    """Raises an error if a RoBERTa's tokenizer pads with another id.
 
     Args:
         tokenizer: a keras-hub tokenizer, or `None`.
-        path: `pathlib.Path` of what it was loaded from.
+        path: `pathlib.Path` that it was loaded from.
     """
     config = hugging_face_config(path)
     expected = None if config is None else expected_pad_id(config)
     received = getattr(tokenizer, "pad_token_id", None)
     if None not in (expected, received) and expected != received:
         raise UsageError(
-            f"{path / 'config.json'}: 'pad_token_id' is {expected}, and the "
-            f"tokenizer pads with {received}. Expected the same id, from which "
-            "the model counts positions. Correct one of them."
+            f"{path / 'config.json'}: 'pad_token_id' is {expected}, but the "
+            f"tokenizer pads with {received}. Expected the same id, because "
+            "the model counts positions from it. Correct one of them."
         )
 
 
-def check_embeddings(tokenizer, backbone, source):
-    """Refuses a tokenizer with ids that the encoder has no embeddings for.
+def require_embeddings(tokenizer, backbone, source):
+    """Raises an error for token ids without an embedding in the encoder.
 
     A GPU reads another row for such an id, without an error.
 
     Args:
         tokenizer: a keras-hub tokenizer, a `kdkit.models.TokenizerPair`, or
             `None`.
-        backbone: a backbone of a known family.
-        source: string or path. Where both are.
+        backbone: a backbone from a known family.
+        source: string or path that both were loaded from.
 
     Raises:
-        UsageError: (a `ValueError`) if there are any.
+        UsageError: (a `ValueError`) if there are such ids.
     """
     size = family_of(backbone).size(backbone, "vocabulary_size")
     pieces = getattr(tokenizer, "vocabulary_size", lambda: 0)()
@@ -443,37 +444,37 @@ def check_embeddings(tokenizer, backbone, source):
             f"The tokenizer in {source} has more tokens than the model has "
             f"embeddings. Expected at most {size}. Received: {pieces}, the "
             f"last ones {shortened(more[:5])}. Remove the tokens from the "
-            "tokenizer, or give the model embeddings for them, in transformers "
-            "by model.resize_token_embeddings(len(tokenizer))."
+            "tokenizer, or add embeddings to the model, in transformers with "
+            "model.resize_token_embeddings(len(tokenizer))."
         )
 
 
-def check_head(model, head, source):
-    """Refuses a model whose logits are not what the task needs."""
-    kind = head_kind_of(model)
+def require_head(model, head, source):
+    """Raises an error for a model whose head does not fit the task."""
+    kind = classifier_head_kind(model)
     if kind != head.kind:
         raise UsageError(
-            f"The model in {source} has a head of kind {kind!r} and the task "
+            f"The model in {source} has a head of kind {kind!r}. The task "
             f"needs {head.kind!r}. Use a model that was fine-tuned on this "
             "task, or an encoder without a head."
         )
-    check_num_classes(model.output_shape[-1], head, source)
+    require_num_classes(model.output_shape[-1], head, source)
 
 
-def check_num_classes(received, head, source):
-    """Refuses a model of another number of classes than the task's.
+def require_num_classes(received, head, source):
+    """Raises an error if the model's number of classes is not the task's.
 
     Args:
-        received: int or `None`. The model's, `None` where that is not known.
+        received: int or `None`. The model's number, `None` if unknown.
         head: `kdkit.models.Head` that the task needs.
-        source: string or path. Where the model is.
+        source: string or path of the model.
 
     Raises:
-        UsageError: (a `ValueError`) if it has another number.
+        UsageError: (a `ValueError`) if the numbers differ.
     """
     if received not in (None, head.num_classes):
         raise UsageError(
-            f"The model in {source} has {received} classes and the task has "
+            f"The model in {source} has {received} classes. The task has "
             f"{head.num_classes}. Use a model that was fine-tuned on this task."
         )
 
@@ -485,8 +486,8 @@ def _names_are_texts(labels):
     return "expected a list of names as 'classes'"
 
 
-def check_class_names(file, head):
-    """Refuses a model whose logits stand for something else."""
+def require_class_names(file, head):
+    """Raises an error if the model's classes have other names."""
     if head.class_names is None or not file.is_file():
         return
     received = read_json(file, "the names of classes", _names_are_texts)
@@ -504,7 +505,7 @@ def check_class_names(file, head):
             if theirs != ours
         ]
         raise UsageError(
-            f"The classes in {file} are not the task's: "
+            f"The classes in {file} are not the task's classes: "
             f"{'; '.join(different[:5])}. Use the data that the model was "
-            "trained on, or a model of this task."
+            "trained on, or a model for this task."
         )

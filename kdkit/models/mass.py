@@ -1,8 +1,8 @@
-"""MASS: an encoder-decoder whose two halves may differ in depth.
+"""MASS: an encoder-decoder with independent depths of encoder and decoder.
 
 Song et al., 2019 (MASS), https://arxiv.org/abs/1905.02450, in the sizes of
-LightPAFF's section 5. keras-hub's BART is the same transformer, but of one
-depth and one vocabulary, and it knows no positions other than those from 0.
+LightPAFF's section 5. keras-hub's BART is the same transformer, but with one
+depth and one vocabulary, and its positions always start at 0.
 """
 
 import keras
@@ -17,43 +17,43 @@ EPSILON = 1e-5
 class MassBackbone(keras_hub.models.Backbone):
     """A transformer that reads a sentence and predicts another, or a part.
 
-    Normalisation follows each layer and the activation is GELU, as in BERT and
+    Normalization follows each layer and the activation is GELU, as in BERT and
     in MASS's own code.
 
     Args:
         vocabulary_size: int. Number of tokens of the encoder, and of the
-            decoder unless it has its own.
+            decoder if it has no vocabulary of its own.
         encoder_num_layers: int. Transformer blocks of the encoder.
         decoder_num_layers: int. Transformer blocks of the decoder.
         num_heads: int. Attention heads per block (A).
         hidden_dim: int. Width of the hidden states (H).
         intermediate_dim: int. Width of the feed-forward layers.
-        decoder_vocabulary_size: int or `None`. Tokens of a vocabulary of the
-            decoder's own; `None` for a joint one, whose embeddings both share.
-            Defaults to `None`.
-        tied_output: bool. Whether the tokens of the decoder are predicted by
-            their own embeddings, transposed, or by weights apart. Defaults to
+        decoder_vocabulary_size: int or `None`. Number of tokens in the
+            decoder's own vocabulary. `None` for a joint vocabulary, whose
+            embeddings encoder and decoder share. Defaults to `None`.
+        tied_output: bool. Whether the decoder's logits are computed with its
+            token embeddings, transposed, or with separate weights. Defaults to
             `True`.
         dropout: float. Dropout rate. Defaults to `0.1`.
         max_sequence_length: int. Number of position embeddings of each half.
             Defaults to `512`.
-        dtype: dtype or `keras.DTypePolicy`. Defaults to Keras' own.
-        kwargs: of `keras_hub.models.Backbone`, such as `name`.
+        dtype: dtype or `keras.DTypePolicy`. Defaults to Keras' default.
+        kwargs: arguments of `keras_hub.models.Backbone`, such as `name`.
 
     Call arguments:
         inputs: dict of `int32` tensors of shape `(batch_size, length)`, where
-            the length of the encoder is not that of the decoder:
-            `encoder_token_ids`, `encoder_padding_mask`, `decoder_token_ids`,
-            `decoder_padding_mask`, `decoder_positions`. The last says where in
-            the sentence a token of the decoder stands.
+            encoder and decoder have different lengths: `encoder_token_ids`,
+            `encoder_padding_mask`, `decoder_token_ids`,
+            `decoder_padding_mask`, and `decoder_positions`, the position of
+            each decoder token in the sentence.
 
     Returns of a call:
         dict of float tensors `encoder_sequence_output` and
         `decoder_sequence_output` of shape `(batch_size, length, hidden_dim)`.
 
     Raises:
-        UsageError: (a `ValueError`) if a size is not positive, or `hidden_dim`
-            is no multiple of `num_heads`.
+        UsageError: (a `ValueError`) if a size is not positive, or if
+            `hidden_dim` is not a multiple of `num_heads`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class MassBackbone(keras_hub.models.Backbone):
         }
         _check(sizes, decoder_vocabulary_size)
         embeddings = {"output_dim": hidden_dim, "dtype": dtype}
-        # The decoder's stands where keras-hub looks for what predicts tokens.
+        # keras-hub looks under this name for the layer that predicts tokens.
         self.token_embedding = keras_hub.layers.ReversibleEmbedding(
             decoder_vocabulary_size or vocabulary_size,
             tie_weights=tied_output,
@@ -94,7 +94,7 @@ class MassBackbone(keras_hub.models.Backbone):
         if decoder_vocabulary_size is not None:
             self.encoder_token_embedding = keras_hub.layers.ReversibleEmbedding(
                 vocabulary_size,
-                # One initializer would give both the same numbers.
+                # With a shared initializer both would get the same numbers.
                 embeddings_initializer=_initializer(hidden_dim),
                 name="encoder_token_embedding",
                 **embeddings,
@@ -169,11 +169,11 @@ class MassBackbone(keras_hub.models.Backbone):
 
     @property
     def num_layers(self) -> int:
-        """The depth that a cache of keys and values has: the decoder's."""
+        """The depth of a cache of keys and values: the decoder's."""
         return self.decoder_num_layers
 
     def encode(self, token_ids, padding_mask):
-        """The encoder alone: hidden states of its last block.
+        """Runs only the encoder; returns the hidden states of its last block.
 
         Args:
             token_ids: int tensor of shape `(batch_size, length)`.
@@ -187,14 +187,14 @@ class MassBackbone(keras_hub.models.Backbone):
         )
 
     def encode_embedded(self, tokens, padding_mask):
-        """The encoder behind its embeddings of tokens.
+        """Runs the encoder on embedded tokens.
 
         Args:
             tokens: float tensor of shape `(batch_size, length, hidden_dim)`.
             padding_mask: as in `encode`.
 
         Returns:
-            As `encode`.
+            The same as `encode`.
         """
         positions = self.encoder_position_embedding(tokens)
         x = self.encoder_embeddings_add((tokens, positions))
@@ -221,7 +221,7 @@ class MassBackbone(keras_hub.models.Backbone):
 
 
 def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
-    """What stands between tokens and the first block of a half, by name."""
+    """Returns the layers between the tokens and a half's first block."""
     return {
         f"{half}_position_embedding": keras_hub.layers.PositionEmbedding(
             max_sequence_length,
@@ -242,11 +242,11 @@ def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
 
 
 def _initializer(hidden_dim):
-    """Keeps the variance of what a layer reads, whatever the width.
+    """Returns an initializer that preserves the variance at any width.
 
-    BERT's 0.02 does at a width of 2,500 and is a fifth of it for 100, where
-    what cross-attention adds is lost beside what it is added to: such decoders
-    learn to do without their source.
+    BERT's 0.02 does so at a width of 2,500; for a width of 100 it is a fifth of
+    the right value. The output of cross-attention is then small compared with
+    the residual it is added to, and such decoders learn to ignore their source.
     """
     return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
 
@@ -256,10 +256,12 @@ def _check(sizes, decoder_vocabulary_size):
     if decoder_vocabulary_size is not None and decoder_vocabulary_size < 1:
         wrong["decoder_vocabulary_size"] = decoder_vocabulary_size
     if wrong:
-        raise UsageError(f"Sizes must be at least 1. Received: {wrong}.")
+        raise UsageError(
+            f"Sizes must be at least 1. Received: {wrong}. Pass larger ones."
+        )
     if sizes["hidden_dim"] % sizes["num_heads"]:
         raise UsageError(
             "`hidden_dim` must be a multiple of `num_heads`. Received: "
             f"hidden_dim={sizes['hidden_dim']}, "
-            f"num_heads={sizes['num_heads']}."
+            f"num_heads={sizes['num_heads']}. Change one of them."
         )

@@ -1,4 +1,4 @@
-"""MASS's language model: what the decoder predicts, and how it is written."""
+"""MASS's language model and its preprocessor."""
 
 import keras
 import keras_hub
@@ -9,7 +9,7 @@ from kdkit.models.mass import MassBackbone
 from kdkit.models.tokenizers import DECODER_TOKENIZER
 from kdkit.models.vocabularies import MassTokenizer
 
-TOKENIZER = "tokenizer.json"  # as keras-hub names it in presets
+TOKENIZER = "tokenizer.json"  # keras-hub's name for it in presets
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -17,21 +17,21 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
     """Tokenizes pairs of texts, or texts alone for `generate`.
 
     Each text begins with the token of its language, or `<s>`, and ends with
-    `</s>`; the decoder's first token so tells it what to write.
+    `</s>`. So the decoder's first token selects the language to write.
 
     Args:
-        tokenizer: `MassTokenizer`. Of sources and targets, or of sources.
-        encoder_sequence_length: int. Tokens that a source is padded and cut
-            to. Defaults to `128`.
-        decoder_sequence_length: int. Tokens that a target is padded and cut
-            to. Defaults to `128`.
+        tokenizer: `MassTokenizer` for sources and targets, or for sources only.
+        encoder_sequence_length: int. Length to which sources are padded and
+            truncated. Defaults to `128`.
+        decoder_sequence_length: int. Length to which targets are padded and
+            truncated. Defaults to `128`.
         source_language: string or `None`. Defaults to `None`.
         target_language: string or `None`. Defaults to `None`.
-        decoder_tokenizer: `MassTokenizer` or `None`. Of targets, where they
-            have a vocabulary of their own. A preset keeps it beside the other,
-            in `decoder_tokenizer.json`. `None` for a joint vocabulary. Defaults
-            to `None`.
-        kwargs: of `keras_hub.models.Seq2SeqLMPreprocessor`.
+        decoder_tokenizer: `MassTokenizer` for targets, if they have their own
+            vocabulary, or `None` for a joint vocabulary. A preset stores it in
+            `decoder_tokenizer.json`, next to the other one. Defaults to
+            `None`.
+        kwargs: arguments of `keras_hub.models.Seq2SeqLMPreprocessor`.
 
     Raises:
         UsageError: (a `ValueError`) for a language without a token, when texts
@@ -67,7 +67,7 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
     @property
     def target_tokenizer(self):
-        """The tokenizer of targets, the joint one unless they have their own.
+        """The tokenizer for targets, or the joint tokenizer.
 
         Returns:
             `MassTokenizer`.
@@ -110,13 +110,13 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             x["decoder_token_ids"] = tokens[..., :-1]
             x["decoder_padding_mask"] = mask[..., :-1]
         tokens = x["decoder_token_ids"]
-        # The whole target is predicted, so its positions are those from 0.
+        # The whole target is predicted, so its positions start at 0.
         positions = ops.cumsum(ops.ones_like(tokens), axis=-1) - 1
         return x | {"decoder_positions": positions}, y, sample_weight
 
     def generate_preprocess(self, x, **lengths):
         made = super().generate_preprocess(x, **lengths)
-        # An empty text has no tokens of any vocabulary.
+        # An empty text has no tokens in any vocabulary.
         if self.decoder_tokenizer is not None and isinstance(x, dict):
             names = ("decoder_token_ids", "decoder_padding_mask")
             length = made["decoder_token_ids"].shape[-1]
@@ -142,7 +142,7 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         )
 
     def _pack_target(self, texts, length, **packing):
-        """Tokens by the decoder's own vocabulary, and their mask."""
+        """Returns tokens from the decoder's own vocabulary, and their mask."""
         return self.decoder_packer(
             self.decoder_tokenizer(texts), sequence_length=length, **packing
         )
@@ -170,7 +170,7 @@ class MassSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
 
 def _kept_in(config_file, tokenizer):
-    """The tokenizer, or a copy of it, that presets keep in a file."""
+    """Returns the tokenizer, or a copy with another file name in presets."""
     if tokenizer.config_file == config_file:
         return tokenizer
     return MassTokenizer(tokenizer.proto, config_file=config_file)
@@ -178,34 +178,35 @@ def _kept_in(config_file, tokenizer):
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
-    """A `MassBackbone` with logits of the tokens that the decoder predicts.
+    """A `MassBackbone` with logits for the tokens that the decoder predicts.
 
-    It generates as every `keras_hub.models.Seq2SeqLM` does, with cached keys
-    and values; the names of its layers are BART's, so that BART's step serves.
+    `generate` works as for every `keras_hub.models.Seq2SeqLM`, with cached keys
+    and values. The layers have BART's names, so that BART's decoding step works
+    on them.
 
     Args:
         backbone: `MassBackbone`.
         preprocessor: a `keras_hub.models.Seq2SeqLMPreprocessor`, or `None` for
             a model on token ids. Defaults to `None`.
-        kwargs: of `keras_hub.models.Seq2SeqLM`, such as `name`.
+        kwargs: arguments of `keras_hub.models.Seq2SeqLM`, such as `name`.
 
     Returns of a call:
-        float tensor of shape `(batch_size, decoder_length, vocabulary_size)`,
-        the vocabulary being the decoder's.
+        float tensor of shape `(batch_size, decoder_length, vocabulary_size)`
+        for the decoder's vocabulary.
     """
 
     backbone_cls = MassBackbone
     preprocessor_cls = MassSeq2SeqLMPreprocessor
 
     def call_encoder(self, token_ids, padding_mask):
-        """The encoder's hidden states, for decoding with a cache."""
+        """Returns the encoder's hidden states, for decoding with a cache."""
         return self.backbone.encode(token_ids, padding_mask)
 
     def generate(
         self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False
     ):
         if stop_token_ids == "auto" and self.preprocessor is not None:
-            # What is written ends as the decoder's vocabulary has it.
+            # The output ends with the end token of the decoder's vocabulary.
             stop_token_ids = [self.preprocessor.target_tokenizer.end_token_id]
         return super().generate(
             inputs, max_length, stop_token_ids, strip_prompt

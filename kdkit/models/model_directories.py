@@ -1,4 +1,4 @@
-"""Directories that hold a model further down, or in a form that is not read."""
+"""Errors for directories whose model is elsewhere or in another format."""
 
 import pathlib
 import re
@@ -11,12 +11,12 @@ from kdkit.models.hugging_face_weights import WEIGHTS
 
 CHECKPOINT = re.compile(
     r"checkpoint-(\d+)"
-)  # as transformers' Trainer names it
+)  # the name in transformers' Trainer
 ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.*"
 HUB_NAME = re.compile(r"models--(.+?)--(.+)")
 LFS = b"version https://git-lfs"
-# Files of weights that are not read, to what made them.
+# Patterns of unsupported weight files, with the framework that writes them.
 OTHER_WEIGHTS = {
     "pytorch_model*.bin": "PyTorch's",
     "pytorch_model.bin.index.json": "PyTorch's",
@@ -30,19 +30,19 @@ OTHER_WEIGHTS = {
     "openvino_model.xml": "OpenVINO's",
     "*.gguf": "llama.cpp's",
 }
-CONVERTIBLE = ("PyTorch's",)  # today's transformers reads no other
+CONVERTIBLE = ("PyTorch's",)  # the only one that current transformers reads
 
 
-def check_above_model(path: pathlib.Path) -> None:
-    """Refuses a directory without a model that has one in a known place.
+def require_model_directory(path: pathlib.Path) -> None:
+    """Raises an error if the model is in a directory below this one.
 
     Args:
         path: `pathlib.Path` of a directory.
 
     Raises:
         UsageError: (a `ValueError`) that names the directory to use, if the
-            directory is a trainer's output, a folder of the Hugging Face cache
-            or of sentence-transformers, or holds an adapter.
+            directory is a trainer's output, a folder in the Hugging Face cache
+            or from sentence-transformers, or contains an adapter.
     """
     if (path / "config.json").is_file():
         return
@@ -56,34 +56,34 @@ def check_above_model(path: pathlib.Path) -> None:
     for found in inside:
         if found is not None and (found / "config.json").is_file():
             raise UsageError(
-                f"{path} holds no model itself. Received: the directory above "
-                f"the model in {found}. Use {found}."
+                f"{path} contains no model itself. Received: the directory "
+                f"above the model in {found}. Use {found}."
             )
     hub = [item for item in path.iterdir() if HUB_NAME.fullmatch(item.name)]
     models = [found for found in map(_snapshot, sorted(hub)) if found]
     if models:
         raise UsageError(
             f"{path} is the cache of the Hugging Face Hub, with "
-            f"{len(models)} models. Expected one of them. Use, for example, "
+            f"{len(models)} models. Expected one of them. Use for example "
             f"{models[0]}."
         )
 
 
-def check_weights(path: pathlib.Path) -> None:
-    """Refuses a Hugging Face checkpoint without weights that kdkit reads.
+def require_weights(path: pathlib.Path) -> None:
+    """Raises an error for a Hugging Face checkpoint without usable weights.
 
     Args:
         path: `pathlib.Path` of a directory with a `config.json`.
 
     Raises:
-        UsageError: (a `ValueError`) that names what is in the directory,
-            and how to convert it.
+        UsageError: (a `ValueError`) that names the files in the directory and
+            how to convert them.
     """
     config = read_json(path / "config.json", "the config of a model")
     if not is_convertible(config):
         return
     weights = path / WEIGHTS
-    # transformers puts an adapter on whatever weights are next to it.
+    # transformers applies an adapter to any weights that are next to it.
     if (path / ADAPTER).is_file() and any(path.glob(ADAPTER_WEIGHTS)):
         raise UsageError(_adapter(path))
     if weights.is_file():
@@ -101,7 +101,7 @@ def check_weights(path: pathlib.Path) -> None:
         raise UsageError(_adapter(path))
     if weights.is_symlink():
         raise UsageError(
-            f"{weights} is a link to a file that is gone. Expected the "
+            f"{weights} is a link to a file that does not exist. Expected the "
             "weights. Download the model again."
         )
     for pattern, maker in OTHER_WEIGHTS.items():
@@ -121,14 +121,15 @@ def _adapter(path):
     if (path / ADAPTER).is_file():
         config = read_json(path / ADAPTER, "the config of an adapter")
         base = config.get("base_model_name_or_path") or ""
-    of_base = f" of {base!r}" if isinstance(base, str) and base else ""
+    base_name = f" for {base!r}" if isinstance(base, str) and base else ""
     return (
-        f"{path} holds an adapter{of_base}, which is not a model. Expected the "
-        "model with the adapter in its weights. In Python, save that: "
+        f"{path} contains an adapter{base_name}, which is not a model. "
+        "Expected the model with the adapter merged into its weights. Save it "
+        "in Python, with its tokenizer: "
         "model = peft.AutoPeftModelForSequenceClassification.from_pretrained("
-        f"{str(path)!r}); model.merge_and_unload().save_pretrained(DIRECTORY), "
-        "with its tokenizer. If model.safetensors has the adapter already, "
-        "remove the adapter's files."
+        f"{str(path)!r}); model.merge_and_unload().save_pretrained(DIRECTORY). "
+        "If the adapter is already merged into model.safetensors, remove the "
+        "adapter's files."
     )
 
 
@@ -139,11 +140,11 @@ def _other_weights(path, file, maker):
     )
     if maker in CONVERTIBLE:
         return (
-            f"{what}; kdkit opens no pickles, since these can run code. "
-            "Convert it by transformers, if you trust it: "
+            f"{what}; kdkit does not open pickles, because these can run code. "
+            "If you trust the file, convert it with transformers: "
             f"AutoModel.from_pretrained({str(path)!r})"
-            ".save_pretrained(DIRECTORY), with the class of its "
-            "'architectures' in place of AutoModel to keep a head."
+            ".save_pretrained(DIRECTORY). To convert a head too, use the class "
+            "in its 'architectures' instead of AutoModel."
         )
     return (
         f"{what}. Use the same model's {WEIGHTS}, which most models on the "
@@ -152,7 +153,7 @@ def _other_weights(path, file, maker):
 
 
 def _newest_checkpoint(path):
-    """The checkpoint of the latest step, where a trainer wrote some."""
+    """Returns the checkpoint of the latest step, or `None`."""
     steps = {}
     for item in path.iterdir():
         match = CHECKPOINT.fullmatch(item.name)
@@ -162,7 +163,7 @@ def _newest_checkpoint(path):
 
 
 def _snapshot(path):
-    """The snapshot that a folder of the Hub's cache has as main, or another."""
+    """Returns the main snapshot in a folder of the Hub's cache, or another."""
     snapshots = path / "snapshots"
     if not snapshots.is_dir():
         return None

@@ -1,4 +1,4 @@
-"""Noise on the weights of a model, to see how much of it the model bears."""
+"""Noise on a model's weights, to measure how robust the model is."""
 
 import contextlib
 
@@ -11,40 +11,41 @@ SCALES = ("mean", "mean_magnitude")
 
 @contextlib.contextmanager
 def perturbed(model, sigma: float, seed: int, scale: str = "mean"):
-    r"""Adds Gaussian noise to every weight matrix while the block runs.
+    r"""Adds Gaussian noise to every weight matrix inside the block.
 
     $$\theta^l_i + s(\theta^l) \, \mathcal{N}(0, \sigma^2)$$
 
     for each parameter $i$ of each trainable weight $l$ with two or more axes:
-    kernels and embeddings, not the scales of layer normalisation, and no bias,
-    those of attention included, which Keras keeps as one row for each head.
-    LightPAFF (Song et al., 2020, section 6.2) writes the average of the matrix
-    for $s$. Weights of both signs nearly cancel in it, so that the noise is
-    small and a matrix with a mean near 0 gets none; `"mean_magnitude"` takes
-    the average of $|\theta^l_i|$, which is a matrix's size.
+    kernels and embeddings, but not the scales of layer normalization and not
+    biases. Biases of attention are excluded too, although Keras stores them as
+    one row per head. LightPAFF (Song et al., 2020, section 6.2) uses the
+    matrix's average for $s$. Positive and negative weights nearly cancel there,
+    so the noise is small, and a matrix with a mean near 0 gets none.
+    `"mean_magnitude"` uses the average of $|\theta^l_i|$, the matrix's size.
 
     Args:
-        model: `keras.Model`. It has its own weights back after the block.
+        model: `keras.Model`. After the block it has its original weights again.
         sigma: float. Standard deviation σ of the noise, 0 or more.
-        seed: int. Seed of the noise. Models of the same layers get the same
-            draws.
+        seed: int. Seed of the noise. Models with the same layers get the same
+            random numbers.
         scale: string, `"mean"` or `"mean_magnitude"`. Defaults to `"mean"`.
 
     Yields:
         The model.
 
     Raises:
-        UsageError: (a `ValueError`) for a negative σ, another scale, or a model
-            without weight matrices.
+        UsageError: (a `ValueError`) for a negative σ, an unknown scale, or a
+            model without weight matrices.
     """
     if not sigma >= 0 or not np.isfinite(sigma):
         raise UsageError(
             "`sigma` must be a finite number of 0 or more. "
-            f"Received: sigma={sigma}."
+            f"Received: sigma={sigma}. Pass for example 1.0."
         )
     if scale not in SCALES:
         raise UsageError(
-            f"`scale` must be one of {SCALES}. Received: scale={scale!r}."
+            f"Unknown `scale`. Expected one of {SCALES}. Received: "
+            f"scale={scale!r}."
         )
     matrices = [
         weight
@@ -53,8 +54,8 @@ def perturbed(model, sigma: float, seed: int, scale: str = "mean"):
     ]
     if not matrices:
         raise UsageError(
-            "Noise is added to trainable weight matrices. Received: "
-            f"{model.name!r} with none."
+            "Noise needs trainable weight matrices. Received: model "
+            f"{model.name!r} with none. Make its layers trainable."
         )
     originals = [weight.numpy() for weight in matrices]
     try:
@@ -70,7 +71,7 @@ def perturbed(model, sigma: float, seed: int, scale: str = "mean"):
 
 
 def _size(matrix, scale):
-    """What σ is a multiple of."""
+    """Returns the number that σ is multiplied by."""
     if scale == "mean_magnitude":
         matrix = np.abs(matrix)
     return matrix.mean(dtype="float64")

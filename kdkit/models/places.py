@@ -1,10 +1,11 @@
-"""Whether there can be a model in a place, found out without Keras."""
+"""Looks up whether a path or a name can be a model, without Keras."""
 
 import ast
 import contextlib
 import difflib
 import functools
 import importlib.util
+import logging
 import os
 import pathlib
 
@@ -14,26 +15,28 @@ from kdkit.io.network import require_connection
 from kdkit.io.reading import read_json
 from kdkit.models.recovery import HEAD_FILE
 
-# Of runs whose models are files: where their tokenizer is.
+_log = logging.getLogger(__name__)
+
+# The tokenizer's directory in runs whose models are files.
 TOKENIZER_DIRECTORY = "tokenizer"
-# Directories of models in a run.
+# The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
-# Of the classes of Hugging Face checkpoints that classify texts.
+# The end of class names for Hugging Face checkpoints that classify texts.
 SUFFIX = "ForSequenceClassification"
-NO_TABLE = (AttributeError, TypeError, ValueError)  # but another statement
+NO_TABLE = (AttributeError, TypeError, ValueError)  # for other statements
 
 
 def check_place(source) -> None:
-    """Refuses the place of a model that is no path and no preset.
+    """Raises an error for a source that is neither a path nor a preset.
 
-    `kdkit.models.load_classifier` refuses it, too. This takes milliseconds.
+    `kdkit.models.load_classifier` raises it too. This check takes milliseconds.
 
     Args:
         source: string or path, as in `kdkit.models.load_classifier`.
 
     Raises:
-        UsageError: (a `ValueError`) if nothing is there and keras-hub has no
-            preset of this name.
+        UsageError: (a `ValueError`) if there is no such path and keras-hub has
+            no preset with this name.
     """
     name = str(source)
     if "://" in name or pathlib.Path(name).exists():
@@ -45,7 +48,7 @@ def check_place(source) -> None:
     advice = f" Did you mean {similar[0]!r}?" if similar else ""
     raise UsageError(
         f"No model {name!r}: there is no such file or directory, and keras-hub "
-        f"has no preset of this name.{advice} Expected a run, a preset "
+        f"has no preset with this name.{advice} Expected a run, a preset "
         "directory, a Hugging Face checkpoint directory, a .keras file, or the "
         "name of a preset such as 'bert_base_en_uncased'."
     )
@@ -55,8 +58,8 @@ def check_place(source) -> None:
 def preset_table() -> dict[str, dict]:
     """Returns keras-hub's table of presets, by name.
 
-    It is read as text, because keras-hub takes seconds to import. Empty where
-    its files are arranged in another way.
+    The table is parsed from keras-hub's source files, because importing
+    keras-hub takes seconds. It is empty if the files are arranged differently.
     """
     package = importlib.util.find_spec("keras_hub")
     folders = () if package is None else package.submodule_search_locations
@@ -70,9 +73,9 @@ def preset_table() -> dict[str, dict]:
 
 
 def config_file(source) -> pathlib.Path | None:
-    """Returns the `config.json` of the model in a run or a directory.
+    """Returns the path of a model's `config.json` in a run or a directory.
 
-    Nothing is checked; `kdkit.models.load_encoder` does that.
+    Does not check the file; `kdkit.models.load_encoder` does.
 
     Args:
         source: string or path, as in `kdkit.models.load_classifier`.
@@ -84,7 +87,7 @@ def config_file(source) -> pathlib.Path | None:
 
 
 def is_encoder_alone(source) -> bool:
-    """Whether the files of a model are those of an encoder without a head.
+    """Whether a source is an encoder without a head.
 
     Args:
         source: string or path, as in `kdkit.models.load_classifier`.
@@ -111,16 +114,16 @@ SERVERS = {
     KAGGLE: "https://api.kaggle.com",
     HUGGING_FACE: "https://huggingface.co",
 }
-# Where these are set, models come from elsewhere.
+# If one of these is set, models are downloaded from another server.
 OTHER_SERVERS = ("KAGGLE_API_ENDPOINT", "KAGGLE_KERNEL_RUN_TYPE", "HF_ENDPOINT")
 
 _announced = set()
 
 
 def announce_download(source) -> None:
-    """Prints what a preset's name will download, before that begins.
+    """Prints what a preset's name will download, before the download begins.
 
-    Nothing is printed for a path, or for a preset that was downloaded before.
+    Prints nothing for a path, or for a preset that is already downloaded.
 
     Args:
         source: string or path, as in `kdkit.models.load_classifier`.
@@ -140,9 +143,7 @@ def announce_download(source) -> None:
         _announced.add(name)
         params = preset.get("metadata", {}).get("params")
         size = f", about {byte_size(4 * params)}" if params else ""
-        print(
-            f"Downloading {name} from {handle} to {folder}{size}.", flush=True
-        )
+        _log.info(f"Downloading {name} from {handle} to {folder}{size}.")
     server = SERVERS[handle[: handle.index("://") + 3]]
     if not any(variable in os.environ for variable in OTHER_SERVERS):
         require_connection(
@@ -153,7 +154,7 @@ def announce_download(source) -> None:
 
 
 def _folder(handle):
-    """Where the files of a handle are cached; `None` for other handles."""
+    """Returns the cache directory for a handle; `None` for other handles."""
     cache = pathlib.Path.home() / ".cache"
     if handle.startswith(KAGGLE):
         root = os.environ.get("KAGGLEHUB_CACHE", cache / "kagglehub")

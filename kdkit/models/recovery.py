@@ -13,19 +13,21 @@ from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 
 DIGESTS_FILE = "digests.json"
-# Dates; ZIP has sums of its own.
+# Their dates are reset. ZIP archives have their own checksums.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
 CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
-NO_DATE = "1980-01-01@00:00:00"  # the first that ZIP knows
-# Names that are compared with the task's; what people read and add to.
-LEFT_OUT = (DIGESTS_FILE, METADATA, "labels.json", "README.md")
+NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
+# Without checksums: names that are compared with the task's, and files that
+# users read and edit.
+WITHOUT_CHECKSUM = (DIGESTS_FILE, METADATA, "labels.json", "README.md")
 
 
 def write_digests(directory) -> None:
-    """Notes what is in the files of a saved model or tokenizer.
+    """Writes the checksums of a saved model's or tokenizer's files.
 
     Args:
-        directory: path, with all files but `digests.json`, which is written.
+        directory: path that contains all files except `digests.json`, which is
+            written.
     """
     directory = pathlib.Path(directory)
     for name in (METADATA, HEAD_FILE):
@@ -35,7 +37,7 @@ def write_digests(directory) -> None:
         file.relative_to(directory).as_posix(): file
         for file in sorted(directory.rglob("*"))
         if file.is_file()
-        and file.name not in LEFT_OUT
+        and file.name not in WITHOUT_CHECKSUM
         and file.suffix != ARCHIVE
     }
     digests = {name: digest(file) for name, file in files.items()}
@@ -43,16 +45,16 @@ def write_digests(directory) -> None:
 
 
 def forget_process(file: pathlib.Path) -> None:
-    """Replaces what a saved model says of the process that saved it.
+    """Removes the traces of the saving process from a saved model.
 
-    That is the second in which it was saved, and the addresses in memory by
-    which Keras tells objects apart that several layers share, such as the
-    initializers of an LSTM. Models that are the same are then the same files,
-    also for a cache, which knows its teacher by them.
+    These are the time of saving, and the memory addresses by which Keras
+    identifies objects that several layers share, such as the initializers of an
+    LSTM. Equal models are then equal files, also for the teacher cache, which
+    identifies its teacher by them.
 
     Args:
         file: `pathlib.Path` of a preset's `metadata.json` or of a `.keras`
-            file, which nothing else reads yet.
+            file that no other process reads yet.
     """
     if file.suffix != ARCHIVE:
         values = _without_date(json.loads(file.read_text("utf-8")))
@@ -80,7 +82,7 @@ def _without_date(metadata):
 
 
 def _without_addresses(config, numbers):
-    """The config with shared objects numbered as they first come in it."""
+    """Returns the config with shared objects numbered by first occurrence."""
     if isinstance(config, list):
         return [_without_addresses(value, numbers) for value in config]
     if not isinstance(config, dict):
@@ -93,114 +95,116 @@ def _without_addresses(config, numbers):
     }
 
 
-def check_digests(directory: pathlib.Path) -> None:
-    """Compares the files of a directory with the digests in it, if any are.
+def require_intact_files(directory: pathlib.Path) -> None:
+    """Compares a directory's files with its checksums, if it has any.
 
     Args:
         directory: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is gone, or is not what was
-            written; and if a run of kdkit wrote it and no digests are there.
+        UsageError: (a `ValueError`) if a file is missing or its content
+            changed, or if a kdkit run wrote the directory and the checksums
+            are missing.
     """
     noted = directory / DIGESTS_FILE
     if not noted.is_file():
-        if config_of_run(directory.absolute().parent):
+        if run_config(directory.absolute().parent):
             raise UsageError(
-                f"{noted} is not there, by which kdkit knows damage of what a "
-                f"run wrote. A copy of {directory} outside of the run is taken "
-                f"as it is. {way_to_restore(directory)}"
+                f"{noted} is missing, so kdkit cannot check the run's files. "
+                f"Expected the file next to them. A copy of {directory} "
+                "outside of the run is not checked. "
+                f"{way_to_restore(directory)}"
             )
         return
-    digests = read_json(noted, "the digests of a model's files", _of_digests)
+    digests = read_json(noted, "the checksums of a model", _checksums_error)
     for name, value in digests.items():
         file = directory / name
         if not file.is_file():
-            found = "there is no such file"
+            found = "the file is missing"
         elif digest(file) != value:
-            found = "its content is not what was written"
+            found = "its content has changed"
         else:
             continue
         raise UsageError(
-            f"{file} is damaged: {found}, by {DIGESTS_FILE} beside it. If you "
-            f"changed it yourself, take its line out of {noted}. "
+            f"{file} is damaged: {found}, according to {DIGESTS_FILE}. If you "
+            f"changed it yourself, remove its line from {noted}. "
             f"{way_to_restore(directory)}"
         )
 
 
-def _of_digests(digests):
-    """What is wrong with a list of digests."""
+def _checksums_error(digests):
+    """Returns the error in a file of checksums, or `None`."""
     for name, value in digests.items():
         parts = pathlib.PurePosixPath(name).parts
         if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
             return "it names a file outside of this directory"
         if not isinstance(value, str):
-            return "expected texts of hexadecimal digits"
+            return "expected strings of hexadecimal digits"
     return None
 
 
 RUN_CONFIG = "config.json"
-PROVENANCE = "provenance"  # in the config of a run, and of no model
+PROVENANCE = "provenance"  # in a run's config, but not in a model's
 VERBS = ("distill", "pretrain", "train-teacher")
-TOKENIZER = "tokenizer"  # of a run on text beside its model, which has it too
-WITH_TOKENIZERS = ("encoder", "decoder", "encoder_decoder")
+TOKENIZER = "tokenizer"  # in a run on text; its model contains it too
+WITH_TOKENIZERS = ("student", "encoder", "decoder", "encoder_decoder")
 FINAL_WEIGHTS = "checkpoints/{arm}/*/final.weights.h5"
 
 
 def way_to_restore(place: pathlib.Path) -> str:
-    """Returns what to do about a saved model that is damaged or gone.
+    """Returns the advice for a saved model that is damaged or missing.
 
     Args:
         place: `pathlib.Path` of the directory or `.keras` file of the model,
             or of the directory of its tokenizer.
     """
     run = place.absolute().parent
-    verb = verb_of_run(run)
+    verb = run_verb(run)
     if verb is None:
         return "Restore it from a copy, or make the model again."
     if place.name == TOKENIZER:
         if any((run / name).is_dir() for name in WITH_TOKENIZERS):
-            return f"Remove {place}: the model in {run} has it, too."
-        how = "made again"
+            return f"Remove {place}: the model in {run} contains it too."
+        how = "rebuilt"
     elif any(run.glob(FINAL_WEIGHTS.format(arm=place.stem))):
-        how = "made again from its checkpoints"
+        how = "rebuilt from its checkpoints"
     else:
-        how = "trained again, since its checkpoints are gone,"
+        how = "trained again, because its checkpoints are missing,"
     return (
-        f"Restore it from a copy. Or remove {place}, and it is {how} by: "
+        f"Restore it from a copy. Or remove {place}; it is then {how} by: "
         f"{command_again(run, verb)}"
     )
 
 
 def command_again(run: pathlib.Path, verb: str) -> str:
-    """Returns the command that goes on with a run.
+    """Returns the command that resumes a run.
 
     Args:
         run: `pathlib.Path` of its directory.
-        verb: what `verb_of_run` returned.
+        verb: the result of `run_verb`.
     """
     words = ["kdkit", verb, "--config", str(run / RUN_CONFIG), "--run-dir"]
     return shlex.join([*words, str(run)])
 
 
-def verb_of_run(directory: pathlib.Path) -> str | None:
-    """Returns the verb that goes on with the run in a directory.
+def run_verb(directory: pathlib.Path) -> str | None:
+    """Returns the verb that resumes the run in a directory.
 
     Args:
         directory: `pathlib.Path`.
 
     Returns:
-        A string; `None` where there is no run of kdkit, or no verb for it.
+        A string, or `None` if there is no kdkit run, or no verb for it.
     """
-    config = config_of_run(directory)
+    config = run_config(directory)
     verb = config.get("verb")
     if verb not in VERBS:
         return None
     return "distill" if config.get("steps_before") else verb
 
 
-def config_of_run(directory: pathlib.Path) -> dict:
-    """Returns the settings of the run in a directory; empty without one.
+def run_config(directory: pathlib.Path) -> dict:
+    """Returns the config of the run in a directory; empty without a run.
 
     Args:
         directory: `pathlib.Path`.
@@ -210,6 +214,6 @@ def config_of_run(directory: pathlib.Path) -> dict:
         return {}
     try:
         config = read_json(file, "the config of a run or a model")
-    except UsageError:  # told by what needs it
+    except UsageError:  # raised again where the config is needed
         return {}
     return config if PROVENANCE in config else {}

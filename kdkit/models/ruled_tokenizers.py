@@ -1,8 +1,8 @@
-"""keras-hub's tokenizers with rules for texts before them.
+"""keras-hub's tokenizers with text rules that are applied first.
 
-They are keras-hub's classes in all else: vocabulary, special tokens, family.
-`plain_tokenizer` returns keras-hub's own class, which is what presets hold, so
-that they load without kdkit.
+Everything else is as in keras-hub's classes: vocabulary, special tokens,
+family. `plain_tokenizer` returns an object of keras-hub's own class. Presets
+contain that one, so that they load without kdkit.
 """
 
 import functools
@@ -38,18 +38,18 @@ MAX_BYTES_PER_CHARACTER = 4
 
 
 def with_rules(tokenizer, rules: TextRules | None):
-    """Returns a tokenizer that applies rules to texts first.
+    """Returns a tokenizer that first applies rules to texts.
 
     Args:
-        tokenizer: a keras-hub tokenizer of a known family, with or without
+        tokenizer: a keras-hub tokenizer from a known family, with or without
             rules.
         rules: `TextRules`, or `None` for the plain tokenizer.
 
     Returns:
-        A tokenizer of the same family, vocabulary and special tokens.
+        A tokenizer with the same family, vocabulary and special tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if an added token is not in its vocabulary.
+        UsageError: (a `ValueError`) if an added token is not in the vocabulary.
     """
     tokenizer = plain_tokenizer(tokenizer)
     if rules is None:
@@ -58,8 +58,8 @@ def with_rules(tokenizer, rules: TextRules | None):
     if cls is None:
         known = {family.tokenizer.__name__ for family in ALL_FAMILIES.values()}
         raise UsageError(
-            f"A {type(tokenizer).__name__} takes no rules for texts. Expected "
-            f"one of {sorted(known)}. Remove the rules."
+            f"A {type(tokenizer).__name__} does not support text rules. "
+            f"Expected one of {sorted(known)}. Remove the rules."
         )
     size = tokenizer.vocabulary_size()
     for token in rules.added_tokens:
@@ -69,27 +69,27 @@ def with_rules(tokenizer, rules: TextRules | None):
                 f"id {token.id} in the vocabulary of {size} pieces. "
                 "Restore the tokenizer's files from a copy."
             )
-    return _of_class(cls, tokenizer, text_rules=rules.to_json())
+    return _with_class(cls, tokenizer, text_rules=rules.to_json())
 
 
 def tokenizer_rules(tokenizer) -> TextRules | None:
-    """Returns the rules that a tokenizer applies to texts, `None` for none."""
+    """Returns a tokenizer's text rules, or `None`."""
     return getattr(tokenizer, "text_rules", None)
 
 
 def plain_tokenizer(tokenizer):
-    """Returns keras-hub's own tokenizer, which comes as close as it can.
+    """Returns keras-hub's own tokenizer, the closest one without rules.
 
     Args:
         tokenizer: a tokenizer with or without rules.
     """
     if tokenizer_rules(tokenizer) is None:
         return tokenizer
-    return _of_class(type(tokenizer).plain, tokenizer)
+    return _with_class(type(tokenizer).plain, tokenizer)
 
 
-def _of_class(cls, tokenizer, **changes):
-    """A tokenizer of another class with the same settings and vocabulary."""
+def _with_class(cls, tokenizer, **changes):
+    """Returns a tokenizer of another class with the same content."""
     config = {**tokenizer.get_config(), **changes}
     for name in ("name", "text_rules"):
         if name not in changes:
@@ -98,7 +98,7 @@ def _of_class(cls, tokenizer, **changes):
 
 
 def _assets(tokenizer):
-    """What a tokenizer has in files when it is saved."""
+    """Returns the parts of a tokenizer that are saved as files."""
     if isinstance(tokenizer, SentencePiece):
         return {"proto": tokenizer.proto}
     if isinstance(tokenizer, BytePair):
@@ -110,11 +110,11 @@ def _assets(tokenizer):
 
 
 class WithTextRules:
-    """A mixin for keras-hub's tokenizers: `TextRules` before them.
+    """A mixin that applies `TextRules` before a keras-hub tokenizer.
 
     Args:
-        text_rules: dict, as `TextRules.to_json` returns it.
-        kwargs: of the keras-hub tokenizer.
+        text_rules: dict, the result of `TextRules.to_json`.
+        kwargs: arguments of the keras-hub tokenizer.
     """
 
     plain = None  # keras-hub's class
@@ -126,22 +126,22 @@ class WithTextRules:
 
     @property
     def truncation_side(self) -> str:
-        """The side on which `kdkit.data.encode` cuts texts."""
+        """The side on which `kdkit.data.encode` truncates texts."""
         return self.text_rules.truncation_side
 
     def tokenize(self, inputs):
-        """Returns the token ids of texts, as keras-hub's tokenizers do."""
+        """Returns the token ids for texts, as keras-hub's tokenizers do."""
         if self._ids is None:
-            # Not the layer, which Keras would take for a part of this one.
-            ids = RuledIds(self.ids_of_texts(), self.text_rules)
+            # A bound method: Keras would track the layer as a sublayer.
+            ids = RuledIds(self.text_ids(), self.text_rules)
             self._ids = ids.__call__
         return self._ids(inputs)
 
-    def ids_of_texts(self):
+    def text_ids(self):
         """Returns a callable from texts to ragged ids, without added tokens.
 
-        It takes a string tensor of shape `(num_texts,)`, and `is_normalized`
-        for texts that are normalized already.
+        The callable takes a string tensor of shape `(num_texts,)`, and
+        `is_normalized` for texts that are already normalized.
         """
         raise NotImplementedError
 
@@ -152,25 +152,25 @@ class WithTextRules:
     def save_to_preset(self, preset_dir):
         """Saves keras-hub's own tokenizer, and the rules in `kdkit.json`.
 
-        So the preset of a task with this tokenizer loads without kdkit.
+        So a task's preset with this tokenizer loads without kdkit.
 
         Args:
             preset_dir: string or path of the preset directory.
         """
         plain = plain_tokenizer(self)
         plain.save_to_preset(preset_dir)
-        # keras-hub has written the configs that hold the tokenizer.
+        # keras-hub has already written the configs with the tokenizer.
         entry = keras.saving.serialize_keras_object(plain)
         replace_entries(preset_dir, "text_rules", entry)
         save_extras(preset_dir, text_rules=self.text_rules.to_json())
 
 
 class WordPieceRules(WithTextRules):
-    """`WithTextRules` for word pieces: what keras-hub's class comes close to.
+    """`WithTextRules` for word pieces.
 
     Args:
-        lowercase: not used: as the rules have it.
-        strip_accents: not used: as the rules have it.
+        lowercase: ignored; the rules decide.
+        strip_accents: ignored; the rules decide.
         text_rules, kwargs: as in `WithTextRules`.
     """
 
@@ -198,9 +198,9 @@ class WordPieceRules(WithTextRules):
         self._ids = None
         super().set_vocabulary(vocabulary)
 
-    def ids_of_texts(self):
-        """As that of `WithTextRules`; splits texts and finds pieces itself."""
-        return _ids_of_words(self)
+    def text_ids(self):
+        """Like `WithTextRules`, but splits texts and finds pieces itself."""
+        return _word_ids(self)
 
 
 class BytePairRules(WithTextRules):
@@ -211,8 +211,8 @@ class BytePairRules(WithTextRules):
         self._ids = None
         super().set_vocabulary_and_merges(vocabulary, merges)
 
-    def ids_of_texts(self):
-        """As that of `WithTextRules`, split by GPT-2's pattern."""
+    def text_ids(self):
+        """Like `WithTextRules`, split by GPT-2's pattern."""
         rules = self.text_rules
         added = [one.content for one in rules.added_tokens if not one.is_piece]
         pairs = ByteLevelPairs(
@@ -235,8 +235,8 @@ class SentencePieceRules(WithTextRules):
         self._ids = None
         super().set_proto(proto)
 
-    def ids_of_texts(self):
-        """As that of `WithTextRules`, word by word."""
+    def text_ids(self):
+        """Like `WithTextRules`, word by word."""
         rules = self.text_rules
         unigrams = Unigrams(
             self.proto,
@@ -247,20 +247,20 @@ class SentencePieceRules(WithTextRules):
 
 
 class RuledIds(keras_hub.tokenizers.Tokenizer):
-    """Texts to token ids, with rules; a layer so that keras-hub calls it.
+    """Converts texts to token ids with rules; a layer, as keras-hub expects.
 
     Args:
-        ids_of_texts: callable from a string tensor of shape `(num_texts,)` to
+        text_ids: callable from a string tensor of shape `(num_texts,)` to
             ragged ids, and from normalized texts with `is_normalized=True`.
         rules: `TextRules`.
     """
 
-    def __init__(self, ids_of_texts, rules):
+    def __init__(self, text_ids, rules):
         super().__init__(dtype="int32")
         normalize = normalization(rules.normalizer)
         first = [one for one in rules.added_tokens if not one.normalized]
         later = [one for one in rules.added_tokens if one.normalized]
-        inner = ids_of_texts
+        inner = text_ids
         if later:
             with tf.init_scope():
                 contents = tf.constant([one.content for one in later])
@@ -270,39 +270,39 @@ class RuledIds(keras_hub.tokenizers.Tokenizer):
                     content.decode(): token
                     for content, token in zip(contents, later, strict=True)
                 },
-                lambda texts: ids_of_texts(texts, is_normalized=True),
+                lambda texts: text_ids(texts, is_normalized=True),
             )
             inner = lambda texts: found(normalize(texts))  # noqa: E731
         if first:
             inner = _between({one.content: one for one in first}, inner)
-        self._of_texts = inner
+        self._text_ids = inner
 
     def tokenize(self, inputs):
-        """Returns ragged ids, or those of one text as a vector."""
+        """Returns ragged ids, or a vector for a single text."""
         if isinstance(inputs, tf.RaggedTensor):
             return inputs.with_values(self.tokenize(inputs.values))
         inputs = tf.convert_to_tensor(inputs, "string")
         if inputs.shape.rank == 0:
-            return self._of_texts(inputs[tf.newaxis]).values
+            return self._text_ids(inputs[tf.newaxis]).values
         if inputs.shape.rank == 1:
-            return self._of_texts(inputs)
+            return self._text_ids(inputs)
         return tf.RaggedTensor.from_uniform_row_length(
             self.tokenize(tf.reshape(inputs, [-1, *inputs.shape[2:]])),
             inputs.shape[1],
         )
 
 
-def _normalized_first(ids_of_texts, rules):
+def _normalized_first(text_ids, rules):
     normalize = normalization(rules.normalizer)
 
     def ids(texts, is_normalized=False):
-        return ids_of_texts(texts if is_normalized else normalize(texts))
+        return text_ids(texts if is_normalized else normalize(texts))
 
     return ids
 
 
-def _ids_of_words(tokenizer):
-    """Ids of texts by word pieces, BERT's words."""
+def _word_ids(tokenizer):
+    """Returns a callable from texts to ids of word pieces in BERT's words."""
     rules = tokenizer.text_rules
     pieces = list(tokenizer.get_vocabulary())
     for token in rules.added_tokens:
@@ -322,7 +322,7 @@ def _ids_of_words(tokenizer):
     if last is not None and not is_by_character(last):
         before, last = [*before, last], None
     normalize = normalization(before)
-    # One map does the last step and the splitting.
+    # One map does both the last step and the splitting.
     separate = character_map(last, splits=True)
     separate_alone = character_map(None, splits=True)
 
@@ -342,24 +342,24 @@ def _ids_of_words(tokenizer):
 
 
 def _between(tokens, inner):
-    """Ids of texts in which some tokens are found first.
+    """Returns a callable that first looks for some tokens in the texts.
 
     Args:
         tokens: dict from text to `AddedToken`.
-        inner: callable from the texts between them to ragged ids.
+        inner: callable from the texts between these tokens to ragged ids.
     """
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
     ids = [tokens[content].id for content in longest_first]
 
-    def of_texts(texts):
+    def find_ids(texts):
         for content, token in tokens.items():
             if token.lstrip or token.rstrip:
                 before, behind = token.lstrip * BLANKS, token.rstrip * BLANKS
                 texts = tf.strings.regex_replace(
                     texts, f"{before}({re.escape(content)}){behind}", r"\1"
                 )
-        # `regex_split` of tensorflow_text would end texts at a zero byte.
+        # tensorflow_text's `regex_split` would end texts at a zero byte.
         texts = tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT)
         parts = tf.strings.split(texts, CUT)
         is_which = tf.equal(parts.values[:, tf.newaxis], longest_first)
@@ -375,7 +375,7 @@ def _between(tokens, inner):
             both.values, tf.gather(both.row_splits, parts.row_splits)
         )
 
-    return of_texts
+    return find_ids
 
 
 MIXINS = {
@@ -387,17 +387,17 @@ MIXINS = {
 
 @functools.cache
 def _ruled(cls):
-    """A tokenizer class with rules that Keras can save, `None` for others."""
+    """Returns a class with rules that Keras can save, `None` for others."""
     for base, mixin in MIXINS.items():
         if issubclass(cls, base):
-            # Without a backbone: keras-hub looks among all classes for that of
-            # one. The name is the one in errors.
+            # Without a backbone, because keras-hub searches all classes for a
+            # backbone's tokenizer. Errors contain the class's name.
             members = {"plain": cls, "backbone_cls": None}
             made = type(cls.__name__, (mixin, cls), members)
             return keras.saving.register_keras_serializable("kdkit")(made)
     return None
 
 
-# Files name these classes, so they are registered before one is read.
+# Files contain the names of these classes, so they are registered up front.
 for _family in ALL_FAMILIES.values():
     _ruled(_family.tokenizer)

@@ -1,6 +1,6 @@
-"""Saving classifiers so that they load where kdkit is not installed.
+"""Saves classifiers so that they load without kdkit.
 
-keras-hub loads the preset alone, but reads no `kdkit.json`.
+keras-hub loads the preset, but ignores `kdkit.json`.
 """
 
 import json
@@ -9,7 +9,7 @@ import pathlib
 
 from kdkit.io.files import write_text
 from kdkit.models.heads import backbone_of
-from kdkit.models.heads import head_model_of
+from kdkit.models.heads import find_head
 from kdkit.models.heads import needs_plain_encoder
 from kdkit.models.heads import with_plain_encoder
 from kdkit.models.recovery import HEAD_FILE
@@ -22,19 +22,19 @@ from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import save_settings
 from kdkit.models.variants import settings_note
 
-LABELS_FILE = "labels.json"  # what the logits stand for
+LABELS_FILE = "labels.json"  # the names of the classes
 SLACK = 1 << 18  # bytes of configs
 
 
 def save_preset(model, tokenizer, path, sequence_length, head=None):
     """Writes a classifier as a keras-hub preset directory.
 
-    It loads where kdkit is not installed. That of a text classifier loads with
-    `keras_hub.models.TextClassifier.from_preset`, tokenizer included. That of
-    another kind holds the encoder and the tokenizer as presets and the head in
-    `head.keras`, a functional model from the encoder's outputs (and, for
-    heads with candidates, the token ids) to logits. For `batch`, a dict of
-    tensors:
+    The directory loads without kdkit. A text classifier loads with
+    `keras_hub.models.TextClassifier.from_preset`, including its tokenizer. For
+    other kinds, the directory contains the encoder and the tokenizer as
+    presets, and the head in `head.keras`: a functional model from the encoder's
+    outputs (and the token ids, for heads with candidates) to logits. With
+    `batch`, a dict of tensors:
 
     ```python
     encoder = keras_hub.models.Backbone.from_preset(path)
@@ -43,23 +43,23 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     logits = head({name: states[name] for name in head.input})
     ```
 
-    `digests.json` has the digests of its files, by which kdkit notices one that
-    is damaged.
+    `digests.json` contains checksums, by which kdkit detects damaged files.
 
     Args:
-        model: a classifier as `kdkit.models.add_head` returns it.
-        tokenizer: the keras-hub tokenizer that goes with the encoder, or
-            another of word pieces for an encoder that reads those.
+        model: a classifier from `kdkit.models.add_head`.
+        tokenizer: the keras-hub tokenizer that belongs to the encoder, or
+            another word-piece tokenizer for an encoder with word pieces.
         path: string or path of the directory.
-        sequence_length: int. Length that the preprocessor pads and cuts to.
+        sequence_length: int. Length to which the preprocessor pads and
+            truncates.
         head: `Head` or `None`. Its class names and candidates are written to
             `labels.json`. Defaults to `None`.
 
     Raises:
-        UsageError: (a `ValueError`) if the tokenizer is none for the model.
+        UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
     path = pathlib.Path(path)
-    head_model = head_model_of(model)
+    head_model = find_head(model)
     if head_model is None:
         _save_task(model, tokenizer, path, sequence_length)
     else:
@@ -73,17 +73,17 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
 def save_encoder(backbone, tokenizer, path):
     """Writes an encoder and its tokenizer as a keras-hub preset directory.
 
-    It loads with `keras_hub.models.Backbone.from_preset`, or in a task model
-    with a new head, where kdkit is not installed.
+    Without kdkit it loads with `keras_hub.models.Backbone.from_preset`, or in a
+    task model with a new head.
 
     Args:
         backbone: a keras-hub backbone.
-        tokenizer: the tokenizer of its family, or another of word pieces for a
-            backbone that reads those.
+        tokenizer: the tokenizer of its family, or another word-piece tokenizer
+            for a backbone with word pieces.
         path: string or path of the directory.
 
     Raises:
-        UsageError: (a `ValueError`) if the tokenizer is none for the model.
+        UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
     _save_encoder(backbone, tokenizer, path)
     write_digests(path)
@@ -100,7 +100,7 @@ def _save_encoder(backbone, tokenizer, path):
 
 def _save_task(model, tokenizer, path, sequence_length):
     tokenizer = family_tokenizer(model, tokenizer)
-    # A copy, since what is saved of a compiled model includes its optimiser.
+    # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
     if needs_plain_encoder(copy):
         copy = with_plain_encoder(copy)
@@ -114,7 +114,7 @@ def _save_task(model, tokenizer, path, sequence_length):
 
 
 def stored_size(model) -> int:
-    """Returns how many bytes the files of a model need, and a little more.
+    """Returns an upper bound for the bytes of a model's files.
 
     Args:
         model: `keras.Model`. Its optimizer counts, if it has one.
@@ -122,12 +122,12 @@ def stored_size(model) -> int:
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *getattr(optimizer, "variables", ())]
     numbers = sum(math.prod(variable.shape) for variable in variables)
-    # Of 4 bytes; HDF5 keeps a page or less of each variable's name and shape.
+    # 4 bytes per number; HDF5 needs at most a page per variable for its name.
     return 4 * numbers + 4096 * len(variables) + SLACK
 
 
 def save_labels(head, file) -> None:
-    """Writes what the logits of a head stand for, where they have names."""
+    """Writes the names of a head's classes, if they have names."""
     if head.class_names is None:
         return
     labels = {"classes": list(head.class_names)}
@@ -148,7 +148,7 @@ keras-hub loads this preset where kdkit is not installed. It does not read
 Without kdkit this differs:
 """
 NUM_EXAMPLES = 3
-# Plain English, then what tokenizers are known to take differently.
+# Plain English, then texts that tokenizers are known to treat differently.
 SAMPLES = (
     "The film is a charming and often affecting journey.",
     "It's slow -- very, very slow.",
@@ -174,11 +174,11 @@ SAMPLES = (
 
 
 def save_readme(directory, *notes: str) -> None:
-    """Writes the notes into a preset's README, a point each.
+    """Writes the notes into a preset's README, as a list.
 
     Args:
         directory: path of the preset.
-        notes: strings of one paragraph. Empty ones are left out; without any
+        notes: strings of one paragraph. Empty strings are ignored. Without any
             note no file is written.
     """
     points = [f"- {note}\n" for note in notes if note]
@@ -188,9 +188,9 @@ def save_readme(directory, *notes: str) -> None:
 
 
 def tokenizer_note(tokenizer) -> str:
-    """Returns how many texts keras-hub alone gives other token ids.
+    """Returns a note on the texts that get other token ids without kdkit.
 
-    Both tokenizers run on a few sample texts, in English, German, French and
+    Both tokenizers run on a few sample texts in English, German, French and
     other languages.
 
     Args:
@@ -224,7 +224,7 @@ def tokenizer_note(tokenizer) -> str:
     )
     if rules.truncation_side == "left":
         note += (
-            " Texts that are too long lose their end in place of their "
+            " Texts that are too long lose their end instead of their "
             "beginning (`truncation_side`)."
         )
     examples = [

@@ -1,7 +1,7 @@
-"""Sizes of the papers' models, memory for their weights, choice of layers.
+"""The sizes of the papers' models, and the choice of layers to copy.
 
-`paper_parameters` is the count that the paper prints; docs/fidelity.md says
-where ours differs and why.
+`paper_parameters` is the number that the paper prints; docs/fidelity.md
+explains where ours differs.
 """
 
 import dataclasses
@@ -10,15 +10,15 @@ from kdkit.errors import UsageError
 from kdkit.io.machine import lack_of_memory
 from kdkit.models.families import ALL_FAMILIES
 
-BERT_VOCABULARY_SIZE = 30522  # word pieces of uncased English BERT
-CHINESE_VOCABULARY_SIZE = 21128  # and of Chinese BERT
+BERT_VOCABULARY_SIZE = 30522  # word pieces of English BERT, uncased
+CHINESE_VOCABULARY_SIZE = 21128  # word pieces of Chinese BERT
 GPT2_VOCABULARY_SIZE = 50257
-MASS_VOCABULARY_SIZE = 32_000  # of both languages together
+MASS_VOCABULARY_SIZE = 32_000  # for both languages together
 
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The sizes of a BERT, or of a model of another family.
+    """The sizes of a BERT, or of a model from another family.
 
     Args:
         num_layers: int. Number of transformer blocks (L, TinyBERT's M).
@@ -26,19 +26,19 @@ class BertConfig:
         num_heads: int. Attention heads per block (A).
         intermediate_dim: int. Width of the feed-forward layers (d'_i).
         vocabulary_size: int. Number of word pieces. Defaults to `30522`.
-        max_sequence_length: int. Number of position embeddings; without effect
-            on families that have none. Defaults to `512`.
+        max_sequence_length: int. Number of position embeddings. Has no effect
+            for families without them. Defaults to `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
         family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
             `"electra"`, `"deberta_v3"`, `"roformer_v2"`, or one of the decoders
             `"gpt2"` and `"llama3"`. Defaults to `"bert"`.
-        embedding_dim: int or `None`. Width of the embeddings of ALBERT and
+        embedding_dim: int or `None`. Width of the embeddings in ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
-            `hidden_dim`, and for the other families. Defaults to `None`.
-        num_key_value_heads: int or `None`. Heads of keys and values of Llama 3,
-            each of which several query heads share. `None` for `num_heads`, and
-            for the other families. Defaults to `None`.
+            `hidden_dim`, and for other families. Defaults to `None`.
+        num_key_value_heads: int or `None`. Number of key and value heads in
+            Llama 3, each shared by several query heads. `None` for
+            `num_heads`, and for other families. Defaults to `None`.
     """
 
     num_layers: int
@@ -66,7 +66,7 @@ class BilstmConfig:
         dropout: float. Dropout rate of embeddings and feed-forward layer.
             Defaults to `0.1`.
         num_texts: int. 1 for sentences, 2 for pairs, whose sentences are read
-            apart. Defaults to `1`.
+            separately. Defaults to `1`.
     """
 
     units: int = 150
@@ -87,15 +87,17 @@ class MassConfig:
         hidden_dim: int. Width of the hidden states (H).
         num_heads: int. Attention heads per block (A).
         intermediate_dim: int. Width of the feed-forward layers.
-        vocabulary_size: int. Tokens of the joint vocabulary, or of the
-            encoder's. Defaults to `32000`.
-        decoder_vocabulary_size: int or `None`. Tokens of a vocabulary of the
-            decoder's own; `None` for a joint one. Defaults to `None`.
+        vocabulary_size: int. Number of tokens in the joint vocabulary, or in
+            the encoder's. Defaults to `32000`.
+        decoder_vocabulary_size: int or `None`. Number of tokens in the
+            decoder's own vocabulary; `None` for a joint one. Defaults to
+            `None`.
         max_sequence_length: int. Number of position embeddings of each half.
             Defaults to `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
-        tied_output: bool. Whether tokens are predicted by their own embeddings,
-            transposed, or by weights apart. Defaults to `True`.
+        tied_output: bool. Whether logits are computed with the token
+            embeddings, transposed, or with separate weights. Defaults to
+            `True`.
     """
 
     encoder_num_layers: int
@@ -112,12 +114,12 @@ class MassConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A named size.
+    """A named model size.
 
     Args:
         config: `BertConfig`, `BilstmConfig` or `MassConfig`.
-        paper: string. Where the size comes from.
-        paper_parameters: int or `None`. The paper's parameter count, where it
+        paper: string. The source of the size.
+        paper_parameters: int or `None`. The paper's parameter count, if it
             prints one.
     """
 
@@ -162,7 +164,7 @@ PRESETS = {
         f"{LIGHTPAFF}, tables 1 and 10",
         20_000_000,
     ),
-    # Table 10 prints how many parameters these have, not their sizes.
+    # Table 10 prints the parameter counts of these, but not their sizes.
     "lightpaff_bert_6_layer_zh": Preset(
         BertConfig(6, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
         f"{LIGHTPAFF}, table 10",
@@ -213,13 +215,13 @@ PRESETS = {
 }
 
 
-BYTES = 4  # of a number in float32
+BYTES = 4  # per float32 number
 
 
 def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
-    """Returns how many parameters a model has in tables and matrices.
+    """Returns how many parameters a model's tables and matrices have.
 
-    It has a few more, in biases and normalisations.
+    The model has a few more in biases and normalizations.
 
     Args:
         config: `BertConfig`, `BilstmConfig` or `MassConfig`.
@@ -242,19 +244,22 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
     return ALL_FAMILIES[config.family].least_parameters(config)
 
 
-def check_room(config: BertConfig | BilstmConfig | MassConfig) -> None:
-    """Refuses a model whose weights alone this machine cannot hold.
+def require_model_memory(
+    config: BertConfig | BilstmConfig | MassConfig,
+) -> None:
+    """Raises an error for a model whose weights do not fit in memory.
 
     Args:
         config: `BertConfig`, `BilstmConfig` or `MassConfig`.
 
     Raises:
-        UsageError: (a `ValueError`) if they are more than its memory.
+        UsageError: (a `ValueError`) if the weights alone need more memory than
+            this machine has.
     """
     lack = lack_of_memory(BYTES * least_parameters(config))
     if lack:
         raise UsageError(
-            f"The student cannot be built: its weights take {lack}. Received: "
+            f"The student cannot be built: its weights need {lack}. Received: "
             f"{config}. Choose fewer or narrower layers, or fewer positions."
         )
 
@@ -263,10 +268,10 @@ RULES = ("first", "spread")
 
 
 def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
-    """Names the blocks of an encoder that a shallower one starts from.
+    """Returns the blocks of an encoder that a shallower student copies.
 
-    - `"first"`: the first ones, as in Patient KD.
-    - `"spread"`: from the first to the last, evenly, as in DistilBERT, where
+    - `"first"`: the first blocks, as in Patient KD.
+    - `"spread"`: evenly from the first to the last block, as in DistilBERT:
       of 12 blocks the six are 1, 3, 5, 8, 10 and 12.
 
     Args:
@@ -278,8 +283,8 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
         Tuple of ints, counted from 1.
 
     Raises:
-        UsageError: (a `ValueError`) if the rule is unknown or the student has
-            no blocks or more than the encoder.
+        UsageError: (a `ValueError`) if the rule is unknown, or if the student
+            has no blocks or more blocks than the encoder.
 
     >>> choose_blocks("first", num_blocks=12, num_copied=3)
     (1, 2, 3)
@@ -288,19 +293,19 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
     """
     if rule not in RULES:
         raise UsageError(
-            f"Unknown choice of blocks. Expected one of {RULES}. Received: "
+            f"Unknown rule for blocks. Expected one of {RULES}. Received: "
             f"{rule!r}."
         )
     if not 1 <= num_copied <= num_blocks:
         raise UsageError(
-            f"A student of an encoder's own blocks has 1 to {num_blocks} of "
-            f"them here. Received: {num_copied} blocks."
+            "Invalid number of blocks to copy. Expected 1 to "
+            f"{num_blocks}, the encoder's number. Received: {num_copied}."
         )
     if rule == "first":
         return tuple(range(1, num_copied + 1))
     if num_copied == 1:
         return (1,)
-    # i (N - 1) / (M - 1) to the nearest integer, halves down, plus 1.
+    # i (N - 1) / (M - 1), rounded to the nearest integer (halves down), plus 1.
     gaps = num_copied - 1
     return tuple(
         -((gaps - 2 * index * (num_blocks - 1)) // (2 * gaps)) + 1

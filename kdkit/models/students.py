@@ -1,4 +1,4 @@
-"""Building students from a preset or a configuration."""
+"""Builds students from a preset, a configuration or a teacher's blocks."""
 
 import dataclasses
 import operator
@@ -19,13 +19,13 @@ from kdkit.models.sizes import PRESETS
 from kdkit.models.sizes import BertConfig
 from kdkit.models.sizes import BilstmConfig
 from kdkit.models.sizes import MassConfig
-from kdkit.models.sizes import check_room
+from kdkit.models.sizes import require_model_memory
 from kdkit.models.trust import MAX_LAYERS
 from kdkit.models.variants import keras_hub_backbone
 
 NOT_COUNTED = ("dropout", "tied_output")
 MAY_BE_NONE = ("decoder_vocabulary_size",)
-OF_SOME_FAMILIES = ("embedding_dim", "num_key_value_heads")
+FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
 
 def student(preset_or_config, num_classes=None, **settings):
@@ -36,23 +36,22 @@ def student(preset_or_config, num_classes=None, **settings):
             `kdkit.models.BertConfig`, `kdkit.models.BilstmConfig` or
             `kdkit.models.MassConfig`; or a dict of a `BertConfig`'s fields.
         num_classes: int or `None`. Width of the logits (1 for regression).
-            `None` for the backbone alone. Defaults to `None`.
+            `None` for the backbone only. Defaults to `None`.
         **settings: fields of the configuration that replace the preset's,
             such as `vocabulary_size=1000` or `family="distil_bert"`; and
             `dtype`, the Keras dtype policy.
 
     Returns:
         The family's keras-hub classifier without preprocessor, such as a
-        `keras_hub.models.BertTextClassifier`, whose output are logits; or its
+        `keras_hub.models.BertTextClassifier`, whose output is logits; or its
         backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
-        classifier for ELECTRA: it gets BERT's. For a `BilstmConfig` a
-        functional `keras.Model`, for a `MassConfig` a
-        `kdkit.models.MassBackbone`, which classifies nothing.
+        classifier for ELECTRA, so ELECTRA gets BERT's. For a `BilstmConfig` a
+        functional `keras.Model`. For a `MassConfig` a
+        `kdkit.models.MassBackbone`, which is not a classifier.
 
     Raises:
         UsageError: (a `ValueError`) if the preset or a setting is unknown, a
-            size is impossible, or the weights are more than the machine's
-            memory.
+            size is invalid, or the weights do not fit in the machine's memory.
 
     Example:
 
@@ -64,12 +63,12 @@ def student(preset_or_config, num_classes=None, **settings):
     """
     dtype = settings.pop("dtype", None)
     config = student_config(preset_or_config, **settings)
-    check_room(config)
+    require_model_memory(config)
     if isinstance(config, BilstmConfig):
         if num_classes is None:
             raise UsageError(
-                "A BiLSTM is a whole classifier. Expected the number of its "
-                "classes. Received: num_classes=None."
+                "A BiLSTM student is a classifier. Expected its number of "
+                "classes. Received: num_classes=None. Pass num_classes."
             )
         return build_bilstm(config, num_classes, dtype)
     if isinstance(config, MassConfig):
@@ -78,7 +77,7 @@ def student(preset_or_config, num_classes=None, **settings):
                 "An encoder-decoder writes text and has no classes. Received: "
                 f"num_classes={num_classes}. Use an encoder, such as a BERT."
             )
-        # By its package: the class needs Keras, the sizes do not.
+        # Imported with its package: the class needs Keras, the sizes do not.
         return models.MassBackbone(**dataclasses.asdict(config), dtype=dtype)
     family = ALL_FAMILIES[config.family]
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
@@ -98,7 +97,7 @@ def student_config(preset_or_config, **settings):
         `BertConfig`, `BilstmConfig` or `MassConfig`.
 
     Raises:
-        UsageError: as in `student`, with all problems in one message.
+        UsageError: as in `student`. One message lists all errors.
     """
     kind, fields = _kind_and_fields(preset_or_config)
     fields |= settings
@@ -121,7 +120,7 @@ def student_config(preset_or_config, **settings):
 
 
 def _kind_and_fields(preset_or_config):
-    """The class of a configuration and its fields."""
+    """Returns a configuration's class and its fields."""
     config = preset_or_config
     if isinstance(config, str) and config in PRESETS:
         config = PRESETS[config].config
@@ -136,13 +135,13 @@ def _kind_and_fields(preset_or_config):
 
 
 def _constructor_sizes(config):
-    """The sizes as the constructor of the family's backbone names them."""
+    """Returns the sizes as arguments of the family's backbone."""
     sizes = dataclasses.asdict(config)
     return ALL_FAMILIES[sizes.pop("family")].constructor_sizes(sizes)
 
 
 def _impossible_sizes(config):
-    """What no encoder and no BiLSTM can be, one text each."""
+    """Returns errors about a configuration, as a list of strings."""
     if isinstance(config, BilstmConfig):
         sizes = dataclasses.asdict(config)
         problems = _not_above_zero(sizes)
@@ -161,9 +160,9 @@ def _impossible_sizes(config):
         ]
     family = ALL_FAMILIES[config.family]
     foreign = [
-        f"{name} is not of family {config.family!r}, received "
+        f"{name} does not exist in family {config.family!r}, received "
         f"{getattr(config, name)!r}"
-        for name in OF_SOME_FAMILIES
+        for name in FAMILY_SIZES
         if getattr(config, name) is not None and not family.takes(name)
     ]
     problems = foreign or _not_above_zero(_constructor_sizes(config))
@@ -171,7 +170,7 @@ def _impossible_sizes(config):
 
 
 def _unbuildable(config):
-    """Heads that do not divide the width, and more layers than are loaded."""
+    """Returns errors about heads that do not fit and about too many layers."""
     problems = [
         f"{name} must be at most {MAX_LAYERS}, received {depth}"
         for name, depth in dataclasses.asdict(config).items()
@@ -192,7 +191,7 @@ def _unbuildable(config):
 
 
 def _not_above_zero(sizes):
-    """Sizes that are no integers above 0, and a dropout out of its range."""
+    """Returns errors about sizes that are not above 0, and about dropout."""
     problems = [
         f"{name} must be an integer above 0, received {value!r}"
         for name, value in sizes.items()
@@ -207,19 +206,19 @@ def _not_above_zero(sizes):
     return problems
 
 
-def student_of_blocks(encoder, layers, num_classes=None):
-    """Builds a student out of an encoder's embeddings and chosen blocks.
+def copy_blocks(encoder, layers, num_classes=None):
+    """Builds a student from an encoder's embeddings and chosen blocks.
 
-    All sizes but the depth are the encoder's. The activation is keras-hub's
-    own, also where the encoder's is another, so that the student's preset is
-    the same model without kdkit. A head, if wanted, is random.
+    All sizes except the depth are the encoder's. The activation is always
+    keras-hub's own, so that the student's preset is the same model without
+    kdkit. The head, if any, is random.
 
     Args:
-        encoder: a backbone of a known family, or a task model around one.
+        encoder: a backbone from a known family, or a task model around one.
         layers: sequence of ints. The encoder's blocks, counted from 1, in the
-            order of the student's.
-        num_classes: int or `None`. Width of the logits; `None` for the encoder
-            alone. Defaults to `None`.
+            student's order.
+        num_classes: int or `None`. Width of the logits; `None` for only the
+            encoder. Defaults to `None`.
 
     Returns:
         The family's classifier without preprocessor, or its backbone.
@@ -255,18 +254,18 @@ SIZES = (
 def initialize_from_teacher(student, teacher, layers: Sequence[int]):
     """Copies the teacher's embeddings, chosen blocks and pooler.
 
-    Student block m starts as teacher block `layers[m - 1]`, as in Patient KD
-    (the first k blocks) and DistilBERT (every other one). The student's head
-    stays random.
+    Student block m becomes a copy of teacher block `layers[m - 1]`, as in
+    Patient KD (the first k blocks) and DistilBERT (every other block). The
+    student's head stays random.
 
-    The families may differ where the student's layers all have a counterpart:
-    a DistilBERT starts from a BERT, whose segment embeddings and pooler are
-    left out, as DistilBERT's authors do.
+    The families may differ if each of the student's layers has a counterpart.
+    For example a DistilBERT can start from a BERT; BERT's segment embeddings
+    and pooler are not copied, as in DistilBERT's own code.
 
     Args:
-        student: a backbone of a known family, such as
+        student: a backbone from a known family, such as
             `keras_hub.models.BertBackbone`, or a task model around one.
-        teacher: likewise, of the student's width and vocabulary.
+        teacher: the same, with the student's width and vocabulary.
         layers: sequence of ints. Teacher blocks, counted from 1, one per
             student block.
 
@@ -275,10 +274,10 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
 
     Raises:
         UsageError: (a `ValueError`) if a block is out of range, the number of
-            layers is not the student's, sizes differ, the student has layers
-            that the teacher lacks, or blocks of the student that share their
-            weights, as ALBERT's, were to start from different ones. The
-            student is then unchanged.
+            layers is not the student's, sizes differ, the teacher lacks one of
+            the student's layers, or student blocks that share their weights,
+            as in ALBERT, would copy different blocks. The student is then
+            unchanged.
 
     Example:
 
@@ -320,7 +319,7 @@ def _families(target, source):
 
 
 def _layers(target, source, layers):
-    """What is wrong with the choice of layers."""
+    """Returns errors about the choice of layers."""
     problems = []
     num_student, num_teacher = len(blocks_of(target)), len(blocks_of(source))
     if len(layers) != num_student:
@@ -337,7 +336,7 @@ def _layers(target, source, layers):
 
 
 def _sizes(target, source):
-    """Sizes that both have and that differ."""
+    """Returns errors about sizes that both have but that differ."""
     problems = []
     for size in SIZES:
         received = [
@@ -352,7 +351,7 @@ def _sizes(target, source):
 
 
 def _pairs(target, source, layers):
-    """Pairs of a student layer and the teacher's for it, and what is wrong."""
+    """Returns pairs of a student's and a teacher's layer, and errors."""
     pairs, problems = [], []
     counterparts = _parts(source)
     for name, layer in _parts(target).items():
@@ -373,7 +372,7 @@ def _pairs(target, source, layers):
         elif earlier is not teacher_block:
             problems.append(
                 f"student blocks {first} and {number} share their weights, "
-                f"teacher blocks {layers[first - 1]} and {layers[number - 1]} "
+                f"student blocks {first} and {number} share their weights, "
                 "do not"
             )
     for layer, counterpart in pairs:
@@ -391,7 +390,7 @@ def _pairs(target, source, layers):
 
 
 def _parts(backbone):
-    """A backbone's layers beside its blocks, by the families' names."""
+    """Returns a backbone's layers outside its blocks, by name."""
     found = {}
     for name, path in family_of(backbone).parts.items():
         if hasattr(backbone, path.split(".")[0]):

@@ -1,4 +1,4 @@
-"""What happens to a text before a keras-hub tokenizer looks for its pieces."""
+"""Rules for texts that apply before a keras-hub tokenizer finds its pieces."""
 
 import base64
 import dataclasses
@@ -13,7 +13,7 @@ from kdkit.errors import shortened
 from kdkit.models.character_maps import Charsmap
 from kdkit.models.character_maps import character_map
 
-# Normalizers of a `tokenizer.json` that can be followed, with their settings.
+# Supported normalizers in a `tokenizer.json`, with their settings.
 BERT_NORMALIZER = "BertNormalizer"
 NORMALIZERS = {
     BERT_NORMALIZER: {
@@ -31,29 +31,29 @@ NORMALIZERS = {
     "Replace": {"pattern": dict, "content": str},
     "Precompiled": {"precompiled_charsmap": str},
 }
-# The only regular expression: ALBERT's, for several blanks.
+# The only supported regular expression: ALBERT's, for several blanks.
 BLANKS_PATTERN = {"Regex": " {2,}"}
-WORD_LENGTH = 100  # characters, BERT's
+WORD_LENGTH = 100  # characters, as in BERT
 SIDES = ("right", "left")
-# In the place of an id without a token, and of a token that no text can have.
-# Words hold no blanks, so that no word is one.
+# Replaces an unused id, or a token that no text contains. Words contain no
+# blanks, so no word is equal to it.
 NOT_A_PIECE = "[not a piece {}]"
 
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is found in a text before anything is split.
+    """A token that is looked for in a text before the text is split.
 
     Args:
         content: string. The text of the token.
-        id: int. Its id.
+        id: int. The token's id.
         normalized: bool. Whether it is looked for in the normalized text, not
-            in the text as it is given. Defaults to `False`.
-        lstrip: bool. Whether white space before it goes with it. Defaults to
+            in the original text. Defaults to `False`.
+        lstrip: bool. Whether it includes white space before it. Defaults to
             `False`.
-        rstrip: bool. Whether white space behind it goes with it. Defaults to
+        rstrip: bool. Whether it includes white space after it. Defaults to
             `False`.
-        is_piece: bool. Whether the vocabulary of pieces has it as well, so that
+        is_piece: bool. Whether it is also in the vocabulary of pieces, so that
             it may be part of other words. Defaults to `False`.
     """
 
@@ -67,20 +67,20 @@ class AddedToken:
 
 @dataclasses.dataclass(frozen=True)
 class TextRules:
-    """How a text is normalized, which tokens are found first, and so on.
+    """How texts are normalized, and which tokens are looked for first.
 
-    The rules are those of Hugging Face's `tokenizers`, as far as keras-hub's
-    tokenizers do not have them.
+    These are the rules of Hugging Face's `tokenizers` that keras-hub's
+    tokenizers do not have.
 
     Args:
-        normalizer: tuple of dicts. The steps in their order, each as a
-            `tokenizer.json` has it, with a type of `NORMALIZERS`. Defaults to
-            `()`.
+        normalizer: tuple of dicts. The steps in order, in the form of a
+            `tokenizer.json`, with a type in `NORMALIZERS`. Defaults to `()`.
         added_tokens: tuple of `AddedToken`. Defaults to `()`.
-        max_input_chars_per_word: int. Longer words are unknown; for word pieces
-            alone. Defaults to `100`.
-        truncation_side: string. `"left"` if texts that are too long lose their
-            beginning, `"right"` for their end. Defaults to `"right"`.
+        max_input_chars_per_word: int. Longer words are unknown. Only for word
+            pieces. Defaults to `100`.
+        truncation_side: string. `"left"` to cut off the beginning of texts
+            that are too long, `"right"` to cut off their end. Defaults to
+            `"right"`.
     """
 
     normalizer: tuple[Mapping, ...] = ()
@@ -89,7 +89,7 @@ class TextRules:
     truncation_side: str = "right"
 
     def to_json(self) -> dict:
-        """Returns the rules as JSON has them."""
+        """Returns the rules as a JSON object."""
         side = self.truncation_side
         return {
             "normalizer": [dict(step) for step in self.normalizer],
@@ -102,7 +102,7 @@ class TextRules:
 
     @property
     def lowercase(self) -> bool:
-        """Whether any step writes capital letters as small ones."""
+        """Whether any step converts letters to lower case."""
         return any(
             step["type"] == "Lowercase" or step.get("lowercase", False)
             for step in self.normalizer
@@ -110,7 +110,7 @@ class TextRules:
 
     @property
     def strip_accents(self) -> bool:
-        """Whether any step takes the accents off the letters."""
+        """Whether any step removes accents."""
         return any(
             step["type"] == "StripAccents" or step.get("strip_accents", False)
             for step in self.normalizer
@@ -127,7 +127,7 @@ def bert_rules(
 
     Args:
         lowercase: bool.
-        strip_accents: bool or `None`, which means the same as `lowercase`.
+        strip_accents: bool or `None`, which means the value of `lowercase`.
             Defaults to `None`.
         handle_chinese_chars: bool. Whether each Chinese character is a word.
             Defaults to `True`.
@@ -144,19 +144,19 @@ def bert_rules(
 
 
 def read_rules(value, where) -> TextRules:
-    """Returns the rules that `TextRules.to_json` wrote.
+    """Returns the rules from a result of `TextRules.to_json`.
 
     Args:
         value: JSON value.
         where: path or string, for the error.
 
     Raises:
-        UsageError: (a `ValueError`) if they are none.
+        UsageError: (a `ValueError`) if the value is not valid.
     """
     problem = _problem(value)
     if problem is not None:
         raise UsageError(
-            f"The text rules in {where} cannot be followed: {problem}. Restore "
+            f"The text rules in {where} are invalid: {problem}. Restore "
             "the file from a copy, or save the tokenizer again."
         )
     return TextRules(
@@ -175,8 +175,8 @@ def read_normalizer(value, where) -> tuple[dict, ...]:
         where: path or string, for the error.
 
     Raises:
-        UsageError: (a `ValueError`) with the name of a step that kdkit cannot
-            follow.
+        UsageError: (a `ValueError`) that names a step which kdkit does not
+            support.
     """
     if value is None:
         return ()
@@ -191,14 +191,14 @@ def read_normalizer(value, where) -> tuple[dict, ...]:
     problem = _step_problem(value)
     if problem is not None:
         raise UsageError(
-            f"The normalizer in {where} cannot be followed: {problem}. Use a "
+            f"The normalizer in {where} is not supported: {problem}. Use a "
             "checkpoint with another tokenizer."
         )
     return (value,)
 
 
 def _problem(value):
-    """What is wrong with rules from a file."""
+    """Returns the error in rules from a file, or `None`."""
     names = {field.name for field in dataclasses.fields(TextRules)}
     if not isinstance(value, dict) or ({*value, "truncation_side"} != names):
         return f"expected an object with {sorted(names)}"
@@ -232,7 +232,7 @@ def _problem(value):
 
 
 def _step_problem(step):
-    """What is wrong with a step of a normalizer."""
+    """Returns the error in a normalizer's step, or `None`."""
     name = step.get("type") if isinstance(step, dict) else step
     if name not in list(NORMALIZERS) or not isinstance(step, dict):
         return (
@@ -256,7 +256,7 @@ def _step_problem(step):
 
 
 def _pattern_problem(pattern):
-    """What is wrong with the pattern of a step that replaces it."""
+    """Returns the error in the pattern of a `Replace` step, or `None`."""
     text = pattern.get("String")
     if pattern != BLANKS_PATTERN and not (
         len(pattern) == 1 and isinstance(text, str) and text
@@ -280,7 +280,7 @@ def _is_token(token):
 
 
 BY_CHARACTER = ("BertNormalizer", "Lowercase", "StripAccents")
-# By character if the accents that they take off are removed next.
+# Character by character, if the next step removes the separated accents.
 DECOMPOSITIONS = ("NFD", "NFKD")
 
 
@@ -304,13 +304,13 @@ def normalization(steps):
 
 
 def joined(steps) -> list[dict]:
-    """Returns steps where those by character, one behind the other, are one.
+    """Merges consecutive steps that change characters separately.
 
     Args:
         steps: tuple of dicts, as in `TextRules`.
 
     Returns:
-        List of dicts; a `Sequence` is by character.
+        List of dicts; a `Sequence` contains merged steps.
     """
     runs = [[]]
     for number, step in enumerate(steps):
@@ -331,7 +331,7 @@ def joined(steps) -> list[dict]:
 
 
 def is_by_character(step) -> bool:
-    """Whether a step that `joined` returned changes characters one by one."""
+    """Whether a step from `joined` changes characters separately."""
     return step["type"] == "Sequence"
 
 
@@ -341,7 +341,7 @@ def _function(step):
     if step["type"] == "Replace":
         return _replace(step["pattern"], step["content"])
     if step["type"] == "Precompiled":
-        return charsmap_of(step["precompiled_charsmap"])
+        return compiled_charsmap(step["precompiled_charsmap"])
     return lambda texts: tf_text.normalize_utf8(texts, step["type"])
 
 
@@ -352,14 +352,14 @@ def _replace(pattern, content):
 
 
 @functools.lru_cache(maxsize=4)
-def charsmap_of(text: str) -> Charsmap:
-    """Returns a `precompiled_charsmap` as a function of texts.
+def compiled_charsmap(text: str) -> Charsmap:
+    """Returns a `precompiled_charsmap` as a function on texts.
 
     Args:
-        text: string, as `decoded_charsmap` takes it.
+        text: string, as for `decoded_charsmap`.
 
     Raises:
-        UsageError: (a `ValueError`) if it is damaged.
+        UsageError: (a `ValueError`) if the map is damaged.
     """
     return Charsmap(decoded_charsmap(text))
 
@@ -382,12 +382,12 @@ def decoded_charsmap(text: str) -> bytes:
         ) from error
 
 
-# White space of `tokenizers`, for a class of RE2.
+# White space as `tokenizers` defines it, for an RE2 character class.
 WHITE_SPACE = (
     r"\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}"
     r"\x{202f}\x{205f}\x{3000}"
 )
-CUT = b"\xff"  # in no text of UTF-8
+CUT = b"\xff"  # never occurs in UTF-8
 
 
 def cut_words(texts):
@@ -404,17 +404,17 @@ def cut_words(texts):
 
 
 class WordIds:
-    """Ids of words, computed once for each different word of a batch.
+    """Computes ids of words, only once per different word in a batch.
 
     Args:
-        ids_of_words: callable from a string tensor of shape `(num_words,)` to
-            ragged ids. It is traced, since its loops take many steps.
+        word_ids: callable from a string tensor of shape `(num_words,)` to
+            ragged ids. It is traced, because its loops take many steps.
     """
 
-    def __init__(self, ids_of_words):
+    def __init__(self, word_ids):
         with tf.init_scope():
             self._traced = tf.function(
-                ids_of_words,
+                word_ids,
                 input_signature=[tf.TensorSpec([None], "string")],
             ).get_concrete_function()
 

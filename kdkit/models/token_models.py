@@ -1,11 +1,11 @@
-"""Byte-level BPE and unigram models in TensorFlow, as `tokenizers` has them.
+"""Byte-level BPE and unigram models in TensorFlow, equal to `tokenizers`.
 
 keras-hub's own tokenizer splits texts by two other patterns, one eagerly and
 one in graphs. Here one function does both, and splits by GPT-2's pattern.
 
 `tokenizers` splits a text into words and adds up the scores of a word's pieces
-in double precision. SentencePiece does it for the whole text in single
-precision, and takes other pieces where two ways have nearly the same score.
+in double precision. SentencePiece processes the whole text in single precision,
+and chooses other pieces if two segmentations have nearly the same score.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from kdkit.models.text_rules import WHITE_SPACE
 from kdkit.models.text_rules import WordIds
 from kdkit.models.text_rules import cut_words
 
-# What `tokenizers` takes for letters and digits and RE2's Unicode does not.
+# Letters and digits for `tokenizers`, but not for RE2's version of Unicode.
 NEW_LETTERS = (
     r"\x{1c89}-\x{1c8a}\x{a7cb}-\x{a7cd}\x{a7da}-\x{a7dc}\x{105c0}-\x{105f3}"
     r"\x{10d4a}-\x{10d65}\x{10d6f}-\x{10d85}\x{10ec2}-\x{10ec4}"
@@ -36,8 +36,8 @@ NEW_DIGITS = (
 )
 LETTERS = rf"\p{{L}}{NEW_LETTERS}"
 DIGITS = rf"\p{{N}}{NEW_DIGITS}"
-# GPT-2's pattern but for its lookahead: the last of several blanks before a
-# word goes with the word, or stands alone. `BEFORE_WORD` cuts there first.
+# GPT-2's pattern without its lookahead. The last of several blanks before a
+# word belongs to the word, or is separate. `BEFORE_WORD` cuts there first.
 BEFORE_WORD = rf"([{WHITE_SPACE}])([^{WHITE_SPACE}])"
 WORD = (
     rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{LETTERS}]+| ?[{DIGITS}]+"
@@ -47,7 +47,7 @@ NO_RANK = np.iinfo("int64").max
 
 
 def byte_characters() -> list[str]:
-    """The character that represents each byte in a byte-level vocabulary."""
+    """Returns the character for each byte in a byte-level vocabulary."""
     alphabet = set(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     plain = [chr(byte) for byte in range(256) if chr(byte) in alphabet]
     others = iter(sorted(alphabet - set(plain)))
@@ -73,12 +73,12 @@ def split_words(texts):
 
 
 class ByteLevelPairs:
-    """Ids of texts by a byte-level vocabulary and its merges.
+    """Converts texts to ids by a byte-level vocabulary and its merges.
 
     Args:
         vocabulary: dict from token to id.
         merges: iterable of strings, two tokens with a blank between them. Both
-            and the two as one are in the vocabulary.
+            tokens and their concatenation must be in the vocabulary.
         add_prefix_space: bool. Whether a text that does not begin with a blank
             gets one in front. Defaults to `False`.
 
@@ -100,13 +100,13 @@ class ByteLevelPairs:
             if not {first, second, first + second} <= vocabulary.keys():
                 raise UsageError(
                     f"The merge {shortened(merge)} does not fit its vocabulary."
-                    " Expected both tokens and the two as one in it. Restore "
-                    "the tokenizer's files from a copy."
+                    " Expected both tokens and their concatenation in it. "
+                    "Restore the tokenizer's files from a copy."
                 )
             pair = vocabulary[first] * self._size + vocabulary[second]
-            # Of a pair that is listed twice, the last counts.
+            # If a pair occurs twice, the last one counts.
             pairs[pair] = (rank, vocabulary[first + second])
-        # The last is no pair: what is searched for is before it.
+        # The last entry is not a pair, so that every search ends before it.
         pairs[NO_RANK] = (NO_RANK, -1)
         self._pairs = np.array(sorted(pairs), "int64")
         ranked = [pairs[pair] for pair in sorted(pairs)]
@@ -124,14 +124,14 @@ class ByteLevelPairs:
         return self._ids_of_words(split_words(texts))
 
     def _word_ids(self, words):
-        """Merges each word's pair of the lowest rank until there is none."""
+        """Merges each word's pair with the lowest rank until none is left."""
         splits = tf.strings.length(words)
         text = tf.io.decode_raw(
             tf.strings.reduce_join(words, axis=0)[tf.newaxis], "uint8"
         )[0]
         ids = tf.gather(self._byte_ids, tf.cast(text, "int32"))
         rows = tf.repeat(tf.range(tf.size(words)), splits)
-        known = ids >= 0  # a byte without a token is passed over
+        known = ids >= 0  # ignores bytes without a token
         ids, rows = ids[known], rows[known]
         done_ids = tf.zeros((0,), "int64")
         done_rows = tf.zeros((0,), "int32")
@@ -149,7 +149,7 @@ class ByteLevelPairs:
         )
 
     def _merge_once(self, ids, rows, done_ids, done_rows):
-        """Merges one pair of every word; sets finished words apart."""
+        """Merges one pair in every word; moves finished words away."""
         pairs = ids[:-1] * self._size + ids[1:]
         found = tf.searchsorted(self._pairs, pairs)
         is_pair = (tf.gather(self._pairs, found) == pairs) & (
@@ -158,7 +158,7 @@ class ByteLevelPairs:
         ranks = tf.where(is_pair, tf.gather(self._ranks, found), NO_RANK)
         ranks = tf.concat([ranks, [NO_RANK]], axis=0)
         merged = tf.concat([tf.gather(self._merged, found), [-1]], axis=0)
-        # Words by their place among those that are left.
+        # Words by their index among the remaining ones.
         starts = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)
         words = tf.cumsum(tf.cast(starts, "int32")) - 1
         lowest = tf.gather(tf.math.segment_min(ranks, words), words)
@@ -180,22 +180,22 @@ class ByteLevelPairs:
         )
 
 
-UNDERLINE = "\u2581"  # SentencePiece's sign for a blank
+UNDERLINE = "\u2581"  # SentencePiece's character for a blank
 BLANKS = f"[{WHITE_SPACE}]+"
-UNKNOWN_PENALTY = 10.0  # below the lowest score, SentencePiece's
-# Pieces are found by hashes, polynomials of their characters modulo 2 ** 64.
+UNKNOWN_PENALTY = 10.0  # below the lowest score, as in SentencePiece
+# Pieces are looked up by hashes: polynomials of their characters modulo 2**64.
 BASE = 0x9E3779B97F4A7C15
 INVERSE = pow(BASE, -1, 1 << 64)
 Piece = sentencepiece_model.ModelProto.SentencePiece
 
 
 def split_blanks(texts, add_prefix_space=True):
-    """Splits texts at white space and before each sign for a blank.
+    """Splits texts at white space and before each `UNDERLINE`.
 
     Args:
         texts: string tensor of shape `(num_texts,)`, UTF-8.
-        add_prefix_space: bool. Whether each word gets the sign in front, unless
-            it has it. Defaults to `True`.
+        add_prefix_space: bool. Whether each word gets `UNDERLINE` in front, if
+            it does not have it. Defaults to `True`.
 
     Returns:
         Ragged string tensor of shape `(num_texts, None)`.
@@ -215,12 +215,12 @@ def split_blanks(texts, add_prefix_space=True):
 
 
 class Unigrams:
-    """Ids of texts by a Unigram model of SentencePiece.
+    """Converts texts to ids by a SentencePiece Unigram model.
 
     Args:
-        proto: bytes. The model, of which the scores of its pieces count.
-        vocabulary: list of strings. Its pieces, and others, by their ids.
-        wholes: list of strings. Pieces in it that are no parts of words.
+        proto: bytes. The model, from which the pieces' scores are read.
+        vocabulary: list of strings. The model's pieces, and others, by id.
+        wholes: list of strings. Pieces that are never parts of words.
     """
 
     def __init__(self, proto: bytes, vocabulary, wholes=()):
@@ -258,7 +258,7 @@ class Unigrams:
         return self._ids_of_words(words)
 
     def _word_ids(self, words):
-        """The pieces of each word that have the highest score together."""
+        """Returns the pieces of each word with the highest total score."""
         characters = tf.strings.unicode_decode(words, "UTF-8")
         rows = tf.cast(characters.value_rowids(), "int32")
         starts = tf.cast(characters.row_starts(), "int32")
@@ -268,7 +268,7 @@ class Unigrams:
         is_end = _ends_on_path(lengths, places, rows)
         ids = tf.boolean_mask(numbers, is_end)
         rows = tf.boolean_mask(rows, is_end)
-        # Unknown characters, one behind the other, are one piece.
+        # Consecutive unknown characters are one piece.
         again = (
             (ids[1:] == self._unknown_id)
             & (ids[:-1] == self._unknown_id)
@@ -281,11 +281,11 @@ class Unigrams:
         )
 
     def _pieces_that_end(self, points, places):
-        """Scores and ids of the pieces that end with each character.
+        """Returns scores and ids of the pieces that end at each character.
 
         Returns:
             Tensors of shape `(num_characters, longest)`, the longest pieces
-            first. The score is minus infinity where there is no such piece.
+            first. The score is minus infinity if there is no such piece.
         """
         size = tf.size(points)
         powers, inverses = (
@@ -316,7 +316,9 @@ class Unigrams:
 
 
 def _best_paths(scores, ids, places, longest):
-    """The last piece of the best way to each character: length and id."""
+    """Returns length and id of the last piece on the best path to each
+    character.
+    """
     order = tf.argsort(places, stable=True)
     counts = tf.math.bincount(places)
     splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
@@ -331,7 +333,7 @@ def _best_paths(scores, ids, places, longest):
             tf.gather(best, tf.maximum(before, 0)),
         )
         paths = so_far + tf.gather(scores, here)
-        # Of several that are as good, the longest piece.
+        # If several are equally good, the longest piece.
         which = tf.argmax(paths, axis=1, output_type="int32")
         highest = tf.reduce_max(paths, axis=1)
         here = here[:, tf.newaxis]
@@ -351,7 +353,7 @@ def _best_paths(scores, ids, places, longest):
 
 
 def _ends_on_path(lengths, places, rows):
-    """Whether the last character of a piece of the best way is here."""
+    """Whether a piece on the best path ends at each character."""
     before = tf.range(tf.size(lengths)) - lengths
     is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)
     is_last = is_last[: tf.size(rows)]
@@ -373,12 +375,12 @@ def _ends_on_path(lengths, places, rows):
 
 
 def _signed(number):
-    """A number modulo 2 ** 64 as a signed one."""
+    """Converts a number modulo 2 ** 64 to a signed integer."""
     return number - (1 << 64) if number >> 63 else number
 
 
 def _hashes(pieces):
-    """The hashes of pieces, of shape `(num_pieces,)`, int64."""
+    """Returns the hashes of pieces, of shape `(num_pieces,)`, int64."""
     points = np.frombuffer("".join(pieces).encode("utf-32-le"), "<u4")
     lengths = np.array(list(map(len, pieces)), "int64")
     starts = np.cumsum(lengths) - lengths

@@ -1,4 +1,4 @@
-"""Tokenizers of presets and checkpoints: loading, saving, pairs, checks."""
+"""Loads, saves, pairs and compares the tokenizers of models."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
-from kdkit.models.hugging_face_config import family_of_checkpoint
+from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import WordPiece
@@ -22,8 +22,8 @@ from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import bert_rules
 from kdkit.models.text_rules import read_rules
-from kdkit.models.trust import check_directory
 from kdkit.models.trust import loading
+from kdkit.models.trust import require_safe_directory
 from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.variants import load_extras
 from kdkit.models.variants import save_extras
@@ -33,7 +33,7 @@ TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
 
 def load_preset_tokenizer(source):
-    """Loads the tokenizer, or both, of a preset or a checkpoint.
+    """Loads the tokenizer of a preset or a checkpoint, or both of a pair.
 
     Args:
         source: path of a keras-hub preset directory or of a Hugging Face
@@ -43,7 +43,7 @@ def load_preset_tokenizer(source):
         A keras-hub tokenizer or a `kdkit.models.TokenizerPair`.
 
     Raises:
-        UsageError: (a `ValueError`) if it cannot be followed.
+        UsageError: (a `ValueError`) if the tokenizer is not supported.
     """
     directory = pathlib.Path(source)
     if not directory.is_dir():
@@ -65,19 +65,19 @@ def hugging_face_family(directory):
         directory: `pathlib.Path` with a `config.json`.
     """
     config = read_json(directory / "config.json", "the config of a model")
-    return family_of_checkpoint(config)
+    return checkpoint_family(config)
 
 
 def with_saved_rules(tokenizer, directory):
-    """Returns a tokenizer with the rules in a directory's `kdkit.json`.
+    """Returns a tokenizer with the text rules in a directory's `kdkit.json`.
 
     Args:
-        tokenizer: a keras-hub tokenizer as it was loaded from there, a
+        tokenizer: a keras-hub tokenizer loaded from there, a
             `kdkit.models.TokenizerPair`, or `None`.
         directory: path.
 
     Raises:
-        UsageError: (a `ValueError`) if the rules cannot be followed.
+        UsageError: (a `ValueError`) if the rules are invalid.
     """
     entry = load_extras(directory).get(TEXT_RULES)
     if entry is None or tokenizer is None:
@@ -87,11 +87,11 @@ def with_saved_rules(tokenizer, directory):
 
 
 def save_rules(tokenizer, directory) -> None:
-    """Writes the rules of a tokenizer into a directory's `kdkit.json`.
+    """Writes a tokenizer's text rules into a directory's `kdkit.json`.
 
     Args:
         tokenizer: a tokenizer with or without rules.
-        directory: path. Where the plain tokenizer is saved.
+        directory: path where the plain tokenizer is saved.
     """
     rules = tokenizer_rules(tokenizer)
     save_extras(directory, **{TEXT_RULES: rules and rules.to_json()})
@@ -102,23 +102,23 @@ def _load(source, **kwargs):
 
 
 def _with_own_rules(tokenizer):
-    """A tokenizer of keras-hub's with the rules of the paper's checkpoint."""
+    """Adds the rules of the paper's checkpoint to a keras-hub tokenizer."""
     if isinstance(tokenizer, WordPiece) and family_of(tokenizer):
         return with_rules(tokenizer, bert_rules(tokenizer.lowercase))
     return tokenizer
 
 
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
-CONFIG_FILE = "tokenizer.json"  # as keras-hub names it in presets
+CONFIG_FILE = "tokenizer.json"  # keras-hub's name for it in presets
 SIDES = ("encoder", "decoder")  # fields of a pair, and directories
 
 
 def family_tokenizer(model, tokenizer):
-    """Returns a tokenizer as the class that goes with a model.
+    """Converts a tokenizer to the class that belongs to a model.
 
     A DistilBERT or an ELECTRA can be distilled from a BERT on BERT's word
-    pieces: their tokenizers differ by name alone. A BERT or a GPT-2 can be
-    trained on a `kdkit.models.MassTokenizer`, as it stands.
+    pieces, because their tokenizers differ only by name. A BERT or a GPT-2 can
+    be trained on a `kdkit.models.MassTokenizer` without conversion.
 
     Args:
         model: `keras.Model`. A backbone or a task model around one.
@@ -126,28 +126,28 @@ def family_tokenizer(model, tokenizer):
             `kdkit.models.TokenizerPair` of an encoder-decoder.
 
     Returns:
-        The tokenizer itself where its class is right, or one of the right
-        class that gives the same ids.
+        The tokenizer itself if its class is right, or a tokenizer of the right
+        class that returns the same ids.
 
     Raises:
-        UsageError: (a `ValueError`) if there is none.
+        UsageError: (a `ValueError`) if the tokenizer cannot be converted.
     """
     family = family_of(getattr(model, "backbone", model))
-    return tokenizer_of_family(family, tokenizer)
+    return convert_tokenizer(family, tokenizer)
 
 
-def tokenizer_of_family(family, tokenizer):
-    """As `family_tokenizer`, for a model that is not built yet.
+def convert_tokenizer(family, tokenizer):
+    """Does the same as `family_tokenizer`, for a model that is not built yet.
 
     Args:
-        family: `kdkit.models.Family`, or `None` for a model of no known one.
+        family: `kdkit.models.Family`, or `None` for an unknown family.
         tokenizer: as in `family_tokenizer`.
 
     Returns:
-        As `family_tokenizer`.
+        The result of `family_tokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if there is none.
+        UsageError: (a `ValueError`) if the tokenizer cannot be converted.
     """
     if family is None or isinstance(tokenizer, family.tokenizer):
         return tokenizer
@@ -155,10 +155,10 @@ def tokenizer_of_family(family, tokenizer):
         return tokenizer
     if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
         raise UsageError(
-            f"{family.title} does not read the tokens of a "
+            f"{family.title} cannot use the tokens of a "
             f"{type(tokenizer).__name__}. Expected a "
-            f"{family.tokenizer.__name__}. Use a student of the teacher's "
-            "family, or with word pieces one of "
+            f"{family.tokenizer.__name__}. Use a student from the teacher's "
+            "family, or for word pieces one of "
             f"{[one.name for one in FAMILIES.values() if _has_pieces(one)]}."
         )
     plain = plain_tokenizer(tokenizer)
@@ -175,12 +175,12 @@ def _has_pieces(family):
 
 
 def check_same_ids(teacher, student):
-    """Checks that the same ids are the same words to two models.
+    """Raises an error if ids mean different words to two models.
 
     Args:
-        teacher: the teacher's tokenizer; of an encoder-decoder with two
-            vocabularies its `kdkit.models.TokenizerPair`.
-        student: the student's, likewise.
+        teacher: the teacher's tokenizer, or its `kdkit.models.TokenizerPair`
+            for an encoder-decoder with two vocabularies.
+        student: the same for the student.
 
     Raises:
         UsageError: (a `ValueError`) if their vocabularies, special tokens or
@@ -210,7 +210,7 @@ def check_same_ids(teacher, student):
 
 
 def _differences(teacher, student):
-    """What differs between two tokenizers, one text each."""
+    """Returns the differences between two tokenizers, as a list of strings."""
     problems = []
     sizes = teacher.vocabulary_size(), student.vocabulary_size()
     if _with_merges(teacher) != _with_merges(student):
@@ -220,8 +220,8 @@ def _differences(teacher, student):
         )
     if tokenizer_rules(teacher) != tokenizer_rules(student):
         problems.append(
-            "they normalize texts differently, or find other added tokens in "
-            "them (what kdkit 0.1 saved has keras-hub's own rules)"
+            "they normalize texts differently, or look for other added tokens "
+            "(models saved by kdkit 0.1 have keras-hub's own rules)"
         )
     for name in ("start_token_id", "end_token_id", "pad_token_id"):
         ids = getattr(teacher, name), getattr(student, name)
@@ -234,8 +234,8 @@ def _differences(teacher, student):
         separators = [family.num_separators for family in families]
         if separators[0] != separators[1]:
             problems.append(
-                f"sentences of a pair stand apart by {separators[0]} tokens "
-                f"for the teacher, {separators[1]} for the student"
+                f"the sentences of a pair are separated by {separators[0]} "
+                f"tokens for the teacher, {separators[1]} for the student"
             )
     return problems
 
@@ -249,23 +249,23 @@ def vocabulary_by_id(tokenizer) -> list[str]:
 
 
 def _with_merges(tokenizer):
-    """The vocabulary by id, and the merges of byte pairs."""
+    """Returns the vocabulary by id, and the merges for byte pairs."""
     pieces = vocabulary_by_id(tokenizer)
     if not isinstance(tokenizer, BytePairs):
         return pieces
     return pieces, list(tokenizer.merges)
 
 
-def check_shared_ids(teacher, student):
-    """As `check_same_ids`, for two models; says nothing where one has none.
+def require_shared_ids(teacher, student):
+    """Does the same as `check_same_ids` for models that have tokenizers.
 
     Args:
         teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
             its preprocessor.
-        student: likewise.
+        student: `keras.Model`, of the same kind.
     """
     tokenizers = [
-        tokenizer_of(getattr(model, "preprocessor", None))
+        preprocessor_tokenizer(getattr(model, "preprocessor", None))
         for model in (teacher, student)
     ]
     if None not in tokenizers:
@@ -273,11 +273,11 @@ def check_shared_ids(teacher, student):
 
 
 def save_tokenizer(tokenizer, directory) -> None:
-    """Writes a tokenizer without a model, which keras-hub's presets need.
+    """Writes a tokenizer without a model; keras-hub's presets need a model.
 
     Args:
         tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
-        directory: path. It is made.
+        directory: path. It is created.
     """
     directory = pathlib.Path(directory)
     if isinstance(tokenizer, TokenizerPair):
@@ -295,13 +295,13 @@ def save_tokenizer(tokenizer, directory) -> None:
 
 
 def load_saved_tokenizer(directory):
-    """Loads what `save_tokenizer` wrote."""
+    """Loads a tokenizer that `save_tokenizer` wrote."""
     directory = pathlib.Path(directory)
     if (directory / SIDES[0]).is_dir():
         return TokenizerPair(
             *(load_saved_tokenizer(directory / side) for side in SIDES)
         )
-    check_directory(directory)
+    require_safe_directory(directory)
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
     with loading(directory):
         tokenizer = keras.saving.deserialize_keras_object(config)
@@ -310,20 +310,20 @@ def load_saved_tokenizer(directory):
     return with_saved_rules(tokenizer, directory)
 
 
-# Where a preset keeps the decoder's, if there are two. As keras-hub does, the
-# other is in `tokenizer.json`.
+# The file of the decoder's tokenizer in a preset, if there are two. The other
+# one is in `tokenizer.json`, as in keras-hub.
 DECODER_TOKENIZER = "decoder_tokenizer.json"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenizerPair:
-    """Two vocabularies of an encoder-decoder, which has no joint one.
+    """Two vocabularies, for an encoder-decoder without a joint one.
 
-    Stands wherever an encoder-decoder's tokenizer does.
+    Can be used in place of an encoder-decoder's tokenizer.
 
     Args:
-        encoder: `MassTokenizer`. Of what is read.
-        decoder: `MassTokenizer`. Of what is written.
+        encoder: `MassTokenizer` for source texts.
+        decoder: `MassTokenizer` for target texts.
     """
 
     encoder: MassTokenizer
@@ -331,7 +331,7 @@ class TokenizerPair:
 
     @property
     def vocabulary_sizes(self) -> dict[str, int]:
-        """The sizes as `kdkit.models.MassBackbone` names them."""
+        """The sizes, as arguments of `kdkit.models.MassBackbone`."""
         return {
             "vocabulary_size": self.encoder.vocabulary_size(),
             "decoder_vocabulary_size": self.decoder.vocabulary_size(),
@@ -339,10 +339,10 @@ class TokenizerPair:
 
 
 def tokenizers_of_sides(tokenizer) -> tuple:
-    """Returns the tokenizers of the encoder's side and of the decoder's.
+    """Returns the encoder's and the decoder's tokenizer.
 
     Args:
-        tokenizer: `TokenizerPair`, or a joint tokenizer, which is both.
+        tokenizer: `TokenizerPair`, or a joint tokenizer, which is used twice.
     """
     if isinstance(tokenizer, TokenizerPair):
         return tokenizer.encoder, tokenizer.decoder
@@ -350,7 +350,7 @@ def tokenizers_of_sides(tokenizer) -> tuple:
 
 
 def languages_of(tokenizer) -> list[str]:
-    """Returns the languages that have a token, on either side.
+    """Returns the languages that have a token on either side.
 
     Args:
         tokenizer: `MassTokenizer` or `TokenizerPair`.
@@ -361,32 +361,32 @@ def languages_of(tokenizer) -> list[str]:
     )
 
 
-def check_sentence_pieces(tokenizer) -> None:
-    """Refuses a tokenizer that an encoder-decoder does not read the tokens of.
+def require_sentence_pieces(tokenizer) -> None:
+    """Raises an error for a tokenizer that does not fit an encoder-decoder.
 
     Args:
         tokenizer: a keras-hub tokenizer, or a `TokenizerPair`.
 
     Raises:
-        UsageError: (a `ValueError`) unless it is a `MassTokenizer`, or two.
+        UsageError: (a `ValueError`) if it is not a `MassTokenizer`, or a pair.
     """
     for one in tokenizers_of_sides(tokenizer):
         if not isinstance(one, MassTokenizer):
             raise UsageError(
-                "An encoder-decoder reads the tokens of a MassTokenizer, which "
-                "has a mask and languages. Received: a "
-                f"{type(one).__name__}. Name that of another encoder-decoder."
+                "An encoder-decoder needs a MassTokenizer, which has a mask "
+                f"and languages. Received: a {type(one).__name__}. Pass the "
+                "tokenizer of another encoder-decoder."
             )
 
 
-def tokenizer_of(preprocessor):
-    """Returns what texts are tokenized by: one tokenizer or two.
+def preprocessor_tokenizer(preprocessor):
+    """Returns a preprocessor's tokenizer, or both.
 
     Args:
         preprocessor: a keras-hub preprocessor, or `None`.
 
     Returns:
-        A keras-hub tokenizer, a `TokenizerPair`, or `None` without any.
+        A keras-hub tokenizer, a `TokenizerPair`, or `None`.
     """
     tokenizer = getattr(preprocessor, "tokenizer", None)
     decoder = getattr(preprocessor, "decoder_tokenizer", None)
@@ -396,22 +396,23 @@ def tokenizer_of(preprocessor):
 
 
 def checked_tokenizer(tokenizer, source):
-    """Returns a tokenizer that was loaded, if texts can be encoded with it.
+    """Returns a loaded tokenizer if kdkit can encode texts with it.
 
-    Configs may say what keras-hub allows and kdkit has no use for: a length to
-    pad to, which kdkit does by batch, or texts in the place of ids.
+    Configs may contain settings that keras-hub allows and kdkit does not
+    support: a length to pad to (kdkit pads by batch), or strings instead of
+    ids.
 
     Args:
-        tokenizer: what was loaded as a tokenizer, a
-            `kdkit.models.TokenizerPair`, or `None` where a model has none.
+        tokenizer: the loaded object, a `kdkit.models.TokenizerPair`, or `None`
+            for a model without tokenizer.
         source: path or string, for the message.
 
     Returns:
         The tokenizer itself.
 
     Raises:
-        UsageError: (a `ValueError`) if it is of no known family, or gives
-            anything but lists of ids.
+        UsageError: (a `ValueError`) if its family is unknown, or if it does
+            not return lists of ids.
     """
     if tokenizer is None:
         return None
@@ -419,9 +420,8 @@ def checked_tokenizer(tokenizer, source):
         problem = _problem(one)
         if problem is not None:
             raise UsageError(
-                f"The tokenizer in {source} is not one that texts can be "
-                f"encoded with: {problem}. Restore its config from a copy, or "
-                "make it again."
+                f"The tokenizer in {source} cannot encode texts: {problem}. "
+                "Restore its config from a copy, or save the tokenizer again."
             )
     return tokenizer
 
@@ -438,12 +438,12 @@ def _problem(tokenizer):
         )
     if tokenizer.sequence_length is not None:
         return (
-            "expected sequence_length=null, since kdkit pads by batch. "
+            "expected sequence_length=null, because kdkit pads by batch. "
             f"Received: {shortened(tokenizer.sequence_length)}"
         )
     if "int" not in keras.backend.standardize_dtype(tokenizer.compute_dtype):
         return (
-            "expected a dtype of whole numbers. Received: "
+            "expected an integer dtype. Received: "
             f"{shortened(tokenizer.compute_dtype)}"
         )
     if not getattr(tokenizer, "split", True):

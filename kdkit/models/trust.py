@@ -1,10 +1,11 @@
-"""What the files of a model may say, checked before they are loaded.
+"""Checks the files of an untrusted model before they are loaded.
 
-Keras and keras-hub read safely what they know: no pickles, no lambdas, no links
-in HDF5 files. What is refused here beside that are classes of other packages,
-files outside of the model's directory, and sizes that the weights do not have,
-for which memory would be taken before anything else is found wrong: by what
-configs name, then by counting the weights of what they describe.
+Keras and keras-hub read their own formats safely: no pickles, no lambdas, no
+links in HDF5 files. The checks here additionally reject classes from other
+packages, files outside of the model's directory, and sizes that do not fit the
+weights, for which Keras would allocate memory before it finds any other error.
+Sizes are checked first by the numbers in the configs, then by counting the
+weights of the described model.
 """
 
 import contextlib
@@ -28,10 +29,10 @@ from kdkit.io.reading import parse_json
 from kdkit.io.reading import read_json
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.recovery import check_digests
+from kdkit.models.recovery import require_intact_files
 from kdkit.models.recovery import way_to_restore
 
-# What keras-hub reads of a directory beside weights and vocabularies.
+# The configs that keras-hub reads from a directory.
 CONFIGS = (
     "config.json",
     "task.json",
@@ -39,13 +40,13 @@ CONFIGS = (
     "tokenizer.json",
     "decoder_tokenizer.json",
 )
-OF_MODELS = ("config.json", "task.json")
+MODEL_CONFIGS = ("config.json", "task.json")
 SHARDS = ("model.weights.json", "model.safetensors.index.json")
 HDF5 = ".h5"
-OF_WEIGHTS = ("model.weights.h5", "task.weights.h5")  # unless in shards
+WEIGHT_FILES = ("model.weights.h5", "task.weights.h5")  # without shards
 WEIGHTS = (HDF5, ".safetensors")
 PACKAGES = ("keras", "keras_hub", "keras_nlp", "kdkit", "builtins")
-# Layers of Keras that hold code or files of other programs.
+# Keras layers that contain code or files from other programs.
 REFUSED = (
     "__lambda__",
     "FlaxLayer",
@@ -54,39 +55,40 @@ REFUSED = (
     "TFSMLayer",
     "TorchModuleWrapper",
 )
-ASSETS = ("vocabulary", "merges", "proto")  # of tokenizers: files beside them
-VOCABULARIES = ("vocab", "vocabulary", "label2id")  # of Hugging Face, too
+ASSETS = ("vocabulary", "merges", "proto")  # tokenizer files next to configs
+VOCABULARIES = ("vocab", "vocabulary", "label2id")  # Hugging Face's too
 MAX_LAYERS = 1000
-SLACK = 1 << 26  # numbers that a model may have beyond the bytes of its files
-EXPANSION = 100  # of a member of an archive over its stored size
+SLACK = 1 << 26  # how many numbers a model may have beyond its files' bytes
+EXPANSION = 100  # limit for an archive member's size over its stored size
 ROWS = ("vocabulary_size", "vocab_size", "input_dim", "max_sequence_length")
 ROWS += ("max_position_embeddings", "n_positions", "intermediate_dim", "units")
 WIDTHS = ("embedding_dim", "embedding_size", "hidden_dim", "hidden_size")
 WIDTHS += ("output_dim", "dim", "n_embd")
-# What zipfile raises: cut off, names in no encoding, encrypted, unknown ways.
-OF_ARCHIVES = (
+# Errors from zipfile: truncated, invalid names, encrypted, unknown compression.
+ARCHIVE_ERRORS = (
     EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
-GROUPS = ("num_groups", "num_hidden_groups")  # of layers that share weights
+GROUPS = ("num_groups", "num_hidden_groups")  # layers that share weights
 
 
-def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
+def require_safe_directory(path: pathlib.Path, is_built: bool = True) -> None:
     """Checks the files of a preset or of a Hugging Face checkpoint.
 
     Args:
         path: `pathlib.Path` of a directory.
-        is_built: bool. Whether the model is made. `False` for its tokenizer
-            alone, which may be kept without weights. Defaults to `True`.
+        is_built: bool. Whether the model will be built. `False` if only its
+            tokenizer is loaded, which may be stored without weights. Defaults
+            to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file of it lies outside, a config is
-            damaged, names a class of another package or a layer that holds
-            code, or is of a model larger than its weights; if a file is not
-            what kdkit wrote, where it noted that; or if weights in HDF5
-            cannot be opened.
+        UsageError: (a `ValueError`) if one of its files is outside of the
+            directory; if a config is damaged, names a class from another
+            package or a layer that contains code, or describes a model larger
+            than its weights; if a file differs from its checksum; or if HDF5
+            weights cannot be opened.
     """
-    _check_links(path)
+    _require_links_inside(path)
     num_bytes = sum(
         file.stat().st_size
         for file in path.iterdir()
@@ -98,55 +100,56 @@ def check_directory(path: pathlib.Path, is_built: bool = True) -> None:
         if (path / name).is_file()
     }
     for name, config in configs.items():
-        check_config(config, path / name, num_bytes)
-    loaded = set(OF_WEIGHTS)
+        require_safe_config(config, path / name, num_bytes)
+    loaded = set(WEIGHT_FILES)
     for name in SHARDS:
         if (path / name).is_file():
             index = read_json(
                 path / name, "a list of files of weights", _outside
             )
             loaded |= set(_shards(index))
-    check_digests(path)
+    require_intact_files(path)
     if is_built:
-        # What else lies there is nobody's weights, whatever it is called.
+        # Other files in the directory are not loaded, whatever their name.
         files = [path / name for name in loaded if name.endswith(HDF5)]
-        _check_weights(path, *sorted(filter(pathlib.Path.is_file, files)))
+        _require_readable_weights(
+            path, *sorted(filter(pathlib.Path.is_file, files))
+        )
     for name, config in configs.items():
-        if name in OF_MODELS and not is_built:
+        if name in MODEL_CONFIGS and not is_built:
             count = None
         elif name == "config.json" and is_convertible(config):
-            count = number_of_weights(
-                functools.partial(_described, config, path)
-            )
+            count = count_weights(functools.partial(_described, config, path))
         elif "config" in config:
-            count = number_of_weights_of(config)
+            count = count_config_weights(config)
         else:
             count = None
-        _check_count(count, path / name, num_bytes)
+        _require_count(count, path / name, num_bytes)
 
 
 def _described(config, path):
-    """The backbone that a checkpoint's config asks for."""
+    """Returns the backbone that a checkpoint's config describes."""
     return read_checkpoint_config(config, path).build()
 
 
-def check_archive(path: pathlib.Path) -> None:
-    """Checks a `.keras` file as `check_directory` does a directory.
+def require_safe_archive(path: pathlib.Path) -> None:
+    """Checks a `.keras` file as `require_safe_directory` checks a directory.
 
     Args:
         path: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) likewise; and if it is no archive or a
-            part of it would grow beyond all measure.
+        UsageError: (a `ValueError`) as in `require_safe_directory`; and if
+            the file is not an archive, or one of its members would become too
+            large.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename: info for info in archive.infolist()}
-            problem = _of_members(members)
+            problem = _members_error(members)
             if problem is None:
                 content = archive.read("config.json")
-    except OF_ARCHIVES as error:
+    except ARCHIVE_ERRORS as error:
         problem = str(error) or type(error).__name__
     if problem is None:
         try:
@@ -155,27 +158,27 @@ def check_archive(path: pathlib.Path) -> None:
             problem = f"config.json: {error}"
     if problem is not None:
         raise UsageError(
-            f"{path} is damaged or no model of Keras: {problem}. "
+            f"{path} is damaged or not a Keras model: {problem}. "
             f"{way_to_restore(path)}"
         )
     weights = members.get("model.weights.h5")
     num_bytes = weights.file_size if weights else 0
-    check_config(config, path, num_bytes)
+    require_safe_config(config, path, num_bytes)
     if weights:
-        _check_weights(path, (path, weights.filename))
-    _check_count(number_of_weights_of(config), path, num_bytes)
+        _require_readable_weights(path, (path, weights.filename))
+    _require_count(count_config_weights(config), path, num_bytes)
 
 
-def check_config(config: dict, where, num_bytes: int) -> None:
-    """Checks what a config says.
+def require_safe_config(config: dict, where, num_bytes: int) -> None:
+    """Checks the classes and sizes in a config.
 
     Args:
-        config: dict, as JSON has it.
+        config: dict from JSON.
         where: path or string, for the error.
-        num_bytes: int. Of the weights that go with it.
+        num_bytes: int. The size of the weights that belong to it.
 
     Raises:
-        UsageError: (a `ValueError`) as `check_directory`.
+        UsageError: (a `ValueError`) as in `require_safe_directory`.
     """
     problems = []
     level = [config]
@@ -183,12 +186,12 @@ def check_config(config: dict, where, num_bytes: int) -> None:
         below = []
         for entry in level:
             if isinstance(entry, dict):
-                problems += _of_object(entry)
-                problems += _of_sizes(entry, num_bytes)
+                problems += _object_errors(entry)
+                problems += _size_errors(entry, num_bytes)
                 below += [
                     value
                     for name, value in entry.items()
-                    if name not in VOCABULARIES or not _is_of_ids(value)
+                    if name not in VOCABULARIES or not _is_vocabulary(value)
                 ]
             elif isinstance(entry, list):
                 below += entry
@@ -196,7 +199,7 @@ def check_config(config: dict, where, num_bytes: int) -> None:
     _refuse(where, problems)
 
 
-def _check_weights(where, *files):
+def _require_readable_weights(where, *files):
     problem = hdf5_problem(*files)
     if problem is not None:
         raise UsageError(
@@ -205,7 +208,7 @@ def _check_weights(where, *files):
         )
 
 
-def _check_count(count, where, num_bytes):
+def _require_count(count, where, num_bytes):
     if count is not None and count > num_bytes + SLACK:
         _refuse(
             where,
@@ -219,21 +222,21 @@ def _check_count(count, where, num_bytes):
 def _refuse(where, problems):
     if problems:
         raise UsageError(
-            f"{where} is refused: {'; '.join(dict.fromkeys(problems[:5]))}. "
-            "Expected a model of layers of Keras and keras-hub with its "
-            "weights. Load only models of people that you trust."
+            f"{where} is rejected: {'; '.join(dict.fromkeys(problems[:5]))}. "
+            "Expected a model with layers from Keras and keras-hub, and its "
+            "weights. Only load models from people that you trust."
         )
 
 
 @contextlib.contextmanager
 def loading(source):
-    """Says in one line why Keras or keras-hub cannot load something.
+    """Converts errors from Keras and keras-hub to one line.
 
     Args:
-        source: path or string, for the message.
+        source: string or path, for the message.
 
     Raises:
-        UsageError: (a `ValueError`) in the place of what they raise.
+        UsageError: (a `ValueError`) instead of their errors.
     """
     try:
         yield
@@ -241,58 +244,58 @@ def loading(source):
         raise
     except Exception as error:  # they raise many kinds
         raise UsageError(
-            f"{source} cannot be loaded: {first_sentence(error)}. Is it whole, "
-            "and of these versions of Keras and keras-hub? Restore it from a "
-            "copy, or make it again."
+            f"{source} cannot be loaded: {first_sentence(error)}. Expected a "
+            "complete model for the installed versions of Keras and keras-hub. "
+            "Restore it from a copy, or save it again."
         ) from error
 
 
 def first_sentence(error: Exception) -> str:
-    """What a library says is wrong, without the list of what there is."""
+    """Returns the first sentence of a library's error."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     sentence = lines[0].partition(". ")[0].rstrip(".:")
     return sentence if len(sentence) < 300 else f"{sentence[:300]}..."
 
 
-def _check_links(path):
-    """Refuses files that are elsewhere, but for those of a download's cache."""
+def _require_links_inside(path):
+    """Raises an error for files elsewhere, except in the download cache."""
     root = path.resolve()
     others = []
-    if root.parent.name == "snapshots":  # of Hugging Face: links to blobs
+    if root.parent.name == "snapshots":  # Hugging Face links to blobs
         others.append(root.parent.parent / "blobs")
     check_links(path, *others)
 
 
 def _outside(index):
-    """What is wrong with a list of files of weights."""
+    """Returns the error in a list of weight files, or `None`."""
     if not isinstance(index.get("weight_map"), dict):
         return "it has no 'weight_map'"
     for name in _shards(index):
         if not isinstance(name, str) or not _is_plain(name):
-            return f"{shortened(name)} is no file of this directory"
+            return f"{shortened(name)} is not a file in this directory"
     return None
 
 
 def _shards(index):
-    """The files that a list of files of weights names."""
+    """Yields the files in a list of weight files."""
     for entry in index["weight_map"].values():
         yield from entry if isinstance(entry, list) else [entry]
 
 
 def _is_plain(name):
-    """Whether a name is one of a file, not a way to another place."""
+    """Whether a name is a plain file name, not a path to another place."""
     return name not in ("", ".", "..") and not set(name) & set("/\\\0")
 
 
-def _of_members(members):
-    """What is wrong with the parts of an archive."""
+def _members_error(members):
+    """Returns the error in an archive's members, or `None`."""
     for name, info in members.items():
         parts = pathlib.PurePosixPath(name).parts
         if name.startswith("/") or ".." in parts or "\\" in name:
-            return f"its part {shortened(name)} lies outside of it"
+            return f"its member {shortened(name)} is outside of it"
         if info.file_size > EXPANSION * info.compress_size + (1 << 20):
             return (
-                f"its part {shortened(name)} grows from {info.compress_size} "
+                f"its member {shortened(name)} grows from {info.compress_size} "
                 f"to {info.file_size} bytes"
             )
     if "config.json" not in members:
@@ -302,28 +305,28 @@ def _of_members(members):
     return None
 
 
-def _is_of_ids(value):
+def _is_vocabulary(value):
     """Whether a dict is a vocabulary, where "units" is a word with its id."""
     return isinstance(value, dict) and all(
         isinstance(number, int) for number in value.values()
     )
 
 
-def _of_object(entry):
-    """What is wrong with a dict that may stand for an object."""
+def _object_errors(entry):
+    """Yields errors in a dict that may describe an object."""
     name, config = entry.get("class_name"), entry.get("config")
     module, registered = entry.get("module"), entry.get("registered_name")
     if name is None:
         return
     if not isinstance(name, str) or not isinstance(module, str | None):
-        yield f"a class of the name {shortened(name)}"
+        yield f"a class with the name {shortened(name)}"
     elif name in REFUSED:
-        yield f"a {name}, which holds code or files of other programs"
+        yield f"a {name}, which contains code or files from other programs"
     elif not (_is_known(module) or _is_registered(registered)):
-        yield f"{shortened(name)} of the package {shortened(module)}"
+        yield f"{shortened(name)} from the package {shortened(module)}"
     if isinstance(config, dict) and str(name).endswith("Tokenizer"):
         for asset in ASSETS:
-            # A long one is the vocabulary itself.
+            # A long string is the vocabulary itself.
             if isinstance(config.get(asset), str) and len(config[asset]) < 2048:
                 yield f"{asset} in the file {shortened(config[asset])}"
 
@@ -339,8 +342,8 @@ def _is_registered(name):
     )
 
 
-def _of_sizes(entry, num_bytes):
-    """What is wrong with the sizes of a model or of a layer."""
+def _size_errors(entry, num_bytes):
+    """Yields errors in the sizes of a model or a layer."""
     numbers = {
         name: value
         for name, value in entry.items()
@@ -365,7 +368,7 @@ def _of_sizes(entry, num_bytes):
         depth = min(
             [depth, *(numbers[one] for one in GROUPS if one in numbers)]
         )
-        # Queries, keys, values, what attention puts out, and two of the MLP.
+        # Queries, keys, values, attention output, and two matrices of the MLP.
         if depth * width * (4 * width + 2 * inner) > num_bytes + SLACK:
             yield (
                 f"{depth} layers of width {width} and {inner}, more numbers "
@@ -373,19 +376,19 @@ def _of_sizes(entry, num_bytes):
             )
 
 
-def number_of_weights(build) -> int | None:
-    """Builds a model without the values of its weights and counts these.
+def count_weights(build) -> int | None:
+    """Counts a model's weights without allocating their values.
 
-    In a `keras.StatelessScope` variables have shapes alone; Keras lists them to
-    give them values later, a list for each thread. Here a thread of its own
-    makes them, and its list ends with it.
+    In a `keras.StatelessScope` variables only have shapes. Keras lists them per
+    thread, to give them values later. Here a separate thread creates them, and
+    its list ends with it.
 
     Args:
         build: callable that returns a Keras object, or lists and dicts of them.
 
     Returns:
-        int, or `None` where it cannot be built so: what is wrong with it is
-        told when it is loaded.
+        int, or `None` if the model cannot be built; loading it then raises the
+        error.
     """
     counts = []
 
@@ -411,19 +414,19 @@ def number_of_weights(build) -> int | None:
     return counts[0] if counts else None
 
 
-def number_of_weights_of(config) -> int | None:
-    """As `number_of_weights`, for a config as Keras writes it.
+def count_config_weights(config) -> int | None:
+    """Counts the weights for a Keras config, see `count_weights`.
 
     Args:
-        config: dict, as JSON has it.
+        config: dict from JSON.
     """
-    return number_of_weights(
+    return count_weights(
         lambda: keras.saving.deserialize_keras_object(_not_compiled(config))
     )
 
 
 def _not_compiled(value):
-    """A config without optimisers and states, which are made with values."""
+    """Removes optimizers and states, which would be created with values."""
     if isinstance(value, list):
         return [_not_compiled(entry) for entry in value]
     if not isinstance(value, dict):
@@ -435,6 +438,6 @@ def _not_compiled(value):
     }
     if "stateful" in value:
         value["stateful"] = False
-    if "backbone" in value:  # of a task of keras-hub, which compiles itself
+    if "backbone" in value:  # a keras-hub task, which compiles itself
         value["compile"] = False
     return value

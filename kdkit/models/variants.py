@@ -1,15 +1,14 @@
 """Models with an activation or an epsilon that keras-hub's classes lack.
 
-keras-hub's BERT, ALBERT and ELECTRA compute the approximation of GELU by tanh,
-and each family has one epsilon for layer normalisation. Models that others
-trained have other ones. They are read into subclasses of keras-hub's classes
-that have the same names, layers and files of weights, and two more arguments,
-which every copy by `get_config` and `from_config` keeps: a copy in another
+keras-hub's BERT, ALBERT and ELECTRA compute GELU approximated by tanh, and each
+family has one epsilon for layer normalization. Other checkpoints need other
+values. They are read into subclasses of keras-hub's classes with the same
+names, layers and weight files, and with two more arguments. Every copy made by
+`get_config` and `from_config` has these arguments too: a copy in another
 precision, `keras.models.clone_model`, a `.keras` file.
 
-A preset is saved as keras-hub's own class, with the settings in `kdkit.json`.
-
-keras-hub reads a preset without this file, and some results then differ: the
+A preset is saved with keras-hub's own class, and the settings are saved in
+`kdkit.json`. keras-hub ignores that file, and some outputs then differ: the
 preset's README states which. kdkit's loader applies the file.
 """
 
@@ -69,7 +68,7 @@ class _Backbone:
     def save_to_preset(self, preset_dir, max_shard_size=10):
         """Saves keras-hub's own class, and the settings in `kdkit.json`.
 
-        So the preset of a task on this backbone loads without kdkit.
+        So a task's preset on this backbone loads without kdkit.
 
         Args:
             preset_dir: string or path of the preset directory.
@@ -77,14 +76,14 @@ class _Backbone:
         """
         plain = as_keras_hub(self)
         plain.save_to_preset(preset_dir, max_shard_size=max_shard_size)
-        # keras-hub has written the config of the task.
+        # keras-hub has already written the task's config.
         entry = keras.saving.serialize_keras_object(plain)
         replace_entries(preset_dir, "hidden_activation", entry)
         save_settings(self, preset_dir)
 
 
 class _MaskedLM:
-    """A keras-hub masked-language model with two more arguments."""
+    """A keras-hub masked language model with two more arguments."""
 
     def __init__(self, backbone, head_activation, head_epsilon, **kwargs):
         super().__init__(backbone, **kwargs)
@@ -103,21 +102,21 @@ class _MaskedLM:
         }
 
     def save_to_preset(self, preset_dir, max_shard_size=10):
-        """Refuses: keras-hub's class has other settings in its head."""
+        """Raises an error: keras-hub's head has other settings."""
         del max_shard_size
         raise UsageError(
-            f"keras-hub has no {type(self).__name__} with these settings of "
+            f"keras-hub has no {type(self).__name__} with these settings in "
             "its head, so the preset would not load. Expected "
             "kdkit.models.save_language_model(model, tokenizer, "
             f"{str(preset_dir)!r}, sequence_length), which writes them to "
-            "kdkit.json. Call that."
+            "kdkit.json. Call it instead."
         )
 
 
 def _subclass(mixin, cls, **attributes):
-    """A registered subclass that has the name of keras-hub's class.
+    """Returns a registered subclass with the name of keras-hub's class.
 
-    Keras names weights in files by the class.
+    Keras names weights in files by the class name.
     """
     attributes |= {
         "__doc__": f"{mixin.__doc__} See `keras_hub.models.{cls.__name__}`.",
@@ -142,7 +141,7 @@ def _masked_lm_class(name):
     )
 
 
-# Files name these classes, so they are registered before one is read.
+# Files contain the names of these classes, so they are registered up front.
 for _family in ALL_FAMILIES.values():
     if _family.block_settings is not None:
         _backbone_class(_family.name)
@@ -151,7 +150,7 @@ for _family in ALL_FAMILIES.values():
 
 
 def build_backbone(name, settings: BlockSettings, **sizes):
-    """Builds a backbone of a family with the settings of its blocks.
+    """Builds a family's backbone with settings for its blocks.
 
     Args:
         name: string. A family with `block_settings`.
@@ -159,7 +158,7 @@ def build_backbone(name, settings: BlockSettings, **sizes):
         **sizes: arguments of the family's backbone.
 
     Returns:
-        keras-hub's own class where the settings are its own, else a subclass.
+        keras-hub's own class if the settings are its own, else a subclass.
     """
     family = ALL_FAMILIES[name]
     if settings.is_same(family.block_settings):
@@ -172,14 +171,14 @@ def build_backbone(name, settings: BlockSettings, **sizes):
 
 
 def build_masked_lm(backbone, settings: BlockSettings):
-    """Puts a masked-language-model head on a backbone.
+    """Adds a masked-language-model head to a backbone.
 
     Args:
-        backbone: a backbone of a family with `head_settings`.
+        backbone: a backbone from a family with `head_settings`.
         settings: `BlockSettings` of the head.
 
     Returns:
-        keras-hub's own class where the settings are its own, else a subclass.
+        keras-hub's own class if the settings are its own, else a subclass.
     """
     family = family_of(backbone)
     if settings.is_same(family.head_settings):
@@ -192,7 +191,7 @@ def build_masked_lm(backbone, settings: BlockSettings):
 
 
 def extra_settings(model) -> dict:
-    """Returns the settings of a model that keras-hub's classes lack.
+    """Returns a model's settings that keras-hub's classes lack.
 
     Args:
         model: a keras-hub backbone, or a task model around one.
@@ -200,7 +199,7 @@ def extra_settings(model) -> dict:
     Returns:
         Dict with those of `activation`, `layer_norm_epsilon`,
         `head_activation` and `head_layer_norm_epsilon` that differ from
-        keras-hub's; empty for models of its own classes.
+        keras-hub's; empty for models with its own classes.
     """
     found = {}
     backbone = getattr(model, "backbone", model)
@@ -221,10 +220,10 @@ def extra_settings(model) -> dict:
 
 
 def saved_settings(path) -> dict:
-    """Returns the settings in the `kdkit.json` of a preset, if it has some.
+    """Returns the settings in a preset's `kdkit.json`, if there are any.
 
     Args:
-        path: `pathlib.Path` of a directory, or of nothing.
+        path: `pathlib.Path` of a directory, which need not exist.
 
     Raises:
         UsageError: (a `ValueError`) if the file is damaged.
@@ -234,7 +233,7 @@ def saved_settings(path) -> dict:
 
 
 def own_class(model) -> type:
-    """Returns the class that a model has in keras-hub, or its own class."""
+    """Returns a model's class in keras-hub, or its own class."""
     mixins = (_Backbone, _MaskedLM)
     return next(
         cls for cls in type(model).__mro__ if not issubclass(cls, mixins)
@@ -242,7 +241,7 @@ def own_class(model) -> type:
 
 
 def save_settings(model, path) -> None:
-    """Writes the settings of a model into the `kdkit.json` of its preset.
+    """Writes a model's settings into its preset's `kdkit.json`.
 
     Args:
         model: as in `extra_settings`.
@@ -252,20 +251,20 @@ def save_settings(model, path) -> None:
 
 
 def keras_hub_backbone(backbone, **sizes):
-    """Returns a new backbone of keras-hub's own class and settings.
+    """Returns a new backbone with keras-hub's own class and settings.
 
     Args:
-        backbone: a keras-hub backbone, whose sizes it has.
+        backbone: a keras-hub backbone. The new one has its sizes.
         **sizes: sizes that differ.
     """
-    config = _without_settings(_config_of(backbone)) | sizes
+    config = _without_settings(_backbone_config(backbone)) | sizes
     for name in ("name", "trainable"):
         config.pop(name, None)
     return own_class(backbone).from_config(config)
 
 
 def as_keras_hub(model):
-    """Returns a copy of keras-hub's own class, with keras-hub's settings.
+    """Returns a copy with keras-hub's own class and settings.
 
     Args:
         model: a keras-hub backbone, or a task model around one.
@@ -274,15 +273,15 @@ def as_keras_hub(model):
 
 
 def with_settings(model, settings: dict):
-    """Returns the model, or a copy of it that has the settings.
+    """Returns the model, or a copy with the given settings.
 
     Args:
-        model: a backbone of keras-hub's own class, or a task model around one.
-        settings: dict, as `extra_settings` returns it.
+        model: a backbone with keras-hub's own class, or a task model on one.
+        settings: dict, the result of `extra_settings`.
 
     Raises:
-        UsageError: (a `ValueError`) if a setting is impossible or the model
-            cannot have it.
+        UsageError: (a `ValueError`) if a setting is invalid or the model does
+            not have it.
     """
     return _copy(model, settings) if settings else model
 
@@ -295,15 +294,15 @@ def _copy(model, settings):
         config = _without_settings(model.get_config())
         config["backbone"] = _copied_backbone(backbone, settings)
         copy = _task_class(model, settings).from_config(
-            config | _of_head(model, settings)
+            config | _head_arguments(model, settings)
         )
     copy.set_weights(model.get_weights())
     return copy
 
 
 def _copied_backbone(backbone, settings):
-    """A new backbone of the same sizes, its weights random."""
-    sizes = _without_settings(_config_of(backbone))
+    """Returns a new backbone with the same sizes and random weights."""
+    sizes = _without_settings(_backbone_config(backbone))
     family = family_of(backbone)
     own = family.block_settings if family else None
     given = {
@@ -326,8 +325,8 @@ def _copied_backbone(backbone, settings):
     )
 
 
-def _of_head(model, settings):
-    """The arguments of a masked-language model's head, if it has its own."""
+def _head_arguments(model, settings):
+    """Returns the arguments of a masked-LM head with its own settings."""
     given = {
         name.removeprefix("head_"): value
         for name, value in settings.items()
@@ -346,12 +345,12 @@ def _of_head(model, settings):
 
 
 def _task_class(model, settings):
-    if _of_head(model, settings):
+    if _head_arguments(model, settings):
         return _masked_lm_class(family_of(model.backbone).name)
     return own_class(model)
 
 
-def _config_of(backbone):
+def _backbone_config(backbone):
     family = family_of(backbone)
     return backbone.get_config() if family is None else family.config(backbone)
 
@@ -385,7 +384,7 @@ NUM_PREDICTIONS = 4
 
 
 def settings_note(model) -> str:
-    """Returns what differs where a model's preset is loaded without kdkit.
+    """Returns a note on the differences when the preset loads without kdkit.
 
     The difference is measured: both forms of the model run on a generated
     batch.
@@ -394,7 +393,7 @@ def settings_note(model) -> str:
         model: a keras-hub backbone, or a task model around one.
 
     Returns:
-        String of one paragraph; empty where nothing differs.
+        String of one paragraph; empty if nothing differs.
     """
     settings = extra_settings(model)
     if not settings:
@@ -402,12 +401,12 @@ def settings_note(model) -> str:
     family = family_of(getattr(model, "backbone", model))
     parts = []
     for key, value in settings.items():
-        own, of_head = family.block_settings, ""
+        own, head_suffix = family.block_settings, ""
         if key.startswith("head_"):
-            own, of_head = family.head_settings, " of the head"
+            own, head_suffix = family.head_settings, " of the head"
         field = key.removeprefix("head_")
         parts.append(
-            f"the {field.replace('_', ' ')}{of_head} is {value} and not "
+            f"the {field.replace('_', ' ')}{head_suffix} is {value} and not "
             f"{getattr(own, field)}"
         )
     difference, largest = _difference(model, as_keras_hub(model))
@@ -420,7 +419,7 @@ def settings_note(model) -> str:
 
 
 def _difference(model, other):
-    """The largest difference between two models' outputs, and the largest."""
+    """Returns the largest difference of outputs, and the largest output."""
     inputs = _generated(model)
     pairs = [
         [ops.convert_to_numpy(output) for output in outputs]
@@ -453,13 +452,13 @@ def _generated(model):
 
 
 EXTRAS_FILE = "kdkit.json"
-CONFIGS_OF_TASKS = ("preprocessor.json", "task.json")
+TASK_CONFIGS = ("preprocessor.json", "task.json")
 
 
 def save_extras(directory, **entries) -> None:
-    """Writes entries into the `kdkit.json` of a preset directory.
+    """Writes entries into a preset's `kdkit.json`.
 
-    Entries that the file has under other names stay.
+    Entries with other names stay in the file.
 
     Args:
         directory: path of the preset.
@@ -475,7 +474,7 @@ def save_extras(directory, **entries) -> None:
 
 
 def load_extras(directory) -> dict:
-    """Returns the entries in the `kdkit.json` of a directory, if there is one.
+    """Returns the entries in a directory's `kdkit.json`, if there is one.
 
     Args:
         directory: path of a preset or of a saved tokenizer.
@@ -490,15 +489,15 @@ def load_extras(directory) -> dict:
 
 
 def replace_entries(directory, argument: str, entry: dict) -> None:
-    """Replaces serialized objects in the configs of a preset.
+    """Replaces serialized objects in a preset's configs.
 
     Args:
         directory: path of the preset directory.
-        argument: string. The objects whose configs have this argument are
+        argument: string. Objects whose configs have this argument are
             replaced.
-        entry: dict. What Keras serializes of the object in their place.
+        entry: dict. The new object, as serialized by Keras.
     """
-    for name in CONFIGS_OF_TASKS:
+    for name in TASK_CONFIGS:
         file = pathlib.Path(directory) / name
         if file.is_file():
             config = read_json(file, "the config of a preset")

@@ -1,4 +1,4 @@
-"""Sub-word vocabularies: read from files, or trained on texts."""
+"""Subword vocabularies, read from files or trained on texts."""
 
 import collections
 import io
@@ -27,41 +27,41 @@ from kdkit.models.text_rules import bert_rules
 from kdkit.models.trust import loading
 
 END_OF_TEXT = "<|endoftext|>"
-# A vocabulary's file to that of its merges, by how their names end.
+# The end of a vocabulary file's name, with the end of its merges file's name.
 MERGES = {
-    "encoder.json": "vocab.bpe",  # as OpenAI published them
-    "vocab.json": "merges.txt",  # as Hugging Face has them
-    "vocabulary.json": "merges.txt",  # as keras-hub has them
+    "encoder.json": "vocab.bpe",  # OpenAI's names
+    "vocab.json": "merges.txt",  # Hugging Face's names
+    "vocabulary.json": "merges.txt",  # keras-hub's names
 }
 NUM_BYTES = 256
 
 
 def byte_pair_files(file) -> tuple[pathlib.Path, pathlib.Path]:
-    """Returns a vocabulary's file and that of its merges.
+    """Returns the paths of a vocabulary and its merges.
 
     Args:
         file: string or path. The vocabulary, a JSON object from token to id,
-            whose name ends in `encoder.json`, `vocab.json` or
-            `vocabulary.json`. The merges are in its folder, with the same
-            beginning of the name and `vocab.bpe` or `merges.txt` as its end.
+            whose name ends with `encoder.json`, `vocab.json` or
+            `vocabulary.json`. The merges must be in the same folder, under the
+            same name with the end `vocab.bpe` or `merges.txt`.
 
     Raises:
-        UsageError: (a `ValueError`) if one of the files is not there.
+        UsageError: (a `ValueError`) if one of the files is missing.
     """
     file = pathlib.Path(file)
     endings = [end for end in MERGES if file.name.endswith(end)]
     if not endings:
         raise UsageError(
-            f"{file} is no byte-pair vocabulary. Expected a name that ends in "
-            f"one of {tuple(MERGES)}."
+            f"{file} is not a byte-pair vocabulary. Expected a name that ends "
+            f"with one of {tuple(MERGES)}. Rename the file."
         )
     ending = endings[0]
     merges = file.with_name(file.name.removesuffix(ending) + MERGES[ending])
     missing = [path for path in (file, merges) if not path.is_file()]
     if missing:
         raise UsageError(
-            "A byte-pair tokenizer is two files, its vocabulary and its "
-            f"merges. Missing: {', '.join(map(str, missing))}."
+            "A byte-pair tokenizer needs two files, its vocabulary and its "
+            f"merges. Missing: {', '.join(map(str, missing))}. Copy them there."
         )
     return file, merges
 
@@ -70,21 +70,21 @@ def read_byte_pairs(file):
     """Reads a byte-pair tokenizer from GPT-2's files.
 
     Args:
-        file: string or path, as `byte_pair_files` takes it.
+        file: string or path, as for `byte_pair_files`.
 
     Returns:
         `keras_hub.tokenizers.GPT2Tokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if one of the files is not there, or the
+        UsageError: (a `ValueError`) if one of the files is missing, or if the
             vocabulary has no `<|endoftext|>`.
     """
     file, merges = byte_pair_files(file)
     vocabulary = read_vocabulary(file)
     if END_OF_TEXT not in vocabulary:
         raise UsageError(
-            f"{file} is no vocabulary of a GPT-2. Expected {END_OF_TEXT!r} "
-            "among its tokens."
+            f"{file} is not a GPT-2 vocabulary. Expected {END_OF_TEXT!r} among "
+            "its tokens. Use the vocabulary of a GPT-2."
         )
     lines = read_merges(merges)
     with loading(file):
@@ -99,19 +99,19 @@ def read_vocabulary(file: pathlib.Path) -> dict[str, int]:
         file: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) if it is something else.
+        UsageError: (a `ValueError`) if the file contains something else.
     """
-    return read_json(file, "a vocabulary", _of_vocabulary)
+    return read_json(file, "a vocabulary", _ids_error)
 
 
 def read_merges(file: pathlib.Path) -> list[str]:
-    """Reads merges, two tokens a line with a blank between them.
+    """Reads merges, two tokens per line with a blank between them.
 
     Args:
         file: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) with the number of a line that is none.
+        UsageError: (a `ValueError`) with the number of an invalid line.
     """
     lines = []
     for number, line in numbered_lines(file, "merges, one a line"):
@@ -126,8 +126,8 @@ def read_merges(file: pathlib.Path) -> list[str]:
     return lines
 
 
-def _of_vocabulary(vocabulary):
-    """What is wrong with the ids of a vocabulary."""
+def _ids_error(vocabulary):
+    """Returns the error in a vocabulary's ids, or `None`."""
     ids = vocabulary.values()
     if all(type(number) is int for number in ids) and (
         sorted(ids) == list(range(len(vocabulary)))
@@ -142,22 +142,22 @@ def _of_vocabulary(vocabulary):
 def train_byte_pairs(
     texts: Iterable[str], vocabulary_size: int, family: str = "gpt2"
 ):
-    """Trains a byte-level byte-pair tokenizer, as GPT-2's is.
+    """Trains a byte-level byte-pair tokenizer, like GPT-2's.
 
     Args:
         texts: iterable of strings.
         vocabulary_size: int. Number of tokens: the 256 bytes, the family's
-            special tokens, such as `<|endoftext|>`, and the rest are merges.
-        family: string. A decoder's family, whose tokenizer is trained. Defaults
-            to `"gpt2"`.
+            special tokens, such as `<|endoftext|>`, and merges.
+        family: string. The decoder family of the tokenizer. Defaults to
+            `"gpt2"`.
 
     Returns:
         The family's tokenizer, such as a `keras_hub.tokenizers.GPT2Tokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if the vocabulary has no place for a merge,
-            the texts do not have so many, or the family has another kind of
-            tokenizer.
+        UsageError: (a `ValueError`) if the size leaves no capacity for merges,
+            the texts have too few different words, or the family has another
+            kind of tokenizer.
 
     References:
      - [Radford et al., 2019](
@@ -167,7 +167,7 @@ def train_byte_pairs(
     special = list(ALL_FAMILIES[family].special_tokens)
     if not special:
         raise UsageError(
-            f"No byte pairs are trained for {ALL_FAMILIES[family].title}. "
+            f"{ALL_FAMILIES[family].title} has no byte-pair tokenizer. "
             f"Expected one of the families {sorted(DECODERS)}."
         )
     least = NUM_BYTES + len(special)
@@ -195,8 +195,8 @@ def train_byte_pairs(
         merge if isinstance(merge, str) else " ".join(merge)
         for merge in model["merges"]
     ]
-    # Behind the others, as in GPT-2's own: keras-hub pads with the first, and
-    # its `generate` would take that for the end of the text.
+    # Special tokens come last, as in GPT-2. keras-hub pads with the first
+    # token, and its `generate` would take that for the end of the text.
     tokens = sorted(model["vocab"], key=model["vocab"].get)
     tokens = [token for token in tokens if token not in special] + special
     vocabulary = {token: id for id, token in enumerate(tokens)}
@@ -211,13 +211,13 @@ def read_word_pieces(path: pathlib.Path):
     """Returns a tokenizer from a file of word pieces.
 
     Args:
-        path: `pathlib.Path`. A UTF-8 file with one word piece a line; it is
-            taken as lower-cased, without accents, unless a piece has a capital
+        path: `pathlib.Path`. A UTF-8 file with one word piece per line. Texts
+            are lower-cased and accents removed if no piece has a capital
             letter.
 
     Raises:
-        UsageError: (a `ValueError`) if a special piece is missing, or a piece
-            stands there twice.
+        UsageError: (a `ValueError`) if a special piece is missing, or if a
+            piece occurs twice.
     """
     pieces = [
         line
@@ -226,16 +226,16 @@ def read_word_pieces(path: pathlib.Path):
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     if missing:
         raise UsageError(
-            f"{path} is no vocabulary of a BERT. Expected one word piece a "
-            f"line, {', '.join(SPECIAL_PIECES)} among them. Missing: "
-            f"{', '.join(missing)}."
+            f"{path} is not a BERT vocabulary. Expected one word piece per "
+            f"line, including {', '.join(SPECIAL_PIECES)}. Missing: "
+            f"{', '.join(missing)}. Add them, or use another file."
         )
     counts = collections.Counter(piece.rstrip() for piece in pieces)
     twice = [piece for piece, count in counts.items() if count > 1]
     if twice:
         raise UsageError(
-            f"{path}: expected each word piece once. Received: "
-            f"{shortened(twice)} more than once."
+            f"{path}: expected each word piece once. Received more than once: "
+            f"{shortened(twice)}. Remove the repetitions."
         )
     ordinary = set(pieces) - set(SPECIAL_PIECES)
     is_cased = any(
@@ -248,11 +248,11 @@ def read_word_pieces(path: pathlib.Path):
 
 
 def word_piece_tokenizer(pieces, lowercase: bool):
-    """Returns a tokenizer of word pieces that splits texts as BERT's does.
+    """Returns a word-piece tokenizer that splits texts as BERT does.
 
     Args:
         pieces: list of strings, with BERT's special pieces.
-        lowercase: bool. Whether texts are lower-cased and accents stripped.
+        lowercase: bool. Whether to lower-case texts and strip accents.
     """
     tokenizer = keras_hub.tokenizers.BertTokenizer(pieces)
     return with_rules(tokenizer, bert_rules(lowercase))
@@ -261,27 +261,27 @@ def word_piece_tokenizer(pieces, lowercase: bool):
 PAD, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 LANGUAGE = "<{}>"
 
-# Its trainer leaves out longer lines, and says so in a log alone.
+# SentencePiece's trainer ignores longer lines, and only logs it.
 LONGEST_LINE = 4192  # bytes
-# What is surely no longer: 1,000 characters at most, of whole words if it can.
+# Never longer: at most 1,000 characters, of whole words if possible.
 SHORT_LINE = re.compile(r"\S.{0,999}(?!\S)|\S{1,1000}", re.DOTALL)
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
-    """A SentencePiece vocabulary with a mask and tokens of languages.
+    """A SentencePiece vocabulary with a mask token and language tokens.
 
     Args:
-        proto: bytes or string. The model of SentencePiece, or its file, in
-            which `<pad>`, `<unk>`, `<s>`, `</s>` and `<mask>` are. `None` for a
+        proto: bytes or string. The SentencePiece model or its file, which must
+            contain `<pad>`, `<unk>`, `<s>`, `</s>` and `<mask>`. `None` for a
             tokenizer whose files are loaded later. Defaults to `None`.
-        kwargs: of `keras_hub.tokenizers.SentencePieceTokenizer`.
+        kwargs: arguments of `keras_hub.tokenizers.SentencePieceTokenizer`.
 
     Attributes:
         pad_token_id, start_token_id, end_token_id, mask_token_id: ints.
 
     Raises:
-        UsageError: (a `ValueError`) if a special token is not in it.
+        UsageError: (a `ValueError`) if the model lacks a special token.
     """
 
     backbone_cls = MassBackbone
@@ -316,7 +316,7 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
 
     @property
     def special_token_ids(self) -> list[int]:
-        """Tokens that no text spells: not the unknown one, which some does."""
+        """Ids of tokens that no text contains; without the unknown token."""
         return list(self._control_ids)
 
     @property
@@ -330,7 +330,7 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         ]
 
     def language_token_id(self, language: str | None) -> int:
-        """The id of a language's token, or that of `<s>` for `None`.
+        """Returns the id of a language's token, or of `<s>` for `None`.
 
         Raises:
             UsageError: (a `ValueError`) for a language without a token.
@@ -340,7 +340,7 @@ class MassTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         if language not in self.languages:
             raise UsageError(
                 f"The vocabulary has no token for the language {language!r}. "
-                f"Expected one of {self.languages}."
+                f"Expected one of {self.languages}. Use one of these."
             )
         return self.token_to_id(LANGUAGE.format(language))
 
@@ -351,26 +351,27 @@ def train_sentence_pieces(
     languages: Sequence[str] = (),
     model_type: str = "bpe",
 ) -> MassTokenizer:
-    """Trains one vocabulary on the text of all languages together.
+    """Trains one vocabulary on the texts of all languages together.
 
-    What no piece spells is spelled by bytes, so that nothing is unknown.
+    Characters that no piece covers are spelled by bytes, so no token is
+    unknown.
 
     Args:
         texts: iterable of strings.
         vocabulary_size: int. Number of tokens: `<pad>`, `<unk>`, `<s>`,
-            `</s>`, `<mask>`, one for each language, 256 bytes and the pieces.
+            `</s>`, `<mask>`, one for each language, 256 bytes, and pieces.
         languages: sequence of strings, such as `["en", "de"]`. Defaults to
             `()`.
         model_type: string. `"bpe"` for byte pairs (Sennrich et al., 2016), as
-            MASS has them, or `"unigram"` (Kudo, 2018). Defaults to `"bpe"`.
+            in MASS, or `"unigram"` (Kudo, 2018). Defaults to `"bpe"`.
 
     Returns:
         `MassTokenizer`.
 
     Raises:
-        UsageError: (a `ValueError`) if a language is named twice or not of
-            letters, digits, `_` and `-`, there is no room for pieces, or the
-            texts do not have so many.
+        UsageError: (a `ValueError`) if a language occurs twice or has other
+            characters than letters, digits, `_` and `-`, if the size leaves no
+            capacity for pieces, or if the texts have too few different words.
     """
     wrong = [
         name
@@ -381,16 +382,17 @@ def train_sentence_pieces(
     ]
     if wrong:
         raise UsageError(
-            "Languages must differ and be named by letters, digits, _ and -, "
-            f"and not as a special token is. Received: {sorted(set(wrong))}."
+            "Invalid languages. Expected different names of letters, digits, _ "
+            "and -, none of them a special token. Received: "
+            f"{sorted(set(wrong))}. Rename them."
         )
     control = [MASK, *map(LANGUAGE.format, languages)]
     least = NUM_BYTES + 4 + len(control)
     if vocabulary_size <= least:
         raise UsageError(
             f"The special tokens and {NUM_BYTES} bytes are {least} tokens. "
-            "Expected more, so that there are pieces. Received: "
-            f"vocabulary_size={vocabulary_size}."
+            "Expected a larger vocabulary. Received: "
+            f"vocabulary_size={vocabulary_size}. Increase it."
         )
     model = io.BytesIO()
     try:
@@ -413,15 +415,15 @@ def train_sentence_pieces(
         )
     except RuntimeError as error:
         raise UsageError(
-            "SentencePiece could not make a vocabulary of "
-            f"{vocabulary_size} tokens of these texts. It said: {error}. Use "
+            "SentencePiece could not train a vocabulary of "
+            f"{vocabulary_size} tokens on these texts: {error}. Use "
             "another size, or more text."
         ) from error
     return MassTokenizer(model.getvalue())
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
-    """Yields the texts, long ones in parts, between words where there are."""
+    """Yields the texts; splits long ones, between words if possible."""
     for text in texts:
         if len(text.encode("utf-8")) > LONGEST_LINE:
             yield from SHORT_LINE.findall(text)

@@ -7,7 +7,6 @@ import re
 from kdkit.backends import check_chunk_size
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
-from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.settings import too_small
 
 
@@ -294,8 +293,8 @@ class Stage:
         )
 
     @property
-    def loss_meaning(self) -> dict:
-        """The field of an `"epoch"` event that lists losses minus entropies.
+    def losses_less_entropy(self) -> tuple[str, ...]:
+        """The losses from which the teacher's entropy is subtracted.
 
         Empty if none of the stage's objectives is a cross-entropy.
         """
@@ -304,7 +303,7 @@ class Stage:
             for objective in self.objectives
             if objective.loss.has_entropy
         ]
-        return {LESS_ENTROPY: [*names, "loss"]} if names else {}
+        return (*names, "loss") if names else ()
 
     def weighted_objectives(self) -> list[Objective]:
         """Returns the objectives; α multiplies the weights on logits."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
 
-from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
@@ -24,6 +23,7 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.tables import Column
 from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
+from kdkit.runs.events import ARMS
 
 NOISE = 2.0  # standard errors
 WITHIN_NOISE = "within two standard errors"
@@ -395,7 +395,7 @@ def _lines(records):
 
     def add(arm, label, setting, metrics, values):
         row = dict.fromkeys(keys)
-        row["parameters"] = model_description(records, arm).get("parameters")
+        row["parameters"] = model_description(records, arm).parameters
         row.update(metrics)
         row.update((key, values[key]) for key in values if key in row)
         if "share" in row and keys[0] in metrics and level is not None:

@@ -125,7 +125,7 @@ def _records_to_keep(runs):
         record = {
             "name": name,
             "config": _portable(_with_names(config)),
-            "events": [_portable(event) for event in run.events],
+            "events": [_portable(event.line) for event in run.events],
         }
         # As JSON has it: lists in place of tuples, texts as keys.
         record = json.loads(json.dumps(record))

@@ -16,11 +16,13 @@ from kdkit.reporting.formatting import words
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import best_of_finished_run
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import is_measured_alike
 from kdkit.reporting.selection import other_splits
 from kdkit.reporting.selection import run_seconds
 from kdkit.reporting.selection import shown_split
+from kdkit.runs import events
 
 GENERATED_TASK = "sentiment"
 _BERT_SHARES = (0.8, 0.1)  # masks and random tokens: the usual, not mentioned
@@ -94,36 +96,39 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
         A dict from where, in words, to a dict from arm to metrics.
     """
     measured = []
-    for event in records.events_of("measurement"):
-        arm = event.get("arm")
+    for event in records.events_of(events.Measurement):
+        arm = event.arm
         if arm is None and records.is_on_text:
             arm = records.trained_arm
         if arm is not None:  # or it is another model that lies in the run
             where = _where(event, records)
-            if event.get("file"):
-                where += f", {event['file']}"
+            if event.file:
+                where += f", {event.file}"
             measured.append((where, arm, event))
     measured = _told_apart(measured, "rows_digest")
     # Arms may have tokenizers of their own, which make other rows of a text.
     measured = _told_apart(measured, "data_digest", by_arm=True)
     found = {}
     for where, arm, event in measured:
-        metrics = finite_numbers(event.get("metrics"))
+        metrics = finite_numbers(event.metrics)
         found.setdefault(where, {})[arm] = metrics
     return found
 
 
-def what_is_hidden(measured: dict) -> str:
+def what_is_hidden(
+    masking: dict | None = None, spans: dict | None = None
+) -> str:
     """Returns which tokens of a text a model was to predict, in words.
 
     Args:
-        measured: dict. With `masking` of an encoder or `spans` of MASS.
+        masking: optional dict, as in `kdkit.runs.events.Measurement`.
+            Defaults to `None`.
+        spans: optional dict, as there. Defaults to `None`.
 
     Returns:
         A text such as `"15 % of the tokens masked"`; empty for other models.
     """
-    masking = finite_numbers(measured.get("masking"))
-    spans = finite_numbers(measured.get("spans"))
+    masking, spans = finite_numbers(masking), finite_numbers(spans)
     if "share" in masking:
         text = f"{100 * masking['share']:g} % of the tokens masked"
         if masking.get("whole_words"):
@@ -147,11 +152,11 @@ def _notes_on_the_run(records):
             "Trained and measured on generated sentences: the numbers say how "
             "the method works, nothing about real text."
         )
-    for event in records.events_of("doctor"):
+    for event in records.events_of(events.Doctor):
         ruinous = [
             one["check"]
-            for one in event.get("findings", [])
-            if one.get("outcome") == "ruins the run"
+            for one in event.findings
+            if one["outcome"] == "ruins the run"
         ]
         if ruinous:
             found.append(
@@ -165,24 +170,21 @@ def _notes_on_the_run(records):
             "The student starts from the layers of the fine-tuned teacher, "
             "since the checkpoint before fine-tuning is not known."
         )
-    for event in records.events_of("tokens_seen"):
-        share = finite_numbers(event).get("share")
-        if share is not None:
+    for event in records.events_of(events.TokensSeen):
+        if event.share is not None:
             found.append(
-                f"Sees {100 * share:.0f} % of a text's tokens when it predicts "
-                "one (experiments/difficulty.py)."
+                f"Sees {100 * event.share:.0f} % of a text's tokens when it "
+                "predicts one (experiments/difficulty.py)."
             )
-    finished = records.events_of("run_finished")
-    best = (finished[-1].get("best") or {}) if finished else {}
-    for arm, result in best.items():
-        epochs = result.get("averaged_epochs")
+    for arm, result in best_of_finished_run(records).items():
+        epochs = result.averaged_epochs
         if epochs:
             found.append(
                 f"The {arm}'s weights are the mean of those after epochs "
-                f"{epochs[0]} to {epochs[-1]} of {result['stage']}; curves "
+                f"{epochs[0]} to {epochs[-1]} of {result.stage}; curves "
                 "show each epoch by itself."
             )
-    if not finished:
+    if not records.events_of(events.RunFinished):
         numbers = "its numbers are those of the last evaluation."
         if not metric_names(records):
             numbers = "nothing has been evaluated."
@@ -196,29 +198,29 @@ def _notes_on_the_run(records):
 def _notes_on_teaching(records):
     """Additional examples, and teachers that are not in the table."""
     found = [
-        f"The teacher also labelled {event['rows'] - event['dropped']:,} rows "
-        f"of text, at most {event['per_labeled']:g} for each labelled example "
-        f"in an epoch; {event['dropped']:,} more were left out, since they are "
-        f"also in {' or '.join(event['compared_with'])}."
-        for event in records.events_of("unlabeled")
+        f"The teacher also labelled {event.rows - event.dropped:,} rows of "
+        f"text, at most {event.per_labeled:g} for each labelled example in an "
+        f"epoch; {event.dropped:,} more were left out, since they are also in "
+        f"{' or '.join(event.compared_with)}."
+        for event in records.events_of(events.Unlabeled)
     ]
     found += [
-        f"An epoch has {event['rows_of_epoch']:,} examples, drawn from the "
-        f"{event['rows']:,} of the task and {event['copies']:,} augmented "
-        f"ones; {event['left_out']:,} more were left out, since they are also "
-        "in dev or test."
+        f"An epoch has {event.rows_of_epoch:,} examples, drawn from the "
+        f"{event.rows:,} of the task and {event.copies:,} augmented ones; "
+        f"{event.left_out:,} more were left out, since they are also in dev "
+        "or test."
         + (
             " The control has the augmented examples too."
             if best_evaluation(records, "control")
             else ""
         )
-        for event in records.events_of("augmented")
+        for event in records.events_of(events.Augmented)
     ]
     others = {
-        event["arm"]: finite_numbers(event.get("metrics"))
-        for event in records.events_of("evaluation")
-        if event.get("split") == shown_split(records)
-        and str(event.get("arm")).startswith("teacher_")
+        event.arm: finite_numbers(event.metrics)
+        for event in records.events_of(events.Evaluation)
+        if event.split == shown_split(records)
+        and event.arm.startswith("teacher_")
     }
     if others:
         weights = records.config.get("teacher_weights") or "equal ones"
@@ -323,13 +325,13 @@ def _notes_on_latency(records):
     found = [
         f"{measured}Speed-up is over the teacher's fp32 LiteRT file{condition}"
     ]
-    timed = records.events_of("latency")
-    if any(event.get("reads_tokens") for event in timed):
+    timed = records.events_of(events.Latency)
+    if any(event.reads_tokens for event in timed):
         found.append(
             "A latency is that of one token, which costs the same at every "
             "position of a text; the length is the file's context length."
         )
-    if any(event.get("reads_sources") for event in timed):
+    if any(event.reads_sources for event in timed):
         found.append(
             "A latency is that of one sentence, read and written token by "
             "token; the length is how many tokens each has. The file always "
@@ -346,17 +348,18 @@ def _told_apart(measured, name, by_arm=False):
     """
     digests = {}
     for where, arm, event in measured:
-        if name in event:
-            key = (where, by_arm and arm)
-            versions = digests.setdefault(key, [])
-            if event[name] not in versions:
-                versions.append(event[name])
+        digest = getattr(event, name)
+        if digest is not None:
+            versions = digests.setdefault((where, by_arm and arm), [])
+            if digest not in versions:
+                versions.append(digest)
 
     def numbered(where, arm, event):
+        digest = getattr(event, name)
         versions = digests.get((where, by_arm and arm), ())
-        if name not in event or len(versions) < 2:
+        if digest is None or len(versions) < 2:
             return where
-        return f"{where}, version {versions.index(event[name]) + 1} of the data"
+        return f"{where}, version {versions.index(digest) + 1} of the data"
 
     return [
         (numbered(where, arm, event), arm, event)
@@ -371,44 +374,40 @@ def _where(event, records):
     with the same words are of the same data and way, but for data of one name
     that differ: `measurements` tells those apart.
     """
-    if "split" in event:
+    if event.split is not None:
         return _where_in_a_task(event, records)
-    if event.get("pairs") is not None:
+    if event.pairs is not None:
         return _where_written(event)
-    corpus = event.get("corpus")
-    if corpus is None:
-        corpus = ""
+    corpus = event.corpus or ""
     if not isinstance(corpus, str):
         corpus = _files(corpus, event)
     ways = [
-        f"column {event['column']}" if event.get("column") else "",
-        "one document" if event.get("one_document") else "",
-        f"detokenizer {event['detokenizer']}"
-        if event.get("detokenizer")
-        else "",
+        f"column {event.column}" if event.column else "",
+        "one document" if event.one_document else "",
+        f"detokenizer {event.detokenizer}" if event.detokenizer else "",
     ]
     ways = ", ".join(filter(None, ways))
     text = f"{corpus}{ways and f' ({ways})'} by rows of"
-    text += f" {event.get('sequence_length')} tokens"
-    if event.get("stride"):
-        text += f", {event['stride']} new"
-    hidden = what_is_hidden(event)
+    text += f" {event.sequence_length} tokens"
+    if event.stride:
+        text += f", {event.stride} new"
+    hidden = what_is_hidden(event.masking, event.spans)
     return f"{text}, {hidden}" if hidden else text
 
 
 def _where_in_a_task(event, records):
     """Which split, and what of it is not as the run itself read it."""
     data = records.config.get("data") or {}
-    text = event["split"]
-    if event.get("task") not in (None, data.get("task")):
-        text += f" of {event['task']}"
+    text = event.split
+    if event.task not in (None, data.get("task")):
+        text += f" of {event.task}"
     else:
-        own = [one["digests"] for one in records.events_of("inputs")][:1]
-        own = own[0].get(event["split"]) if own else None
-        rows = event.get("rows_digest")
+        own = [one.digests for one in records.events_of(events.Inputs)][:1]
+        own = own[0].get(event.split) if own else None
+        rows = event.rows_digest
         if own and rows and rows != own:
             text += " of other data"
-    length = event.get("sequence_length")
+    length = event.sequence_length
     if length not in (None, data.get("sequence_length")):
         text += f", cut to {length} tokens"
     return text
@@ -416,18 +415,18 @@ def _where_in_a_task(event, records):
 
 def _where_written(event):
     """Which pairs, how they were written, and how that was measured."""
-    pairs = _files(event["pairs"], event)
+    pairs = _files(event.pairs, event)
     signatures = (
         f"{words(name)} {signature}"
-        for name, signature in (event.get("signatures") or {}).items()
+        for name, signature in (event.signatures or {}).items()
     )
-    beams = event.get("beam_size")
-    how = " to ".join(event.get("languages") or ())
-    how += f", {event.get('sequence_length')} tokens at most, "
+    beams = event.beam_size
+    how = " to ".join(event.languages or ())
+    how += f", {event.sequence_length} tokens at most, "
     how = how.removeprefix(", ")
     how += "greedy" if beams == 1 else f"{beams} beams"
     if beams != 1:
-        how += f", length penalty {event.get('length_penalty')}"
+        how += f", length penalty {event.length_penalty}"
     return f"{pairs} ({'; '.join([how, *signatures])})"
 
 
@@ -435,7 +434,7 @@ def _files(files, event):
     """Their names, and which of their lines."""
     names = " and ".join(portable_path(str(file)) for file in files)
     names = names or "generated text"
-    every = event.get("held_out_every")
+    every = event.held_out_every
     return f"one of {every} of {names}" if every else names
 
 

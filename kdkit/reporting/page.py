@@ -14,7 +14,6 @@ from kdkit.io.files import write_text
 from kdkit.io.machine import duration
 from kdkit.reporting.comparison import comparison_table
 from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
@@ -40,6 +39,7 @@ from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
 from kdkit.reporting.trade_off import latency_setting
 from kdkit.reporting.trade_off import plot_latency
+from kdkit.runs.events import ARMS
 
 REPORT_FILE = "report.html"
 _TEMPLATE = "report.html.jinja"
@@ -168,7 +168,7 @@ def _about(records):
         found.append(f"seed {records.config['seed']}")
     if records.events:
         day = datetime.datetime.fromtimestamp(
-            records.events[-1]["time"], datetime.UTC
+            records.events[-1].time, datetime.UTC
         )
         found.append(f"{day:%d %B %Y}".lstrip("0"))
     return [str(fact) for fact in found if fact]
@@ -226,7 +226,7 @@ def _facts(records):
     return facts + [
         (arm.capitalize(), _architecture(records, arm))
         for arm in ARMS
-        if model_description(records, arm)
+        if _architecture(records, arm)
     ]
 
 
@@ -239,7 +239,9 @@ def _architecture(records, arm):
         ("intermediate_dim", "feed-forward"),
     )
     shape = ", ".join(
-        f"{model[key]} {unit}" for key, unit in sizes if model.get(key)
+        f"{getattr(model, key)} {unit}"
+        for key, unit in sizes
+        if getattr(model, key)
     )
-    name = model.get("name") or ""
+    name = model.name or ""
     return f"{name} ({shape})" if name and shape else name or shape

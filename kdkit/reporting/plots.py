@@ -20,7 +20,6 @@ from matplotlib.ticker import NullLocator
 
 from kdkit.errors import UsageError
 from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import words
 from kdkit.reporting.records import RunRecords
@@ -28,6 +27,7 @@ from kdkit.reporting.selection import LossCurve
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import loss_curves
 from kdkit.reporting.selection import metric_curve
+from kdkit.runs.events import ARMS
 
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
 # As in `report.html.jinja`.

@@ -18,12 +18,12 @@ from kdkit.errors import shortened
 from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
-from kdkit.reporting.event_fields import ARMS
-from kdkit.reporting.event_fields import LANGUAGE_MODELS
-from kdkit.reporting.event_fields import LARGEST
-from kdkit.reporting.event_fields import NUMBER
-from kdkit.reporting.event_fields import is_event
-from kdkit.reporting.event_fields import problem_of_settings
+from kdkit.runs.events import ARMS
+from kdkit.runs.events import LANGUAGE_MODELS
+from kdkit.runs.events import LARGEST
+from kdkit.runs.events import Event
+from kdkit.runs.events import fits_64_bits
+from kdkit.runs.events import read_event
 
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
@@ -45,10 +45,9 @@ class RunRecords:
         run_dir: pathlib.Path. The run directory, or FILE/NAME for a run from a
             file of records.
         config: dict. The resolved configuration, from `config.json`.
-        events: tuple of dicts. The lines of `metrics.jsonl` in order; each
-            has at least the keys `"event"` and `"time"`. The language
-            model of a run on text is its student, or its teacher if the run
-            has no other.
+        events: tuple of `kdkit.runs.events.Event`. The lines of
+            `metrics.jsonl` in order. The language model of a run on text is
+            its student, or its teacher if the run has no other.
         remarks: tuple of strings. Problems found while reading, such as a
             cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
@@ -57,7 +56,7 @@ class RunRecords:
 
     run_dir: pathlib.Path
     config: dict
-    events: tuple[dict, ...]
+    events: tuple[Event, ...]
     remarks: tuple[str, ...] = ()
     teacher_run: "RunRecords | None" = None
 
@@ -145,18 +144,18 @@ class RunRecords:
         alone = self.is_on_text and self.trains_a_teacher
         return "model" if alone else arm
 
-    def events_of(self, kind: str, arm: str | None = None) -> list[dict]:
+    def events_of(self, kind: type[Event], arm: str | None = None) -> list:
         """Returns the events of one kind, oldest first.
 
         Args:
-            kind: string. The value of `"event"`, such as `"epoch"`.
+            kind: class from `kdkit.runs.events`, such as `Epoch`.
             arm: optional string. Only the events of this arm (`"teacher"`,
                 `"student"` or `"control"`). Defaults to `None`, all arms.
         """
         return [
             event
             for event in self.events
-            if event["event"] == kind and arm in (None, event.get("arm"))
+            if type(event) is kind and (arm is None or event.arm == arm)
         ]
 
 
@@ -244,7 +243,7 @@ def finite_numbers(numbers: dict | None) -> dict:
     return {
         name: float(value)
         for name, value in (numbers or {}).items()
-        if isinstance(value, NUMBER) and abs(value) <= LARGEST
+        if isinstance(value, int | float) and abs(value) <= LARGEST
     }
 
 
@@ -305,13 +304,11 @@ def _read_file(path):
     """The runs in a file of records, by name, without their teachers."""
     runs = {}
     for name, line in records_in(path).items():
-        events, remarks = _checked_events(
-            enumerate(line["events"], 1), f"the events of {name}"
-        )
         config = _shown(line["config"])
-        runs[name] = _with_arms(
-            RunRecords(path / name, config, events, remarks)
+        events, remarks = _checked_events(
+            enumerate(line["events"], 1), f"the events of {name}", config
         )
+        runs[name] = RunRecords(path / name, config, events, remarks)
     return runs
 
 
@@ -329,7 +326,7 @@ def _problem_of_record(line, others):
         return f"{name!r} occurs twice"
     if not isinstance(line.get("events"), list):
         return "it lacks a list of events"
-    return problem_of_settings(config)
+    return _settings_problem(config)
 
 
 def _read_directory(run_dir):
@@ -342,32 +339,63 @@ def _read_directory(run_dir):
         )
     path = run_dir / EVENTS_FILE
     if path.is_file():
-        events, remarks = _checked_events(json_lines(path), EVENTS_FILE)
+        events, remarks = _checked_events(json_lines(path), EVENTS_FILE, config)
     else:
         events = ()
         remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
-    return _with_arms(RunRecords(run_dir, config, events, remarks))
-
-
-def _with_arms(records):
-    """Records in which a language model is the student or the teacher."""
-    if not records.is_on_text:
-        return records
-    names = dict.fromkeys(LANGUAGE_MODELS, records.trained_arm)
-    events = tuple(_renamed(event, names) for event in records.events)
-    return dataclasses.replace(records, events=events)
+    return RunRecords(run_dir, config, events, remarks)
 
 
 def _renamed(event, names):
     """An event with other names of arms."""
-    event = dict(event)
-    if "arm" in event:
-        event["arm"] = names.get(event["arm"], event["arm"])
-    if isinstance(event.get("best"), dict):
-        event["best"] = {
-            names.get(arm, arm): best for arm, best in event["best"].items()
+    line = dict(event.line)
+    if isinstance(line.get("arm"), str):
+        line["arm"] = names.get(line["arm"], line["arm"])
+    if isinstance(line.get("best"), dict):
+        line["best"] = {
+            names.get(arm, arm): best for arm, best in line["best"].items()
         }
-    return event
+    return read_event(line)
+
+
+_SETTINGS = {
+    "verb": str,
+    "recipe": str,
+    "data": dict,
+    "corpus": dict,
+    "cache": dict,
+    "provenance": dict,
+    "teacher": (str, dict),
+    "seed": int,
+    "teacher_weights": list,
+}
+
+
+def _settings_problem(config):
+    """What is wrong with a run's settings, as far as reports read them."""
+    if not fits_64_bits(config):
+        return "expected numbers of 64 bits"
+    for name, kind in _SETTINGS.items():
+        value = config.get(name)
+        if value is not None and not isinstance(value, kind):
+            return f"expected another type of {name!r}"
+    provenance = config.get("provenance") or {}
+    versions = provenance.get("versions") or {}
+    task = (config.get("data") or {}).get("task") or ""
+    corpus = config.get("corpus") or {}
+    languages = corpus.get("languages", None if "columns" in corpus else [])
+    if not isinstance(versions, dict):
+        return "expected an object as 'provenance.versions'"
+    for name in ("command", "commit", "machine"):
+        if not isinstance(provenance.get(name), str | None):
+            return f"expected a text as 'provenance.{name}'"
+    if not isinstance(task, str):
+        return "expected a name as 'data.task'"
+    if not isinstance(languages, list) or not all(
+        isinstance(name, str) for name in languages
+    ):
+        return "expected names as 'corpus.languages'"
+    return None
 
 
 def _read_config(run_dir):
@@ -383,20 +411,27 @@ def _read_config(run_dir):
             f"a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
         )
     config = read_json(
-        path, "the settings of a run", problem_of_settings, MAX_SETTINGS_BYTES
+        path, "the settings of a run", _settings_problem, MAX_SETTINGS_BYTES
     )
     return _shown(config)
 
 
-def _checked_events(lines, where):
-    """The events among numbered objects, and remarks on the others."""
+def _checked_events(lines, where, config):
+    """The events among numbered objects, and remarks on the others.
+
+    The language model of a run on text is its student or its teacher.
+    """
+    run, names = RunRecords(pathlib.Path(), config, ()), {}
+    if run.is_on_text:
+        names = dict.fromkeys(LANGUAGE_MODELS, run.trained_arm)
     events, left_out = [], []
     number = 0
-    for number, event in lines:
-        if isinstance(event, dict) and is_event(event):
-            events.append(_shown(event))
-        else:
+    for number, line in lines:
+        event = read_event(_shown(line)) if isinstance(line, dict) else None
+        if event is None:
             left_out.append(number)
+        else:
+            events.append(_renamed(event, names) if names else event)
     remarks = [
         f"Line {line} of {where} is no event and was left out."
         for line in left_out[:_MAX_REMARKS]

@@ -359,7 +359,7 @@ def _kept(group):
 
 
 def _parameters(run, arm):
-    count = model_description(run, arm).get("parameters")
+    count = model_description(run, arm).parameters
     return DOES_NOT_APPLY if count is None else f"{millions(count)} M"
 
 

@@ -5,10 +5,10 @@ import dataclasses
 import os
 from collections.abc import Iterable
 
-from kdkit.reporting.event_fields import LESS_ENTROPY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
+from kdkit.runs import events
 
 PRECISIONS = ("fp32", "fp16", "int8")
 # Of formats in events of 0.1, which have no title.
@@ -59,13 +59,13 @@ class Setting:
     room: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, fields: dict) -> "Setting":
-        """The setting of a latency, from the fields of its event."""
+    def of(cls, latency) -> "Setting":
+        """The setting of a `LatencyReport`, or of its event."""
         return cls(
-            fields["threads"],
-            fields["batch_size"],
-            fields["sequence_length"],
-            tuple(fields.get("room") or ()),
+            latency.threads,
+            latency.batch_size,
+            latency.sequence_length,
+            tuple(latency.room or ()),
         )
 
     @property
@@ -156,7 +156,7 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
         An `Evaluation`, or `None` where the arm was not evaluated.
     """
     evaluations = evaluations_of(records, arm)
-    best = _best_of_finished_run(records, arm)
+    best = _best_as_evaluation(records, arm)
     if best is not None:
         for evaluation in reversed(evaluations):
             same_place = (evaluation.stage, evaluation.epoch) == (
@@ -191,8 +191,8 @@ def is_measured_alike(records: RunRecords) -> bool:
         return run is not None
     corpora = [dict(one.config.get("corpus") or {}) for one in (run, records)]
     is_masked = any(
-        "masked_accuracy" in (event.get("metrics") or {})
-        for event in run.events_of("evaluation")
+        "masked_accuracy" in (event.metrics or {})
+        for event in run.events_of(events.Evaluation)
     )
     if not is_masked:
         for corpus in corpora:  # decoders have the setting but do not use it
@@ -206,29 +206,28 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
     Dev is the split that is shown; where a run has none, its last split. An
     epoch that was repeated after a stop counts once, with its last numbers.
     """
-    events = records.events_of("evaluation")
     split = shown_split(records)
     latest = {}
-    for event in events:
-        if event.get("arm") != arm or event.get("split") != split:
+    for event in records.events_of(events.Evaluation, arm):
+        if event.split != split:
             continue
-        key = (event.get("stage"), event.get("epoch"))
+        key = (event.stage, event.epoch)
         latest.pop(key, None)
         latest[key] = Evaluation(
-            metrics=finite_numbers(event.get("metrics")),
-            agreement=finite_numbers(event.get("agreement")),
-            stage=key[0],
-            epoch=key[1],
+            metrics=finite_numbers(event.metrics),
+            agreement=finite_numbers(event.agreement),
+            stage=event.stage,
+            epoch=event.epoch,
             split=split,
-            examples=event.get("examples"),
-            collapsed=event.get("collapsed"),
+            examples=event.examples,
+            collapsed=event.collapsed,
         )
     return list(latest.values())
 
 
 def shown_split(records: RunRecords) -> str:
     """Returns the split that models were chosen on and that tables show."""
-    splits = [event.get("split") for event in records.events_of("evaluation")]
+    splits = [event.split for event in records.events_of(events.Evaluation)]
     return "dev" if "dev" in splits or not splits else splits[-1]
 
 
@@ -239,11 +238,11 @@ def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
         A dict from split to a dict from arm to its last metrics.
     """
     found = {}
-    for event in records.events_of("evaluation"):
-        split = event.get("split")
-        if split != shown_split(records):
-            metrics = finite_numbers(event.get("metrics"))
-            found.setdefault(split, {})[event.get("arm")] = metrics
+    shown = shown_split(records)
+    for event in records.events_of(events.Evaluation):
+        if event.split != shown:
+            metrics = finite_numbers(event.metrics)
+            found.setdefault(event.split, {})[event.arm] = metrics
     return found
 
 
@@ -268,15 +267,15 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         sources.append((run, run.trained_arm))
     exports = {}
     for run, name in sources:
-        for event in run.events_of("export", name):
-            exports[_absolute(run, event["file"])] = event
+        for event in run.events_of(events.Export, name):
+            exports[_absolute(run, event.file)] = event
     latencies = {path: {} for path in exports}
     for run, _ in sources:
-        for event in run.events_of("latency"):
-            path = _absolute(run, event["file"])
-            if path in exports and event["time"] >= exports[path]["time"]:
+        for event in run.events_of(events.Latency):
+            path = _absolute(run, event.file)
+            if path in exports and event.time >= exports[path].time:
                 latencies[path][Setting.of(event)] = Latency(
-                    event["median_ms"], event["p95_ms"], event.get("runs")
+                    event.median_ms, event.p95_ms, event.runs
                 )
     shown = shown_split(records)
     splits = {
@@ -286,20 +285,19 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
     files = [
         ExportedFile(
             arm=arm,
-            file=event["file"],
-            format=event["format"],
-            title=event.get("title")
-            or TITLES.get(event["format"], event["format"]),
-            precision=event["precision"],
-            size_bytes=event["size_bytes"],
-            sequence_length=event.get("sequence_length"),
+            file=event.file,
+            format=event.format,
+            title=event.title or TITLES.get(event.format, event.format),
+            precision=event.precision,
+            size_bytes=event.size_bytes,
+            sequence_length=event.sequence_length,
             metrics=finite_numbers(
-                event.get("metrics") if splits[path] == shown else None
+                event.metrics if splits[path] == shown else None
             ),
             split=splits[path],
-            examples=event.get("examples"),
-            max_abs_difference=event.get("max_abs_difference"),
-            same_top_class=event.get("same_top_class"),
+            examples=event.examples,
+            max_abs_difference=event.max_abs_difference,
+            same_top_class=event.same_top_class,
             latencies=latencies[path],
         )
         for path, event in exports.items()
@@ -309,13 +307,13 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
 
 def _split_of_export(records, event):
     """On what a file was measured, `None` if it was not."""
-    if not event.get("metrics"):
+    if not event.metrics:
         return None
     # Versions that did not note the split measured on dev.
-    split = event.get("split", "dev")
+    split = event.split or "dev"
     task = (records.config.get("data") or {}).get("task")
-    other = event.get("task") not in (None, task)
-    return f"{split} of {event['task']}" if other else split
+    other = event.task not in (None, task)
+    return f"{split} of {event.task}" if other else split
 
 
 def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:
@@ -336,13 +334,13 @@ def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:
     )
 
 
-def model_description(records: RunRecords, arm: str) -> dict:
-    """Returns the last `"model"` event of one arm, or an empty dict."""
-    events = records.events_of("model", arm)
-    if not events and arm == "teacher" and records.teacher_run is not None:
+def model_description(records: RunRecords, arm: str) -> events.Model:
+    """Returns the last `Model` event of one arm, or one without sizes."""
+    found = records.events_of(events.Model, arm)
+    if not found and arm == "teacher" and records.teacher_run is not None:
         run = records.teacher_run
-        events = run.events_of("model", run.trained_arm)
-    return events[-1] if events else {}
+        found = run.events_of(events.Model, run.trained_arm)
+    return found[-1] if found else events.Model(arm=arm)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -394,19 +392,19 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
     without it are two curves.
     """
     not_losses = {"learning_rate"}
-    for event in records.events_of("evaluation"):
-        not_losses.update(event.get("metrics") or {})
-        not_losses.update(event.get("agreement") or {})
+    for event in records.events_of(events.Evaluation):
+        not_losses.update(event.metrics or {})
+        not_losses.update(event.agreement or {})
     points = {}
-    for event in records.events_of("epoch"):
-        less_entropy = event.get(LESS_ENTROPY) or ()
-        for log, value in finite_numbers(event.get("logs")).items():
+    for event in records.events_of(events.Epoch):
+        less_entropy = event.less_teacher_entropy or ()
+        for log, value in finite_numbers(event.logs).items():
             name = log.removeprefix("val_")
             is_share = metric_format(name).unit == "%"
             if name not in not_losses and not is_share:
-                key = (event["arm"], event["stage"], name, name in less_entropy)
+                key = (event.arm, event.stage, name, name in less_entropy)
                 train, dev = points.setdefault(key, ({}, {}))
-                (train if name == log else dev)[event["epoch"]] = value
+                (train if name == log else dev)[event.epoch] = value
     return [
         LossCurve(
             arm,
@@ -438,10 +436,10 @@ def metric_curve(
         if evaluation.epoch is not None and metric in evaluation.metrics:
             stage = dev.setdefault(evaluation.stage, {})
             stage[evaluation.epoch] = evaluation.metrics[metric]
-    for event in records.events_of("epoch", arm):
-        value = finite_numbers(event.get("logs")).get(metric)
+    for event in records.events_of(events.Epoch, arm):
+        value = finite_numbers(event.logs).get(metric)
         if value is not None:
-            train.setdefault(event["stage"], {})[event["epoch"]] = value
+            train.setdefault(event.stage, {})[event.epoch] = value
     points, on_train, stages = [], [], []
     before = 0
     for stage, values in dev.items():
@@ -464,34 +462,39 @@ def stage_seconds(records: RunRecords) -> dict[tuple[str, str], float]:
     An unfinished stage counts the epochs that it has finished.
     """
     epochs = {}
-    for event in records.events_of("epoch"):
-        key = (event["arm"], event["stage"])
-        epochs.setdefault(key, {})[event["epoch"]] = event["seconds"]
+    for event in records.events_of(events.Epoch):
+        key = (event.arm, event.stage)
+        epochs.setdefault(key, {})[event.epoch] = event.seconds
     seconds = {key: sum(value.values()) for key, value in epochs.items()}
-    for event in records.events_of("stage_finished"):
-        seconds[event["arm"], event["stage"]] = event["seconds"]
+    for event in records.events_of(events.StageFinished):
+        seconds[event.arm, event.stage] = event.seconds
     return seconds
 
 
 def run_seconds(records: RunRecords) -> float | None:
     """Returns the seconds of the whole run, `None` before it has finished."""
-    finished = records.events_of("run_finished")
-    return finished[-1]["seconds"] if finished else None
+    finished = records.events_of(events.RunFinished)
+    return finished[-1].seconds if finished else None
 
 
-def _best_of_finished_run(records, arm):
-    finished = records.events_of("run_finished")
-    best = (finished[-1].get("best") or {}).get(arm) if finished else None
-    if not best:
+def best_of_finished_run(records: RunRecords) -> dict[str, events.Best]:
+    """Returns the last `RunFinished.best`, empty before the run's end."""
+    finished = records.events_of(events.RunFinished)
+    return finished[-1].best if finished else {}
+
+
+def _best_as_evaluation(records, arm):
+    best = best_of_finished_run(records).get(arm, events.Best())
+    if best == events.Best():
         return None
     return Evaluation(
-        metrics=finite_numbers(best.get("metrics")),
-        agreement=finite_numbers(best.get("agreement")),
-        stage=best.get("stage"),
-        epoch=best.get("epoch"),
+        metrics=finite_numbers(best.metrics),
+        agreement=finite_numbers(best.agreement),
+        stage=best.stage,
+        epoch=best.epoch,
         split=None,
         examples=None,
-        collapsed=best.get("collapsed"),
+        collapsed=best.collapsed,
     )
 
 

@@ -1,5 +1,7 @@
 """A run in words: its title and one sentence on the outcome."""
 
+from collections.abc import Sequence
+
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import is_noise
@@ -12,8 +14,10 @@ from kdkit.reporting.records import STEP
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import PRECISIONS
 from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import best_of_finished_run
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
+from kdkit.runs.events import Best
 
 # Advice for a model that has collapsed.
 HELP = (
@@ -54,13 +58,11 @@ def model_title(records: RunRecords) -> str | None:
     name is that of a seed or of a step: then by its sizes.
     """
     description = model_description(records, records.trained_arm)
-    name = description.get("name")
+    name = description.name
     if name and (SEED.fullmatch(name) or STEP.fullmatch(name)):
-        depths = [
-            str(description[key]) for key in _DEPTHS if key in description
-        ]
-        depth = "+".join(depths)
-        return f"{depth}×{description.get('hidden_dim')}"
+        sizes = [getattr(description, key) for key in _DEPTHS]
+        depth = "+".join(str(size) for size in sizes if size is not None)
+        return f"{depth}×{description.hidden_dim}"
     return name
 
 
@@ -113,11 +115,10 @@ def is_smoke(records: RunRecords) -> bool:
     return "--smoke" in str(provenance.get("command")).split()
 
 
-def untrained_layers(records: RunRecords, arm: str) -> list[str]:
+def untrained_layers(records: RunRecords, arm: str) -> Sequence[str]:
     """Returns the layers of an arm's head that no stage of its run trained."""
-    finished = records.events_of("run_finished")
-    best = finished[-1]["best"] if finished else {}
-    return (best.get(arm) or {}).get("untrained_layers") or []
+    best = best_of_finished_run(records).get(arm, Best())
+    return best.untrained_layers or ()
 
 
 def _collapse(records, arm):
@@ -213,8 +214,8 @@ def _is_alike(records, arm):
 
 
 def _share_of_parameters(records):
-    student = model_description(records, "student").get("parameters")
-    teacher = model_description(records, "teacher").get("parameters")
+    student = model_description(records, "student").parameters
+    teacher = model_description(records, "teacher").parameters
     if not student or not teacher:
         return ""
     ratio = teacher / student

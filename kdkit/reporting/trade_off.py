@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.comparison import metric_values
-from kdkit.reporting.event_fields import ARMS
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.plots import COLORS
 from kdkit.reporting.plots import draw
@@ -23,6 +22,7 @@ from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.selection import most_timed
+from kdkit.runs.events import ARMS
 
 _MARKER_OF = {"fp32": "o", "fp16": "s", "int8": "D"}
 _MARKERS = "osD^vPX"
@@ -238,7 +238,7 @@ def _teacher_place(run):
 
 
 def _model(group, arm, name):
-    count = model_description(group[0], arm).get("parameters")
+    count = model_description(group[0], arm).parameters
     latencies = {}
     for file in exported_files(group[0], arm):
         for setting, latency in file.latencies.items():

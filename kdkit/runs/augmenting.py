@@ -1,6 +1,8 @@
 """Files of augmented rows, made from settings or found made from them."""
 
+import logging
 import pathlib
+import tempfile
 import time
 
 from kdkit import models
@@ -9,23 +11,29 @@ from kdkit.augmentation import Augmenter
 from kdkit.augmentation import MaskedWords
 from kdkit.augmentation import PieceNeighbors
 from kdkit.augmentation import VectorNeighbors
-from kdkit.augmentation import check_made_from
-from kdkit.augmentation import check_output
 from kdkit.augmentation import default_stop_words
 from kdkit.augmentation import join_parts
-from kdkit.augmentation import numbers_of_parts
-from kdkit.augmentation import part_of_file
-from kdkit.augmentation import rows_of_part
+from kdkit.augmentation import part_counts
+from kdkit.augmentation import part_path
+from kdkit.augmentation import part_rows
+from kdkit.augmentation import require_fingerprint
+from kdkit.augmentation import require_new_file
 from kdkit.augmentation import write_augmented
 from kdkit.data import check_augmented
 from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.io.locks import locked
 from kdkit.io.machine import duration
 from kdkit.io.reading import numbered_lines
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
+
+_log = logging.getLogger(__name__)
 
 MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
 SECONDS_BETWEEN_LINES = 15
@@ -80,11 +88,11 @@ def augment(
         columns,
         _fingerprint(settings),
         in_place=as_code,
-        announce=_Lines(rows_of_part(len(examples), part)[1]),
+        announce=_Lines(part_rows(len(examples), part)[1]),
         part=part,
     )
     if part is not None:
-        output = part_of_file(output, part)
+        output = part_path(output, part)
     _say_finished(output, progress)
 
 
@@ -105,7 +113,7 @@ def load_parts(settings: AugmentSettings, output):
         with check():
             task.check_data(["train"], settings.data_dir)
         with check():
-            check_output(output)
+            require_new_file(output)
         with check():
             loaded = _load_model(settings.model)
         with check():
@@ -149,13 +157,12 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
     file = pathlib.Path(settings.file)
     if file.exists():
         made_by = settings.made_by
-        known = check_made_from(
+        known = require_fingerprint(
             file, examples, _fingerprint(made_by) if made_by else {}
         )
-        print(
+        _log.info(
             f"{file}: made earlier"
             f"{', from the same inputs' if known and made_by else ''}.",
-            flush=True,
         )
     else:
         augment(settings.made_by, file)
@@ -177,15 +184,85 @@ def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
         RunError: if it cannot be written.
     """
     file = pathlib.Path(settings.file)
-    of_others = set(numbers_of_parts(file)) - {part[1]}
-    if not (file.exists() or part_of_file(file, part).exists() or of_others):
+    of_others = set(part_counts(file)) - {part[1]}
+    if not (file.exists() or part_path(file, part).exists() or of_others):
         augment(settings.made_by, file, part)
 
 
+def prepare_copies(
+    settings: AugmentedSettings,
+    task: tasks.Task,
+    data_dir,
+    distribution: Distribution = ONE_DEVICE,
+) -> None:
+    """Makes a run's file of augmented examples, or finds it made.
+
+    Of several processes each makes a part, which the chief joins; where they do
+    not see one folder, each makes all of it. Other processes wait.
+
+    Args:
+        settings: `AugmentedSettings`.
+        task: `kdkit.tasks.Task`.
+        data_dir: path of the task's data, or `None`.
+        distribution: `Distribution`. Defaults to one device.
+
+    Raises:
+        UsageError: if the file was made from something else.
+        RunError: if it cannot be written.
+    """
+    if distribution.part is not None:
+        _prepare_parts(settings, distribution)
+    with distribution.chief_first():
+        train = task.load("train", data_dir)
+        file = pathlib.Path(settings.file)
+        if file.exists():
+            prepare_augmented(settings, train)
+            return
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        turn = file.with_name(f".{file.name}.turn.lock")
+        waiting = f"Another process makes {file}: waiting for it."
+        with locked(turn, waiting=waiting):
+            prepare_augmented(settings, train)
+            turn.unlink(missing_ok=True)
+
+
+def _prepare_parts(settings, distribution):
+    """Makes the parts of a file that is not there, where all find them."""
+    file = pathlib.Path(settings.file)
+    if distribution.any_of_all(not file.exists()) and is_one_folder(
+        distribution, file.parent
+    ):
+        prepare_part(settings, distribution.part)
+        distribution.barrier()
+
+
+def is_one_folder(distribution: Distribution, folder) -> bool:
+    """Returns whether all processes see one folder, as on a shared disk.
+
+    Each makes a folder in it, and looks for those of the others. All of them
+    come here, and get the same answer.
+
+    Args:
+        distribution: `Distribution`.
+        folder: string or path. Made if needed.
+
+    Raises:
+        RunError: where nothing can be written to it.
+    """
+    folder = pathlib.Path(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".seen-") as own:
+            names = distribution.texts_of_all(pathlib.Path(own).name)
+            unseen = not all((folder / name).is_dir() for name in names)
+            # Theirs stay until all have looked.
+            return not distribution.any_of_all(unseen)
+
+
 def _say_finished(output, progress):
-    print(
+    _log.info(
         f"{output}: {progress.copies} copies, up to row {progress.rows}.",
-        flush=True,
     )
 
 
@@ -211,10 +288,9 @@ class _Lines:
             rest = self._num_rows - progress.rows
             seconds = (now - self._start) * rest / done
             left = f", {duration(seconds)} left"
-        print(
+        _log.info(
             f"{progress.rows} of {self._num_rows} rows, {progress.copies} "
             f"copies{left}",
-            flush=True,
         )
 
 

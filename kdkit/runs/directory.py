@@ -15,6 +15,7 @@ from kdkit import models
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.errors import printable
 from kdkit.errors import shortened
 from kdkit.io.disk import writing
 from kdkit.io.files import is_left_over
@@ -29,14 +30,19 @@ from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import check_links
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
-from kdkit.reporting.event_fields import ARMS
-from kdkit.reporting.event_fields import LANGUAGE_MODELS
-from kdkit.reporting.event_fields import is_event
+from kdkit.runs.events import ARMS
+from kdkit.runs.events import LANGUAGE_MODELS
+from kdkit.runs.events import Best
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Event
+from kdkit.runs.events import RunFinished
+from kdkit.runs.events import read_event
 from kdkit.runs.settings import without_free
 from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
+from kdkit.version import __version__
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -77,22 +83,31 @@ class RunDirectory:
             self.path / CONFIG, {**settings, **noted, PROVENANCE: provenance}
         )
 
-    def log(self, event: str, **fields) -> None:
+    def log(self, event: Event) -> None:
         """Appends an event to `metrics.jsonl`, on the disk."""
         if self.is_read_only:
             return
-        fields = {"event": event, "time": time.time(), **fields}
+        now = time.time()
+        fields = {"event": event.kind, "time": now, **event.to_dict()}
         append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
 
-    def events(self, event: str | None = None) -> list[dict]:
-        """Returns the logged events, all or those of one kind."""
+    def events(self, kind: type[Event] | None = None) -> list:
+        """Returns the logged events of one kind, oldest first.
+
+        Args:
+            kind: optional class from `kdkit.runs.events`. Defaults to `None`,
+                all kinds.
+        """
         path = self.path / EVENTS
         if not path.exists():
             return []
         # A line that was cut off by a crash is not an event, nor is one that
         # lacks what an event of its kind has.
-        found = [entry for _, entry in _numbered_events(path) if entry]
-        return [entry for entry in found if event in (None, entry["event"])]
+        return [
+            event
+            for _, event in _numbered_events(path)
+            if event is not None and kind in (None, type(event))
+        ]
 
     def check_events(self) -> None:
         """Refuses a log with lines that are no events.
@@ -103,8 +118,8 @@ class RunDirectory:
         path = self.path / EVENTS
         if not path.exists():
             return
-        for number, entry in _numbered_events(path):
-            if entry is None:
+        for number, event in _numbered_events(path):
+            if event is None:
                 raise UsageError(
                     f"{path}, line {number}: expected an event of the run. "
                     "Received: a line that is damaged. Restore the file from a "
@@ -123,8 +138,8 @@ class RunDirectory:
         with appending(path):  # other commands add to it, too
             left_out = {
                 number
-                for number, entry in _numbered_events(path)
-                if entry and not wanted(entry)
+                for number, event in _numbered_events(path)
+                if event is not None and not wanted(event)
             }
             if left_out:
                 with (
@@ -149,14 +164,11 @@ class RunDirectory:
     @property
     def is_finished(self) -> bool:
         """Whether its log says so, and the models that it made are there."""
-        return bool(self.events("run_finished")) and not self.lost_arms
+        return self.has_ended and not self.lost_arms
 
     @property
-    def made_arms(self) -> dict[str, dict]:
-        """The arms that a run ended with and whose models are there.
-
-        With what the log says of the best of each.
-        """
+    def made_arms(self) -> dict[str, Best]:
+        """The arms that a run ended with and whose models are there."""
         return {
             arm: best
             for arm, best in self._ended_arms.items()
@@ -171,8 +183,8 @@ class RunDirectory:
     @property
     def _ended_arms(self):
         ended = {}
-        for event in self.events("run_finished"):
-            ended |= event["best"]
+        for event in self.events(RunFinished):
+            ended |= event.best
         known = ARMS + LANGUAGE_MODELS
         return {arm: best for arm, best in ended.items() if arm in known}
 
@@ -185,15 +197,35 @@ class RunDirectory:
         )
 
     @property
+    def has_ended(self) -> bool:
+        """Whether its log has the end of the run."""
+        return bool(self.events(RunFinished))
+
+    def require_own_version(self) -> None:
+        """Refuses to continue a run that an earlier version of kdkit began.
+
+        Raises:
+            UsageError: with the version.
+        """
+        began = _other_version(self.path) or __version__
+        if began.startswith("0.1."):
+            raise UsageError(
+                f"The run in {self.path} was begun by kdkit {began} and is "
+                "not complete. Its checkpoints are not those of kdkit "
+                f"{__version__}. Complete it with kdkit {began}, or choose "
+                "another --run-dir."
+            )
+
+    @property
     def seconds(self) -> float:
         """Time spent in finished epochs, over all sittings."""
-        return sum(event["seconds"] for event in self.events("epoch"))
+        return sum(event.seconds for event in self.events(Epoch))
 
 
 def _numbered_events(log):
     """Yields number and event of the lines of a log, `None` for no event."""
-    for number, entry in json_lines(log):
-        yield number, entry if entry and is_event(entry) else None
+    for number, line in json_lines(log):
+        yield number, read_event(line) if line else None
 
 
 def _end_of_lines(log):
@@ -348,6 +380,41 @@ def read_config(path) -> dict:
     return config
 
 
+def read_settings(path, kind):
+    """Returns the settings in a run directory, or in a JSON file of them.
+
+    Args:
+        path: string or path of the run directory or the file.
+        kind: the dataclass of the settings. Those of earlier versions are
+            mapped to it.
+
+    Raises:
+        UsageError: if a setting is unknown, missing or of another type; of
+            another version's run in one line that names the version.
+    """
+    try:
+        return from_dict(kind, read_config(path))
+    except UsageError as error:
+        version = _other_version(path)
+        if version is None:
+            raise
+        problem, *_ = str(error).splitlines()
+        raise UsageError(
+            f"{path} was made by kdkit {version}, and kdkit {__version__} "
+            f"cannot read its settings: {problem} Go on with kdkit {version}, "
+            "or begin a new run."
+        ) from error
+
+
+def _other_version(path):
+    """The version that made a run, `None` if it is this one or unknown."""
+    made_by = _read_config_file(path).get(PROVENANCE)
+    versions = made_by.get("versions") if isinstance(made_by, dict) else None
+    found = versions.get("kdkit") if isinstance(versions, dict) else None
+    is_other = isinstance(found, str) and found != __version__
+    return printable(found) if is_other else None
+
+
 def read_replicas(path) -> int | None:
     """Returns how many replicas a run has, or `None` where none are noted.
 
@@ -382,11 +449,18 @@ def _check_settings(path, settings, kind, replicas=None):
     """Refuses a directory of other settings, or replicas where known."""
     if not (path / CONFIG).exists():
         return
+    run = RunDirectory(path)
+    if not run.has_ended:
+        run.require_own_version()
     there = read_config(path)
     if kind is not None:
-        # Of another kind of run, or of fields that are gone: as they stand.
-        with contextlib.suppress(UsageError):
-            there = to_dict(from_dict(kind, there))
+        try:
+            there = to_dict(read_settings(path, kind))
+        except UsageError:
+            is_same_kind = there.get("verb") == settings.get("verb")
+            if is_same_kind and _other_version(path) is not None:
+                raise
+            # The differences below name what is wrong.
     found = differences(without_free(there), without_free(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)
@@ -405,7 +479,7 @@ def _check_settings(path, settings, kind, replicas=None):
         )
 
 
-PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
+PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
 # What changes the arithmetic of every run when it is set.
 VARIABLES = (
     "ONEDNN_DEFAULT_FPMATH_MODE",
@@ -421,6 +495,7 @@ def provenance() -> dict:
         "commit": _commit(),
         "versions": {
             "python": platform.python_version(),
+            "kdkit": __version__,
             **{package: _version(package) for package in PACKAGES},
         },
         "machine": _machine(),

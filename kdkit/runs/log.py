@@ -2,16 +2,19 @@
 
 import contextlib
 import dataclasses
+import io
 import json
+import logging
 import pathlib
 
 import keras
+from rich.console import Console
 
 from kdkit import models
 from kdkit.doctor import RUINS
 from kdkit.doctor import Finding
 from kdkit.doctor import Findings
-from kdkit.doctor import print_findings
+from kdkit.doctor.findings import findings_and_verdict
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
@@ -19,13 +22,17 @@ from kdkit.models import Head
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Doctor
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Model
+from kdkit.runs.events import RunFinished
 from kdkit.settings import from_dict
 from kdkit.taps import own_names
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import predict_logits
 
-DOCTOR = "doctor"  # the event of the checks before a run
-END = "run_finished"
+_log = logging.getLogger(__name__)
 
 
 def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
@@ -36,14 +43,14 @@ def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
         needs_models: bool. Whether it is not if a model that it made is gone.
             Defaults to `True`.
     """
-    if run.is_finished or (not needs_models and run.events(END)):
-        print(f"The run in {run.path} is finished: nothing to do.", flush=True)
+    if run.is_finished or (not needs_models and run.has_ended):
+        _log.info(f"The run in {run.path} is finished: nothing to do.")
         return True
     if run.lost_arms:
-        print(
+        run.require_own_version()
+        _log.warning(
             f"The run in {run.path} was finished, but its model "
             f"{' and '.join(run.lost_arms)} is gone: making it again.",
-            flush=True,
         )
     return False
 
@@ -57,48 +64,42 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
         model: the classifier or encoder.
         settings: `ModelSettings` or `None`. What it was made from.
     """
-    if [event for event in run.events("model") if event["arm"] == arm]:
+    if [event for event in run.events(Model) if event.arm == arm]:
         return
     description = models.architecture(model)
     if settings is not None and settings.checkpoint is not None:
         description["name"] = pathlib.Path(settings.checkpoint).name
-    run.log("model", arm=arm, **description)
+    run.log(Model(arm=arm, **description))
 
 
-def finish(run: RunDirectory, best) -> None:
+def finish(run: RunDirectory, best: dict[str, Best]) -> None:
     """Logs the end of a run, once, and prints its models and its outcome.
 
     Args:
         run: `RunDirectory`.
         best: dict from arm to what `Arm.run` returned.
     """
-    end = {"seconds": run.seconds, "best": best}
-    noted = run.events(END)
-    if not (noted and json.dumps(end) == json.dumps(_end_of(noted[-1]))):
-        run.keep_events(lambda event: event["event"] != END)
-        run.log(END, **end)
+    end = RunFinished(seconds=run.seconds, best=best)
+    # As JSON, where a metric that is no number equals itself.
+    known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
+    if not known or known[-1] != json.dumps(end.to_dict()):
+        run.keep_events(lambda event: not isinstance(event, RunFinished))
+        run.log(end)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
-        place = f"epoch {result['epoch']}"
-        if result["averaged_epochs"]:
-            first, *_, last = result["averaged_epochs"]
+        place = f"epoch {result.epoch}"
+        if result.averaged_epochs:
+            first, *_, last = result.averaged_epochs
             place = f"mean of epochs {first} to {last}"
-        print(
-            f"{arm}: {format_metrics(result['metrics'])} on "
-            f"{result['split'].replace('_', '-')} ({place} of "
-            f"{result['stage']}), in "
+        _log.info(
+            f"{arm}: {format_metrics(result.metrics)} on "
+            f"{result.split.replace('_', '-')} ({place} of {result.stage}), in "
             f"{file if file.exists() else run.path / arm}",
-            flush=True,
         )
     # The records of its teacher's run may be damaged: then reports say so.
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
-            print(verdict(read_run(run.path)), flush=True)
-
-
-def _end_of(event):
-    """What a logged end says, as `finish` says it."""
-    return {name: event[name] for name in ("seconds", "best")}
+            _log.info(verdict(read_run(run.path)))
 
 
 def format_metrics(metrics) -> str:
@@ -107,7 +108,9 @@ def format_metrics(metrics) -> str:
 
 
 def decide(findings: Findings, force: bool, printed=()) -> None:
-    """Prints findings before a run, and stops it if it would be ruined.
+    """Logs findings before a run, and stops it if it would be ruined.
+
+    The record's attribute `renderable` is the table, for handlers with rich.
 
     Args:
         findings: `Findings`.
@@ -120,7 +123,11 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
     """
     # What stops the run is printed in any case.
     printed = [one for one in printed if force or one.outcome != RUINS]
-    print_findings(findings, all_rows=False, printed=printed)
+    table = findings_and_verdict(findings, False, printed)
+    lines = io.StringIO()
+    Console(file=lines, highlight=False).print(table)
+    message = lines.getvalue().removesuffix("\n")
+    _log.info(message, extra={"renderable": table})
     if not findings.ruinous:
         return
     named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
@@ -129,7 +136,7 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
             f"The run would be ruined: {named}, see above. Nothing was "
             "trained. Fix it, or continue with --force."
         )
-    print(f"doctor: going on in spite of {named}, by --force.", flush=True)
+    _log.warning(f"doctor: going on in spite of {named}, by --force.")
 
 
 def logged_findings(run: RunDirectory) -> Findings | None:
@@ -138,24 +145,21 @@ def logged_findings(run: RunDirectory) -> Findings | None:
     Args:
         run: `RunDirectory`.
     """
-    for event in run.events(DOCTOR):
-        return Findings(from_dict(Finding, one) for one in event["findings"])
+    for event in run.events(Doctor):
+        return Findings(from_dict(Finding, one) for one in event.findings)
     return None
 
 
 def log_findings(run, findings: Findings | None) -> None:
-    """Logs an event `"doctor"` with all findings, if there are some.
+    """Logs a `Doctor` event with all findings, if there are some.
 
     Args:
         run: `RunDirectory`.
         findings: what `examine_first` returned.
     """
-    if findings is not None and not run.events(DOCTOR):
-        run.log(
-            DOCTOR,
-            findings=[dataclasses.asdict(one) for one in findings],
-            forced=bool(findings.ruinous),
-        )
+    if findings is not None and not run.events(Doctor):
+        rows = tuple(dataclasses.asdict(one) for one in findings)
+        run.log(Doctor(findings=rows, forced=bool(findings.ruinous)))
 
 
 def evaluate_teachers(run, task, teachers, forwards, dev, split):
@@ -173,20 +177,20 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
         metrics = task.compute_metrics(dev.targets, logits)
         if not _evaluated(run, arm, split):
             run.log(
-                "evaluation",
-                arm=arm,
-                stage=None,
-                epoch=None,
-                split=split,
-                examples=len(dev),
-                metrics=metrics,
-                agreement=None,
-                collapsed=task.kind.collapse(dev.targets, logits),
+                Evaluation(
+                    arm=arm,
+                    stage=None,
+                    epoch=None,
+                    split=split,
+                    examples=len(dev),
+                    metrics=metrics,
+                    agreement=None,
+                    collapsed=task.kind.collapse(dev.targets, logits),
+                )
             )
         log_model(run, arm, teacher.model)
-        print(
+        _log.info(
             f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
-            flush=True,
         )
         all_logits.append(logits)
     return Evaluator(task, dev, split, tuple(all_logits))
@@ -198,23 +202,20 @@ def evaluate_other(run, arm, best, evaluator):
         return
     evaluation = evaluator(arm.forward)
     run.log(
-        "evaluation",
-        arm=arm.name,
-        stage=best["stage"],
-        epoch=best["epoch"],
-        **evaluation,
+        Evaluation(
+            arm=arm.name, stage=best.stage, epoch=best.epoch, **evaluation
+        )
     )
-    print(
+    _log.info(
         f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
         f"{evaluator.split}.",
-        flush=True,
     )
 
 
 def _evaluated(run, arm, split):
     return any(
-        (event["arm"], event.get("split")) == (arm, split)
-        for event in run.events("evaluation")
+        (event.arm, event.split) == (arm, split)
+        for event in run.events(Evaluation)
     )
 
 

@@ -6,7 +6,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.settings import PretrainSettings
-from kdkit.training import seq2seq_material
+from kdkit.training import text_data
 from kdkit.training.model_settings import ModelSettings
 
 
@@ -65,9 +65,9 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
         UsageError: if the model does not read its tokens.
     """
     if model.mass is not None:
-        models.check_sentence_pieces(tokenizer)
+        models.require_sentence_pieces(tokenizer)
         return tokenizer
-    return models.tokenizer_of_family(ALL_FAMILIES.get(model.family), tokenizer)
+    return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
 
 
 def check_tokenizer(settings: PretrainSettings) -> None:
@@ -84,7 +84,7 @@ def check_tokenizer(settings: PretrainSettings) -> None:
     tokenizer = models.load_tokenizer(settings.tokenizer)
     readable_tokenizer(settings.model, tokenizer)
     if settings.reads_sentences:
-        seq2seq_material.check_vocabulary(settings.corpus, tokenizer)
+        text_data.require_vocabulary(settings.corpus, tokenizer)
 
 
 def vocabulary_sizes(tokenizer) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Tasks: data, heads, labels and metrics by kind."""
+"""Tasks: their data, heads, labels and metrics, by kind."""
 
 from kdkit.tasks.baseline import Baseline
 from kdkit.tasks.kinds import Kind

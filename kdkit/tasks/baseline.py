@@ -1,27 +1,28 @@
-"""What a model's answers are worth beside one answer for all rows."""
+"""Compares a model's answers with the best constant answer."""
 
 import dataclasses
 
 import numpy as np
 import sklearn.metrics
 
-FEWEST_ANSWERS = 100  # with fewer, one answer in ten may be chance
-FEWEST_OTHERS = 5  # labels that one answer for all misses
+FEWEST_ANSWERS = 100  # with fewer, one right answer in ten may be chance
+FEWEST_OTHERS = 5  # labels that differ from the best constant answer
 CHANCE = 3.0  # standard errors
 EXPLAINED_VARIANCE = "explained variance"
 
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-    """A model on some rows, beside what is said without reading them.
+    """A model's score, and the score of the best constant answer.
 
     Args:
-        measure: string. What `model` and `constant` are, in words.
-        model: float. Of the model's answers; larger is better.
-        constant: float. Of the best answer that is the same for all rows.
-        correlation: float. Of the model's answers with the labels: 0 where
-            they do not depend on each other.
-        num_answers: int. How many were compared.
+        measure: string. What `model` and `constant` measure, in words.
+        model: float. The score of the model's answers; larger is better.
+        constant: float. The score of the best answer that is the same for all
+            examples.
+        correlation: float. The correlation of the model's answers with the
+            labels: 0 if they do not depend on each other.
+        num_answers: int. The number of answers that were compared.
         answers_differ: bool. Whether the model's answers are not all the same.
             Defaults to `True`.
         labels_differ: bool. Whether the labels are not all the same. Defaults
@@ -38,35 +39,36 @@ class Baseline:
 
     @property
     def is_related(self) -> bool:
-        """Whether answers and labels depend on each other, surely enough.
+        """Whether answers and labels depend on each other.
 
-        Without dependence the correlation of n answers spreads by about
-        1 / √n; beyond twice that it is hardly chance.
+        If they are independent, the correlation of n answers has a standard
+        error of about 1 / √n; a value beyond twice that is unlikely.
         """
         return abs(self.correlation) * self.num_answers**0.5 > 2
 
 
 def collapse(baseline: Baseline) -> str | None:
-    """Returns why a model has collapsed, `None` for one that has not.
+    """Returns why a model has collapsed, `None` if it has not.
 
-    A model has collapsed if it gives the same answer to every row. Or if, on
-    at least 100 answers,
+    A model has collapsed if it gives the same answer to every example. Or if,
+    for at least 100 answers,
 
     - its share of right answers is at most 3 standard errors,
       √(p (1 − p) / n), above the share p of the best constant answer, such as
-      the commonest class; and
+      the most frequent class; and
     - its answers do not depend on the labels: their correlation (Matthews' for
-      classes, the mean over the classes for several labels a row, Pearson's
-      for scores) is at most 3 / √n, where 1 / √n is its standard error for
-      independent answers.
+      classes, the mean over the classes for several labels per example,
+      Pearson's for scores) is at most 3 / √n, where 1 / √n is its standard
+      error for independent answers.
 
-    For scores the second condition alone counts. 3 standard errors and not 2,
-    since the epoch that is measured is the best of several. A model of which a
-    rare class is known, and that is right no more often than the commonest
-    class, has not collapsed.
+    For scores only the second condition applies. The limit is 3 standard errors
+    and not 2, because the measured epoch is the best of several. A model that
+    recognizes a rare class but is not right more often than the most frequent
+    class has not collapsed.
 
-    Nothing is concluded where fewer than 5 labels differ from the commonest:
-    a model that knows every second of 5 misses all in 1 of 32 cases.
+    The function concludes nothing if fewer than 5 labels differ from the most
+    frequent one: a model that recognizes every second one misses all 5 in 1 of
+    32 cases.
 
     Args:
         baseline: `Baseline` of the model's answers.
@@ -74,9 +76,10 @@ def collapse(baseline: Baseline) -> str | None:
     Returns:
         The reason, to follow "it", or `None`.
 
-    >>> collapse(of_classes(np.arange(200) % 2, np.zeros(200, int)))
+    >>> collapse(compare_classes(np.arange(200) % 2, np.zeros(200, int)))
     'gives every example the same answer'
-    >>> collapse(of_classes(np.arange(200) % 2, np.arange(200) % 2)) is None
+    >>> labels = np.arange(200) % 2
+    >>> collapse(compare_classes(labels, labels)) is None
     True
     """
     count = baseline.num_answers
@@ -97,21 +100,21 @@ def collapse(baseline: Baseline) -> str | None:
     if baseline.model > level + CHANCE * error:
         return None
     return (
-        f"is right in {100 * baseline.model:.1f} %, the commonest answer alone "
-        f"in {100 * level:.1f} %, and its answers do not depend on the labels "
-        f"({correlation})"
+        f"is right in {100 * baseline.model:.1f} %, the most frequent answer "
+        f"alone in {100 * level:.1f} %, and its answers do not depend on the "
+        f"labels ({correlation})"
     )
 
 
-def of_classes(labels, predictions) -> Baseline:
-    """Returns the accuracy beside that of the most frequent class.
+def compare_classes(labels, predictions) -> Baseline:
+    """Compares the accuracy with that of the most frequent class.
 
     Args:
-        labels: int array of shape `(num_answers,)`. Negative ones are of
+        labels: int array of shape `(num_answers,)`. Negative numbers are
             classes that the model does not know.
         predictions: int array of shape `(num_answers,)`.
 
-    >>> of_classes(np.array([0, 0, 1]), np.array([0, 0, 1])).constant
+    >>> compare_classes(np.array([0, 0, 1]), np.array([0, 0, 1])).constant
     0.6666666666666666
     """
     _, counts = np.unique(labels, return_counts=True)
@@ -129,15 +132,15 @@ def of_classes(labels, predictions) -> Baseline:
     )
 
 
-def of_decisions(labels, predictions) -> Baseline:
-    """Returns the share of right decisions beside each class' usual one.
+def compare_decisions(labels, predictions) -> Baseline:
+    """Compares the share of right decisions with each class's usual decision.
 
-    The correlation is the mean of those of the classes that are there in some
-    rows and not in others.
+    The correlation is the mean over the classes that occur in some examples
+    and not in others.
 
     Args:
         labels: array of zeros and ones of shape `(num_rows, num_classes)`.
-        predictions: array likewise.
+        predictions: array of the same kind.
     """
     shares = labels.mean(axis=0)
     correlations = [
@@ -156,11 +159,11 @@ def of_decisions(labels, predictions) -> Baseline:
     )
 
 
-def of_scores(labels, predictions) -> Baseline:
-    """Returns the share of the variance that scores explain.
+def compare_scores(labels, predictions) -> Baseline:
+    """Returns the share of the labels' variance that the scores explain.
 
-    That of the mean of the labels, the best score that is the same for all
-    rows, is 0; scores on another scale than the labels are far below it.
+    The share is 0 for the mean of the labels, the best constant score. It is
+    far below 0 for scores on another scale than the labels.
 
     Args:
         labels: float array of shape `(num_rows,)`.

@@ -1,4 +1,4 @@
-"""What a task asks for: the head, the loss on labels, the metrics."""
+"""Kinds of tasks: their heads, label losses and metrics."""
 
 import collections
 import dataclasses
@@ -21,35 +21,35 @@ from kdkit.errors import UsageError
 from kdkit.tasks import metrics
 from kdkit.tasks.baseline import Baseline
 from kdkit.tasks.baseline import collapse
-from kdkit.tasks.baseline import of_classes
-from kdkit.tasks.baseline import of_decisions
-from kdkit.tasks.baseline import of_scores
+from kdkit.tasks.baseline import compare_classes
+from kdkit.tasks.baseline import compare_decisions
+from kdkit.tasks.baseline import compare_scores
 from kdkit.tasks.metrics import agreement
-from kdkit.tasks.metrics import check_pair
+from kdkit.tasks.metrics import require_same_shape
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What tasks of one kind have in common.
+    """Everything that tasks of one kind share.
 
-    A subclass says what its labels are like and how logits answer them.
+    A subclass defines the labels and how logits are interpreted.
 
     Args:
         class_names: tuple of strings in the order of the class numbers, or
-            `None` where there are no classes, or where they stand in the data
-            (see `Task.for_data`).
+            `None` if there are no classes, or if the data define them (see
+            `Task.for_data`).
 
     Attributes:
         title: string. The kind in words.
-        needs_class_names: bool. Whether it has classes with names.
-        head_kind: string. What head a model gets, one of
+        needs_class_names: bool. Whether the kind has named classes.
+        head_kind: string. The kind of the model's head, one of
             `kdkit.models.HEADS`.
-        soft_label_loss: string. The distillation loss between logits that a
-            recipe's soft labels become, or `None` where they stay.
+        soft_label_loss: string. The distillation loss between logits that
+            replaces a recipe's soft labels, or `None` to use the recipe's.
         has_label_per_token: bool. Whether positions have labels, and sample
-            weights say which.
-        vocabulary: tuple of the word pieces that a model with random weights
-            reads, or `None` where a checkpoint must bring them.
+            weights mark them.
+        vocabulary: tuple of the word pieces for a model with random weights,
+            or `None` if the vocabulary comes from a checkpoint.
     """
 
     class_names: tuple[str, ...] | None = None
@@ -65,12 +65,13 @@ class Kind:
         """Width of the logits.
 
         Raises:
-            UsageError: if the classes stand in data that were not named.
+            UsageError: if the data define the classes and were not passed.
         """
         if self.class_names is None:
             raise UsageError(
-                f"The classes of this {self.title} stand in its data. Name "
-                "them first: task.for_data(data_dir), or --data-dir DIR."
+                f"The classes of this {self.title} task are defined by its "
+                "data. Expected the data first. Call task.for_data(data_dir), "
+                "or pass --data-dir DIR."
             )
         return len(self.class_names)
 
@@ -80,7 +81,7 @@ class Kind:
         return models.Head(self.head_kind, self.num_classes, self.class_names)
 
     def for_layout(self, layout) -> "Kind":
-        """Returns the kind with the classes of a layout that knows them."""
+        """Returns the kind with the classes that a layout defines."""
         return dataclasses.replace(self, class_names=layout.class_names)
 
     def label_loss(self) -> "keras.losses.Loss":
@@ -88,41 +89,43 @@ class Kind:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def training_metrics(self) -> "list[keras.metrics.Metric]":
-        """Returns what is measured while training, for learning curves."""
+        """Returns the metrics during training, for learning curves."""
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def encode(self, examples, tokenizer, sequence_length):
-        """Returns the rows as `kdkit.data.EncodedExamples`."""
+        """Encodes examples as `kdkit.data.EncodedExamples`."""
         return data.encode(examples, tokenizer, sequence_length)
 
     def compute_metrics(self, names, labels, logits) -> dict[str, float]:
-        """Returns the named metrics, see `Task.compute_metrics`."""
+        """Computes the named metrics, see `Task.compute_metrics`."""
         labels = np.asarray(labels)
-        logits = metrics.check_logits(logits, len(labels), self.num_classes)
+        logits = metrics.require_finite_logits(
+            logits, len(labels), self.num_classes
+        )
         predictions = self.predict(logits)
         return {
             name: metrics.METRICS[name](labels, predictions) for name in names
         }
 
     def predict(self, logits):
-        """Returns what logits say: class numbers, scores or sets."""
+        """Converts logits to class numbers, scores or sets."""
         return logits.argmax(axis=-1)
 
     def agreement(self, teacher_logits, student_logits) -> dict[str, float]:
-        """Returns how closely a student's logits follow the teacher's."""
+        """Measures how closely a student's logits follow the teacher's."""
         return agreement(teacher_logits, student_logits)
 
     def baseline(self, targets, logits) -> Baseline:
-        """Returns what logits are worth beside one answer for all rows.
+        """Compares logits with the best constant answer.
 
         Args:
-            targets: labels as `compute_metrics` takes them.
+            targets: labels, as for `compute_metrics`.
             logits: float array of shape `(num_labels, num_classes)`.
         """
-        return of_classes(np.asarray(targets), self.predict(logits))
+        return compare_classes(np.asarray(targets), self.predict(logits))
 
     def collapse(self, targets, logits) -> str | None:
-        """Returns why a model has collapsed, `None` for one that has not.
+        """Returns why a model has collapsed, `None` if it has not.
 
         Args:
             targets, logits: as in `baseline`.
@@ -159,15 +162,15 @@ class Regression(Kind):
         return logits[:, 0]
 
     def baseline(self, targets, logits):
-        return of_scores(np.asarray(targets), self.predict(logits))
+        return compare_scores(np.asarray(targets), self.predict(logits))
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabel(Kind):
-    """Each class is there or not: a sigmoid over each logit.
+    """Any number of classes per example: a sigmoid for each logit.
 
     Labels are 0 or 1, of shape `(num_rows, num_classes)`. A class is predicted
-    where its probability is above one half.
+    if its probability is above one half.
     """
 
     title: ClassVar[str] = "multi-label"
@@ -183,17 +186,17 @@ class MultiLabel(Kind):
         return (logits > 0).astype("int32")
 
     def baseline(self, targets, logits):
-        return of_decisions(np.asarray(targets), self.predict(logits))
+        return compare_decisions(np.asarray(targets), self.predict(logits))
 
     def agreement(self, teacher_logits, student_logits):
-        """Returns the share of equal decisions, and the divergence.
+        """Returns the share of equal decisions, and the KL divergence.
 
         Returns:
-            Dict with `"same_decisions"`, the share of rows and classes with
-            the same answer, and `"kl_divergence"`, the mean over rows of the
-            sum over classes of the binary KL(teacher ‖ student) in nats.
+            Dict with `"same_decisions"`, the share of equal answers over
+            examples and classes, and `"kl_divergence"`, the mean over examples
+            of the sum over classes of the binary KL(teacher ‖ student) in nats.
         """
-        teacher, student = check_pair(teacher_logits, student_logits)
+        teacher, student = require_same_shape(teacher_logits, student_logits)
         divergences = np.zeros_like(teacher)
         for sign in (1, -1):
             log_teacher = scipy.special.log_expit(sign * teacher)
@@ -207,10 +210,10 @@ class MultiLabel(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class MultipleChoice(Kind):
-    """One of several options of its own for each question.
+    """One of several options per question; each question has its own options.
 
     The model reads `[CLS] passage [SEP] question option [SEP]` for each option
-    and gives one logit; those of a question stand in one row, so that losses
+    and returns one logit. The logits of a question form one row, so that losses
     and metrics are those of a classification among the options.
     """
 
@@ -223,14 +226,14 @@ class MultipleChoice(Kind):
         )
 
 
-UNKNOWN_TAG = "B-tag that is not known"  # which no answer is
-NO_ANSWER = -1  # to words that were cut off: the label of none
+UNKNOWN_TAG = "B-tag that is not known"  # never predicted
+NO_ANSWER = -1  # for words that were truncated
 OUTSIDE = "O"  # the tag of words outside of spans
 
 
 @dataclasses.dataclass(frozen=True)
 class Tagging(Kind):
-    """A tag for each word, which mark spans together."""
+    """A tag for each word; the tags mark spans."""
 
     title: ClassVar[str] = "tagging"
     head_kind: ClassVar[str] = "tokens"
@@ -246,10 +249,12 @@ class Tagging(Kind):
 
     def compute_metrics(self, names, labels, logits):
         num_read = sum(int(was_read(row).sum()) for row in labels)
-        logits = metrics.check_logits(logits, num_read, self.num_classes)
+        logits = metrics.require_finite_logits(
+            logits, num_read, self.num_classes
+        )
         ends = np.cumsum([len(row) for row in labels])[:-1]
         labels, predictions = (
-            self._as_metrics_take_them(np.split(side, ends))
+            self._metric_inputs(np.split(side, ends))
             for side in self._labels_and_answers(labels, logits)
         )
         return {
@@ -257,14 +262,14 @@ class Tagging(Kind):
         }
 
     def _labels_and_answers(self, targets, logits):
-        """Labels of all words, and what is said of them; both in one array."""
+        """Returns the labels of all words, and the answers, as arrays."""
         targets = np.concatenate(targets)
         answers = np.full(len(targets), NO_ANSWER)
         answers[was_read(targets)] = self.predict(logits)
         return as_given(targets), answers
 
-    def _as_metrics_take_them(self, rows):
-        """Tags by their names, one list per sentence."""
+    def _metric_inputs(self, rows):
+        """Returns tags by their names, one list per sentence."""
         names = dict(enumerate(self.class_names)) | {
             NO_ANSWER: OUTSIDE,
             UNKNOWN: UNKNOWN_TAG,
@@ -274,18 +279,18 @@ class Tagging(Kind):
     def baseline(self, targets, logits):
         labels, answers = self._labels_and_answers(targets, logits)
         read = answers != NO_ANSWER
-        if read.any():  # words that were cut off tell nothing of the model
+        if read.any():  # truncated words do not describe the model
             labels, answers = labels[read], answers[read]
-        return of_classes(labels, answers)
+        return compare_classes(labels, answers)
 
 
 @dataclasses.dataclass(frozen=True)
 class Polyphones(Tagging):
-    """The reading of one character, among those it has in the training data.
+    """The reading of one character, among its readings in the training data.
 
     Args:
         class_names: as in `Kind`.
-        vocabulary: tuple of strings or `None`. The characters of the training
+        vocabulary: tuple of strings or `None`. The characters in the training
             data.
         candidates: dict or `None`. From a character to the numbers of its
             readings.
@@ -310,30 +315,30 @@ class Polyphones(Tagging):
         )
 
     def collapse(self, targets, logits):
-        """`None`: by its candidates a random model is right in half of them.
+        """Returns `None`: a random model is right in half of the candidates.
 
         `kdkit.doctor.teacher_accuracy` compares with each character's usual
-        reading, which takes the training data.
+        reading, for which it needs the training data.
         """
         return
 
-    def _as_metrics_take_them(self, rows):
-        """Class numbers; that of an unknown reading is never predicted."""
+    def _metric_inputs(self, rows):
+        """Returns class numbers; an unknown reading's is never predicted."""
         return np.concatenate(rows)
 
 
 def majority_accuracy(train: TokenExamples, examples: TokenExamples) -> float:
     """Returns the accuracy of each word's most frequent label in `train`.
 
-    The baseline of polyphones: no sentence is read. Words that are not in
-    `train` count as wrong.
+    This is the baseline for polyphones, which ignores the sentence. Words that
+    are not in `train` count as wrong.
 
     Args:
-        train: `TokenExamples` whose labels are counted.
-        examples: `TokenExamples` that are answered.
+        train: `TokenExamples` to count labels in.
+        examples: `TokenExamples` to answer.
 
     Raises:
-        UsageError: if there is nothing to answer.
+        UsageError: if no word has a label.
     """
     counts = collections.defaultdict(collections.Counter)
     for word, label in _labelled(train):
@@ -345,13 +350,13 @@ def majority_accuracy(train: TokenExamples, examples: TokenExamples) -> float:
     if not answers:
         raise UsageError(
             "The baseline needs words with labels. Received: none in "
-            f"{len(examples)} sentences."
+            f"{len(examples)} sentences. Use labelled data."
         )
     return float(np.mean(answers))
 
 
 def _labelled(examples):
-    """Each word that has a label, and the label."""
+    """Yields each word that has a label, with its label."""
     for words, labels in zip(examples.words, examples.labels, strict=True):
         for position in np.flatnonzero(labels != NO_LABEL):
             yield words[position], int(labels[position])

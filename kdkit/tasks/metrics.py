@@ -13,12 +13,12 @@ from kdkit.errors import UsageError
 
 
 def accuracy(labels, predictions) -> float:
-    """Share of rows whose predicted class is the label."""
+    """Share of examples whose predicted class is the label."""
     return float(sklearn.metrics.accuracy_score(labels, predictions))
 
 
 def f1(labels, predictions) -> float:
-    """F1 of class 1; 0 where class 1 is never right."""
+    """F1 of class 1; 0 if class 1 is never right."""
     score = sklearn.metrics.f1_score(labels, predictions, zero_division=0.0)
     return float(score)
 
@@ -39,39 +39,39 @@ def spearman(labels, predictions) -> float:
 
 
 def micro_f1(labels, predictions) -> float:
-    """F1 over all rows and classes at once; 0 where no class is right."""
+    """F1 over all examples and classes together; 0 if no class is right."""
     return _multi_label_f1(labels, predictions, "micro")
 
 
 def macro_f1(labels, predictions) -> float:
-    """Mean over classes of their F1; 0 for a class that is never right.
+    """Mean of the F1 of all classes; 0 for a class that is never right.
 
-    Of one class a row, the classes are those that the labels have, whatever is
-    predicted: models that are compared on the same rows share them.
+    With one class per example, only classes that occur in the labels count, so
+    that models compared on the same examples share them.
     """
     classes = np.unique(labels) if np.ndim(labels) == 1 else None
     return _multi_label_f1(labels, predictions, "macro", classes)
 
 
 def subset_accuracy(labels, predictions) -> float:
-    """Share of rows of which every class is right."""
+    """Share of examples for which every class is right."""
     return float(sklearn.metrics.accuracy_score(labels, predictions))
 
 
 def span_f1(labels, predictions) -> float:
-    """F1 of whole spans, from lists of tags; 0 where no span is right."""
+    """F1 of whole spans, from lists of tags; 0 if no span is right."""
     return float(seqeval.metrics.f1_score(labels, predictions, zero_division=0))
 
 
 def span_precision(labels, predictions) -> float:
-    """Share of the predicted spans that are right in kind, start and end."""
+    """Share of the predicted spans whose kind, start and end are right."""
     return float(
         seqeval.metrics.precision_score(labels, predictions, zero_division=0)
     )
 
 
 def span_recall(labels, predictions) -> float:
-    """Share of the spans that were found."""
+    """Share of the spans that were predicted."""
     return float(
         seqeval.metrics.recall_score(labels, predictions, zero_division=0)
     )
@@ -92,8 +92,8 @@ METRICS = {
 }
 
 
-def check_logits(logits, num_rows, num_classes) -> np.ndarray:
-    """Returns logits as an array, if metrics can be taken of them.
+def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:
+    """Returns logits as an array; raises an error for invalid ones.
 
     Args:
         logits: float array of shape `(num_rows, num_classes)`.
@@ -101,20 +101,20 @@ def check_logits(logits, num_rows, num_classes) -> np.ndarray:
         num_classes: int. Width of the logits; 1 for scores.
 
     Raises:
-        UsageError: if there are no rows or the shape does not fit.
+        UsageError: if there are no examples or the shape does not fit.
         RunError: if a logit is not finite.
     """
     logits = np.asarray(logits)
     if not num_rows or logits.shape != (num_rows, num_classes):
         raise UsageError(
             f"Metrics need logits of shape (num_rows, {num_classes}) and one "
-            f"label a row. Received: logits of shape {logits.shape}, "
-            f"{num_rows} labels."
+            f"label per example. Received: logits of shape {logits.shape}, "
+            f"{num_rows} labels. Pass the logits of every example."
         )
     if not np.isfinite(logits).all():
         num_broken = int((~np.isfinite(logits)).any(axis=1).sum())
         raise RunError(
-            f"The logits of {num_broken} of {len(logits)} rows are not "
+            f"The logits of {num_broken} of {len(logits)} examples are not "
             "finite: the model has diverged. Train it with a smaller "
             "learning_rate."
         )
@@ -136,7 +136,7 @@ def _multi_label_f1(labels, predictions, average, classes=None):
 def _correlation(function, labels, predictions):
     if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
         return 0.0
-    # in float32 nearly constant predictions lose their differences
+    # In float32 nearly constant predictions would lose their differences.
     return float(
         function(
             np.asarray(labels, "float64"), np.asarray(predictions, "float64")
@@ -145,24 +145,24 @@ def _correlation(function, labels, predictions):
 
 
 def agreement(teacher_logits, student_logits) -> dict[str, float]:
-    """Compares the logits of two models on the same rows.
+    """Compares the logits of two models on the same examples.
 
     Args:
         teacher_logits: float array of shape `(num_rows, num_classes)`.
         student_logits: float array of the same shape.
 
     Returns:
-        Dict with `"same_top_class"`, the share of rows with the same largest
-        logit, and `"kl_divergence"`, the mean over rows of
-        KL(teacher ‖ student) in nats at temperature 1; or, for one logit, with
-        `"mean_squared_difference"`.
+        Dict with `"same_top_class"`, the share of examples with the same
+        largest logit, and `"kl_divergence"`, the mean over examples of
+        KL(teacher ‖ student) in nats at temperature 1; or, for a single logit,
+        with `"mean_squared_difference"`.
 
     >>> agreement([[2.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [1.0, 0.0]])[
     ...     "same_top_class"
     ... ]
     0.5
     """
-    teacher, student = check_pair(teacher_logits, student_logits)
+    teacher, student = require_same_shape(teacher_logits, student_logits)
     if teacher.shape[1] == 1:
         difference = float(np.mean(np.square(teacher - student)))
         return {"mean_squared_difference": difference}
@@ -179,11 +179,11 @@ def agreement(teacher_logits, student_logits) -> dict[str, float]:
     }
 
 
-def check_pair(teacher_logits, student_logits):
-    """Returns both as float64 arrays of one shape.
+def require_same_shape(teacher_logits, student_logits):
+    """Returns both as float64 arrays with one shape.
 
     Raises:
-        UsageError: if the shapes differ, or there are no rows.
+        UsageError: if the shapes differ, or there are no examples.
     """
     teacher = np.asarray(teacher_logits, "float64")
     student = np.asarray(student_logits, "float64")
@@ -191,7 +191,8 @@ def check_pair(teacher_logits, student_logits):
         raise UsageError(
             "Agreement needs two arrays of the same shape (num_rows, "
             f"num_classes). Received: teacher_logits of shape {teacher.shape}, "
-            f"student_logits of shape {student.shape}."
+            f"student_logits of shape {student.shape}. Run both models on the "
+            "same examples."
         )
     return teacher, student
 
@@ -201,28 +202,27 @@ def generation_metrics(
     references: list[str],
     language: str | None = None,
 ) -> dict[str, float]:
-    """Returns how close texts come to references, over all of them at once.
+    """Measures how close texts are to their references.
 
-    Counts of n-grams are summed over the texts before they are divided. Texts
-    are plain: detokenised, with their cases. sacrebleu tokenises them itself.
+    Counts of n-grams are summed over all texts before they are divided. Texts
+    are plain: detokenized and cased. sacrebleu tokenizes them itself.
 
     Args:
-        hypotheses: list of strings. What a model wrote.
-        references: list of strings. What it should have written, one text for
-            each of `hypotheses`, in their order.
-        language: string or `None`. The texts' own, such as `"de"` or
-            `"zh-TW"`. Chinese, Japanese and Korean have other words than what
-            stands between spaces: sacrebleu splits them in ways of their own.
-            Defaults to `None`.
+        hypotheses: list of strings. The model's texts.
+        references: list of strings. The reference for each of `hypotheses`, in
+            the same order.
+        language: string or `None`. The language of the texts, such as `"de"`
+            or `"zh-TW"`. For Chinese, Japanese and Korean, whose words are not
+            separated by spaces, sacrebleu uses special tokenizers. Defaults to
+            `None`.
 
     Returns:
         A dict of floats from 0 to 100: `bleu`, over n-grams of 1 to 4 words,
         and `chrf`, over n-grams of 1 to 6 characters. `generation_signatures`
-        says how each was computed.
-
+        returns how each was computed.
     Raises:
-        UsageError: (a `ValueError`) if the counts differ, there is no text, or
-            sacrebleu lacks what it splits the language by.
+        UsageError: (a `ValueError`) if the numbers of texts differ, there is no
+            text, or sacrebleu lacks the tokenizer for the language.
 
     Example:
 
@@ -247,11 +247,11 @@ def generation_metrics(
 
 
 def generation_signatures(language: str | None = None) -> dict[str, str]:
-    """Returns sacrebleu's signature of each of `generation_metrics`.
+    """Returns sacrebleu's signature for each of `generation_metrics`.
 
-    It names all that a score depends on: number of references, case,
-    tokenisation, smoothing, sacrebleu's version. Scores with the same one
-    compare.
+    A signature contains everything that a score depends on: the number of
+    references, case, tokenization, smoothing, sacrebleu's version. Only scores
+    with the same signature are comparable.
 
     Args:
         language: string or `None`. As in `generation_metrics`. Defaults to
@@ -261,8 +261,8 @@ def generation_signatures(language: str | None = None) -> dict[str, str]:
         A dict from the name of a metric to a string.
 
     Raises:
-        UsageError: (a `ValueError`) if sacrebleu lacks what it splits the
-            language by.
+        UsageError: (a `ValueError`) if sacrebleu lacks the tokenizer for the
+            language.
     """
     return {
         name: str(metric.get_signature())
@@ -271,14 +271,14 @@ def generation_signatures(language: str | None = None) -> dict[str, str]:
 
 
 def _metrics(references, language):
-    """sacrebleu's metrics, as it sets them, for one reference a text."""
-    # Without its script or country, which sacrebleu does not know.
+    """Returns sacrebleu's metrics with its defaults, one reference per text."""
+    # Without script and country, which sacrebleu does not know.
     code = (language or "").lower().replace("_", "-").partition("-")[0]
     try:
         bleu = BLEU(references=[references], trg_lang=code)
     except RuntimeError as error:
         raise UsageError(
-            f"sacrebleu needs more to split {language!r} into words. Install "
-            f"it: pip install 'sacrebleu[{code}]'."
+            f"sacrebleu has no tokenizer for {language!r}. Expected an extra "
+            f"package. Run pip install 'sacrebleu[{code}]'."
         ) from error
     return {"bleu": bleu, "chrf": CHRF(references=[references])}

@@ -39,7 +39,7 @@ RACE_LEVELS = {
     "race": ("middle", "high"),
 }
 
-# in the order of the data set's emotions.txt
+# In the order of the data set's emotions.txt.
 GOEMOTIONS = (
     "admiration", "amusement", "anger", "annoyance", "approval", "caring",
     "confusion", "curiosity", "desire", "disappointment", "disapproval",
@@ -48,13 +48,13 @@ GOEMOTIONS = (
     "remorse", "sadness", "surprise", "neutral",
 )  # fmt: skip
 
-# the columns of a user's table
+# The columns of a user's table.
 TEXT_COLUMNS = {
     "single_label": ("text",),
     "single_label_pair": ("text", "text_pair"),
 }
 
-# class numbers are those of TensorFlow Datasets
+# Class numbers are those of TensorFlow Datasets.
 TASKS = {
     "cola": Task(
         name="cola",
@@ -279,7 +279,7 @@ TASKS = {
 
 
 def get_task(name: str) -> Task:
-    """Returns the task of this name, a key of `TASKS`.
+    """Returns the task with this name, a key of `TASKS`.
 
     >>> get_task("mnli").num_classes
     3
@@ -287,13 +287,14 @@ def get_task(name: str) -> Task:
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "
-            f"Received: {name!r}.{suggestion(name, TASKS)}"
+            f"Received: {name!r}.{suggestion(name, TASKS)} Register your own "
+            "with `register_task`."
         )
     return TASKS[name]
 
 
 def register_task(task: Task) -> Task:
-    """Adds a task, so that `--task` and `get_task` find it by its name.
+    """Adds a task, so that `--task` and `get_task` find it under its name.
 
     Args:
         task: `Task`.
@@ -302,12 +303,12 @@ def register_task(task: Task) -> Task:
         The task.
 
     Raises:
-        UsageError: (a `ValueError`) if another task has the name.
+        UsageError: (a `ValueError`) if another task already has this name.
     """
     if TASKS.get(task.name, task) != task:
         raise UsageError(
-            f"A task named {task.name!r} exists already. Expected a new name. "
-            f"Received: {task}."
+            f"The task name {task.name!r} is taken. Expected a new name. "
+            f"Received: {task}. Register it under another name."
         )
     TASKS[task.name] = task
     return task

@@ -1,4 +1,4 @@
-"""A task: where its rows come from and what is measured on them."""
+"""The `Task`: its data, its kind and its metrics."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,22 +17,22 @@ from kdkit.tasks.kinds import Regression
 
 
 class Layout(Protocol):
-    """How the files of a task look.
+    """The format of a task's files.
 
     Attributes:
         files: mapping whose keys are the names of the splits.
         class_names: tuple of strings in the order of the class numbers, or
-            `None` where there are none, or where they stand in the data.
+            `None` if there are none, or if the data define them.
     """
 
     files: Mapping[str, object]
     class_names: tuple[str, ...] | None
 
     def for_data(self, data_dir) -> "Layout":
-        """Returns the layout with the classes that stand in the data."""
+        """Returns the layout with the classes that the data define."""
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Raises a `UsageError` with all files of the splits that miss."""
+        """Raises a `UsageError` with all missing files of the splits."""
 
     def read(self, split: str, data_dir) -> Examples:
         """Reads a split."""
@@ -40,23 +40,23 @@ class Layout(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a model is to do, on which data, and how well it does it.
+    """A task for a model: its data, labels and metrics.
 
     Args:
         name: string. Name on the command line.
-        kind: `Kind`. What labels and logits are.
+        kind: `Kind`. The meaning of labels and logits.
         metrics: tuple of keys of `kdkit.tasks.metrics.METRICS`.
-        primary_metric: string. The one by which models are chosen; larger is
+        primary_metric: string. The metric for choosing models; larger is
             better.
         num_texts: int. 1 for sentences, 2 for pairs. Defaults to 1.
-        longest: int or `None`. The usual length in tokens that rows are cut
-            to. `None` for TinyBERT's: 64 for sentences, 128 for pairs.
+        longest: int or `None`. The default length in tokens for truncation.
+            `None` for TinyBERT's: 64 for sentences, 128 for pairs.
         layout: `Layout` of the official files.
-        tfds: `TfdsLayout`. Name in TensorFlow Datasets.
+        tfds: `TfdsLayout`. The data set in TensorFlow Datasets.
         generate: callable from split to `Examples`, for a task without files.
-        generated_splits: tuple of the splits that `generate` knows.
-        other_dev_splits: tuple of the dev splits beside the one by which models
-            are chosen. A run measures its final models on them.
+        generated_splits: tuple of the splits that `generate` accepts.
+        other_dev_splits: tuple of dev splits that do not choose models. A run
+            measures its final models on them.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Task:
 
     @property
     def has_classes_in_data(self) -> bool:
-        """Whether the classes are only known with the data, and are not yet."""
+        """Whether the data define the classes and have not been read yet."""
         return self.kind.needs_class_names and self.class_names is None
 
     @property
@@ -98,7 +98,7 @@ class Task:
 
     @property
     def sequence_length(self) -> int:
-        """The usual length in tokens that rows are cut to."""
+        """The default length in tokens for truncation."""
         return self.longest or (64 if self.num_texts == 1 else 128)
 
     @property
@@ -107,15 +107,15 @@ class Task:
         return self.generated_splits or tuple(self.layout.files)
 
     def for_data(self, data_dir) -> "Task":
-        """Returns the task with the classes that stand in its data.
+        """Returns the task with the classes that its data define.
 
-        Most tasks have theirs in any case, and are returned as they are.
+        Most tasks have fixed classes and are returned unchanged.
 
         Args:
             data_dir: path of the data directory, or `None`.
 
         Raises:
-            UsageError: if the classes stand in data that are not there.
+            UsageError: if the data define the classes and are missing.
         """
         if not self.has_classes_in_data:
             return self
@@ -125,10 +125,10 @@ class Task:
         return dataclasses.replace(self, layout=layout, kind=kind)
 
     def check_data(self, splits: Iterable[str], data_dir=None) -> None:
-        """Checks without reading that the splits can be loaded.
+        """Checks that the splits can be loaded, without reading them.
 
         Raises:
-            UsageError: for unknown splits, and with all missing files.
+            UsageError: for unknown splits, or with a list of missing files.
         """
         unknown = [split for split in splits if split not in self.splits]
         if unknown:
@@ -142,12 +142,12 @@ class Task:
         if self.generate is not None:
             raise UsageError(
                 f"Task {self.name!r} is generated and reads no files. "
-                f"Received: data_dir={str(data_dir)!r}. Leave it out."
+                f"Received: data_dir={str(data_dir)!r}. Remove it."
             )
         self.layout.require(splits, data_dir)
 
     def announce_download(self, data_dir=None) -> None:
-        """Prints what `load` will download, before that begins.
+        """Prints what `load` will download, before the download begins.
 
         Raises:
             UsageError: if it cannot be downloaded.
@@ -160,15 +160,16 @@ class Task:
 
         Args:
             split: string. One of `splits`.
-            data_dir: path of the directory that holds `SST-2/`, `MRPC/` and so
-                on, or `None` to use TensorFlow Datasets.
+            data_dir: path of the directory that contains `SST-2/`, `MRPC/` and
+                so on, or `None` for TensorFlow Datasets.
 
         Returns:
-            `Examples`, or what the task's kind has in their place; GLUE's test
+            `Examples`, or the corresponding class for the task's kind. GLUE's
+            test splits have no labels.
             splits have no labels.
 
         Raises:
-            UsageError: if the split is unknown, or its data missing or
+            UsageError: if the split is unknown, or if its data are missing or
                 malformed.
         """
         self.check_data([split], data_dir)
@@ -179,12 +180,12 @@ class Task:
         return self.for_data(data_dir).layout.read(split, data_dir)
 
     def encode(self, examples, tokenizer, sequence_length: int):
-        """Tokenises rows for a model of the task.
+        """Tokenizes examples for a model of the task.
 
         Args:
-            examples: what `load` returned.
+            examples: the result of `load`.
             tokenizer: `keras_hub.models.BertTokenizer`.
-            sequence_length: int. Tokens of a sequence at most.
+            sequence_length: int. The maximum number of tokens per sequence.
 
         Returns:
             `kdkit.data.EncodedExamples`.
@@ -192,15 +193,15 @@ class Task:
         return self.kind.encode(examples, tokenizer, sequence_length)
 
     def compute_metrics(self, labels, logits) -> dict[str, float]:
-        """Returns the task's metrics.
+        """Computes the task's metrics.
 
         Args:
             labels: int or float array of shape `(num_rows,)`; `(num_rows,
                 num_classes)` for multi-label tasks; for tasks with a label per
-                token a list of int arrays, one per row, as
-                `kdkit.data.EncodedTokens.targets` gives them.
-            logits: float array of shape `(num_labels, num_classes)`; words
-                that were cut off have none.
+                token a list of int arrays, one per example, as in
+                `kdkit.data.EncodedTokens.targets`.
+            logits: float array of shape `(num_labels, num_classes)`; truncated
+                words have none.
         """
         return self.kind.compute_metrics(self.metrics, labels, logits)
 

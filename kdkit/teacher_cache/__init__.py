@@ -1,4 +1,4 @@
-"""The teacher's outputs on disk, by the content of what it read."""
+"""The teacher cache: teacher outputs on disk, keyed by the inputs' content."""
 
 from kdkit.late_names import late_names
 
@@ -6,9 +6,9 @@ _DEFINED_IN = {
     "PRECISIONS": "shards",
     "OutputsOfTeachers": "reading",
     "TeacherCache": "cache",
-    "check_place": "index",
-    "check_precision": "shards",
-    "check_room": "index",
+    "require_cache_directory": "index",
+    "validate_precision": "shards",
+    "require_disk_space": "index",
     "packed_size": "shards",
     "row_keys": "shards",
     "sequence_keys": "shards",

@@ -1,4 +1,4 @@
-"""A teacher's outputs, run once and then read."""
+"""The teacher cache: runs a teacher once, then reads its outputs from disk."""
 
 import functools
 import pathlib
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
-from kdkit.data import ReadableRows
+from kdkit.data import CacheableDataset
 from kdkit.data import for_any_shape
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -26,50 +26,50 @@ from kdkit.taps import reads_source
 from kdkit.taps import sizes
 from kdkit.taps import tapped
 from kdkit.teacher_cache.index import Index
-from kdkit.teacher_cache.index import check_room
 from kdkit.teacher_cache.index import find_missing
-from kdkit.teacher_cache.index import find_places
-from kdkit.teacher_cache.index import part_of_cache
-from kdkit.teacher_cache.index import size_of_other_parts
+from kdkit.teacher_cache.index import find_rows
+from kdkit.teacher_cache.index import other_parts_size
+from kdkit.teacher_cache.index import part_directory
+from kdkit.teacher_cache.index import require_disk_space
 from kdkit.teacher_cache.reading import CachedOutputs
 from kdkit.teacher_cache.shards import Error
 from kdkit.teacher_cache.shards import Shard
-from kdkit.teacher_cache.shards import check_precision
 from kdkit.teacher_cache.shards import cut
 from kdkit.teacher_cache.shards import pack
 from kdkit.teacher_cache.shards import packed_size
 from kdkit.teacher_cache.shards import row_bytes
 from kdkit.teacher_cache.shards import row_keys
 from kdkit.teacher_cache.shards import sequence_keys
+from kdkit.teacher_cache.shards import validate_precision
 from kdkit.teacher_cache.shards import write_shard
 
 SECONDS_BETWEEN_LINES = 15
 
 
 class TeacherCache:
-    """What a teacher says of rows, kept on disk by their content.
+    """A teacher's outputs on disk, keyed by the content of the examples.
 
-    Rows are known by their tokens, not by their place, so that any order,
-    selection and padding of them finds what was kept. Only what is missing is
-    run.
+    An example's key depends on its tokens, not on its position, so cached
+    outputs are found in any order, selection or padding of the examples. The
+    teacher only runs on examples that are missing.
 
     Args:
-        directory: string or path. Made if needed.
-        teacher: `keras.Model`, or an exported file in its place, as
-            `kdkit.export.open_file` returns it, which gives logits alone.
-        fingerprint: dict of strings and numbers. What decides the outputs: the
-            content of the teacher's files above all.
+        directory: string or path. Created if needed.
+        teacher: `keras.Model`, or an exported file instead, the result of
+            `kdkit.export.open_file`, which only returns logits.
+        fingerprint: dict of strings and numbers. Everything that the outputs
+            depend on, above all the content of the teacher's files.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`. Defaults to
             `"fp32"`.
-        announce: callable of a line about what is done. Defaults to `print`.
-        part: tuple of ints i, n or `None`. Of n processes that share the rows
-            this is i, from 0: it fills a directory within the other with its
-            part, and reads nothing. A cache without a part takes in what is
-            there of them. Defaults to `None`.
+        announce: callable of a line about progress. Defaults to `print`.
+        part: tuple of ints i, n or `None`. Process i, from 0, of n processes
+            that share the examples. It writes its part into a subdirectory and
+            reads no outputs. A cache without a part merges the finished
+            subdirectories. Defaults to `None`.
 
     Raises:
-        UsageError: (a `ValueError`) if the directory holds a cache of
-            something else, with what differs.
+        UsageError: (a `ValueError`) if the directory contains a cache with
+            another fingerprint; the error lists the differences.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class TeacherCache:
         announce: Callable[[str], None] = print,
         part: tuple[int, int] | None = None,
     ):
-        check_precision(precision)
+        validate_precision(precision)
         self.directory = pathlib.Path(directory)
         if part is not None:
-            self.directory = part_of_cache(directory, part)
+            self.directory = part_directory(directory, part)
         self._part = part
         self.precision = precision
-        # Traced once for train, dev and all that follow.
+        # Traced once, for train, dev and all later data.
         self._run = functools.cache(functools.partial(make_run, teacher))
-        # A file gives the logits of tasks, which have few classes.
+        # A file returns the logits of tasks, which have few classes.
         self._num_classes = (
             (describe(teacher).num_classes or 0)
             if isinstance(teacher, keras.Model)
@@ -99,7 +99,7 @@ class TeacherCache:
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
         self._whole = self._index
-        # What is there already is no work for a part.
+        # A part does not repeat outputs that the whole cache contains.
         self._known = [self._index]
         if part is not None:
             self._whole = Index(pathlib.Path(directory), self._fingerprint)
@@ -108,43 +108,43 @@ class TeacherCache:
             damaged = index.drop_damaged()
             if damaged:
                 announce(
-                    f"{index.directory}: {len(damaged)} damaged files left "
-                    "out, what they held is run again."
+                    f"{index.directory}: {len(damaged)} damaged files removed, "
+                    "their examples are run again."
                 )
 
     def outputs(
         self,
-        encoded: ReadableRows,
+        encoded: CacheableDataset,
         entries: Iterable[Entry],
         beside: Iterable[Entry] = (),
     ) -> CachedOutputs:
-        """Returns what reads the outputs for batches of rows.
+        """Returns an object that reads the outputs for batches of examples.
 
-        What is not there yet is run and written first.
+        Missing outputs are computed and written first.
 
         Args:
             encoded: `kdkit.data.EncodedExamples`, or `kdkit.data.PackedRows`
                 or `PairRows` of text.
             entries: iterable of `Entry`.
-            beside: iterable of `Entry`. What will be asked for later, of these
-                rows: where the teacher is run at all, it is written too, so
-                that the teacher is not run again for it. Defaults to nothing.
+            beside: iterable of `Entry`. Outputs for these examples that are
+                needed later. If the teacher runs, it also writes these, so that
+                it need not run again. Defaults to none.
 
         Raises:
-            UsageError: if an exported file is asked for more than logits, or an
-                encoder-decoder for what its encoder gives.
-            RunError: if the disk has too little room.
+            UsageError: if an exported file should return more than logits, or
+                an encoder-decoder the outputs of its encoder.
+            RunError: if the disk is too small.
         """
         entries, beside = _asked(entries, beside)
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
-            self._take_parts()
+            self._merge_parts()
             self._fill(encoded, entries, keys, beside)
             if self._part is not None:
                 return CachedOutputs({}, {}, [], self.precision, encoded)
-            # One reading: another process may drop files it finds damaged.
+            # Read once: another process may remove damaged files.
             index = self._index.read()
-            places = find_places(self._index, index["shards"], entries, keys)
+            places = find_rows(self._index, index["shards"], entries, keys)
             shards = [
                 Shard(self.directory / shard["file"])
                 for shard in index["shards"]
@@ -162,13 +162,13 @@ class TeacherCache:
 
     def needed(
         self,
-        encoded: ReadableRows,
+        encoded: CacheableDataset,
         entries: Iterable[Entry],
         beside: Iterable[Entry] = (),
     ) -> int:
-        """Returns about how many bytes `outputs` will write.
+        """Returns approximately how many bytes `outputs` will write.
 
-        Of a part, they are those of all parts.
+        For a part, returns the bytes of all parts.
 
         Args:
             encoded, entries, beside: as for `outputs`.
@@ -176,70 +176,71 @@ class TeacherCache:
         entries, beside = _asked(entries, beside)
         keys = {False: sequence_keys(encoded), True: row_keys(encoded)}
         with self._index.filling():
-            self._take_parts()
+            self._merge_parts()
             _, size = self._plan(encoded, entries, keys, beside)
         return size
 
-    def take_parts(self) -> None:
-        """Takes in what other processes wrote of their parts of the rows."""
+    def merge_parts(self) -> None:
+        """Merges what other processes wrote for their parts of the examples."""
         with self._index.filling():
-            self._take_parts()
+            self._merge_parts()
 
     def relative_error(self, name: str) -> float:
-        """Returns how far what was kept is from what the teacher said.
+        """Returns the relative error of an entry's stored numbers.
 
-        The root of the squared differences over that of the numbers, of all
-        that there is of an entry.
+        The root of the sum of squared differences over the root of the sum of
+        squares, for all stored examples.
         """
         known = self._index.read()["entries"].get(name)
         if known is None:
-            return 0.0  # of a part without rows
+            return 0.0  # a part without examples
         squares = known["squares"]
         return (known["squared_errors"] / squares) ** 0.5 if squares else 0.0
 
     def describe(self) -> dict:
-        """Returns the index: entries with their errors, files with rows."""
+        """Returns the index: entries with errors, files with row counts."""
         return self._index.read()
 
     @property
     def agreement(self) -> dict | None:
-        """How far an exported file agrees with its teacher, if measured.
+        """The agreement of an exported file with its teacher, if measured.
 
-        The parts of a cache know it together.
+        All parts of a cache share it.
         """
         return self._whole.read().get("agreement")
 
-    def keep_agreement(self, agreement: dict) -> None:
-        """Writes into the index how far a file agrees with its teacher.
+    def save_agreement(self, agreement: dict) -> None:
+        """Writes the agreement of a file with its teacher into the index.
 
         Args:
-            agreement: dict of strings and numbers, as JSON has them.
+            agreement: dict of strings and numbers, JSON values.
         """
         self._whole.note("agreement", agreement)
 
-    def _take_parts(self):
+    def _merge_parts(self):
         for directory in sorted(self.directory.glob("part_*_of_*")):
             if directory.is_symlink():
-                continue  # to what is no part of this cache
+                continue  # a link points to another cache
             index = Index(directory, self._fingerprint)
             with index.filling():
                 index.drop_damaged()
                 shards = index.read()["shards"]
                 for shard in shards:
-                    entries = index.take_out(shard)
+                    entries = index.remove_shard(shard)
                     file = self.directory / shard["file"]
                     with writing(file):
                         rename(directory / shard["file"], file)
                     self._index.add(shard, entries)
-            # The directory stays: a process may be about to go on in it.
+            # The directory stays: a process may still write into it.
             if shards:
-                self._announce(f"{directory}: taken in.")
+                self._announce(f"{directory}: merged.")
 
     def _plan(self, encoded, entries, keys, beside):
-        """The pass over rows of which something is missing, `None` without any.
+        """Returns the pass over incomplete examples, and the bytes it needs.
 
-        And how much there must be room for: of a part that of all parts, which
-        may be filled at the same time and come together in the end.
+        The pass is `None` if nothing is missing. For a part, the bytes are
+        those of all parts, which may run at the same time and are merged in
+        the end.
         """
         missing = functools.partial(
             find_missing, self._known, encoded, keys, entries, beside
@@ -261,23 +262,23 @@ class TeacherCache:
         if self._part is not None:
             of_all, _ = missing()
             whole = self._whole.directory
-            others = size_of_other_parts(whole, self._part)
+            others = other_parts_size(whole, self._part)
             size = max(size, size * len(of_all) // len(numbers) - others)
         return filling, size
 
     def _fill(self, encoded, entries, keys, beside):
-        """Runs the teacher over the rows of which something is missing."""
+        """Runs the teacher on all examples with missing outputs."""
         filling, size = self._plan(encoded, entries, keys, beside)
         if filling is None:
             self._announce(
                 f"{self.directory}: the teacher's outputs for all "
-                f"{len(encoded)} rows are there."
+                f"{len(encoded)} examples are cached."
             )
             return
-        check_room(self.directory, size)
+        require_disk_space(self.directory, size)
         self._announce(
-            f"{self.directory}: running the teacher over {filling.num_rows} "
-            f"rows, {byte_size(filling.size)}."
+            f"{self.directory}: running the teacher on {filling.num_rows} "
+            f"examples, {byte_size(filling.size)}."
         )
         try:
             self._write(filling, keys, encoded.sequence_length)
@@ -286,7 +287,7 @@ class TeacherCache:
             if number is None:
                 raise
             kept = (
-                "What is there is kept; the same command goes on with the rest."
+                "Written outputs stay; the same command resumes with the rest."
             )
             raise RunError(
                 describe_problem(self.directory, number, kept)
@@ -309,7 +310,7 @@ class TeacherCache:
 
 
 def _asked(entries, beside):
-    """Entries in their order, and what is asked for beside them."""
+    """Returns sorted entries, and the additional ones that differ."""
     entries = tuple(sorted(set(entries)))
     beside = tuple(sorted(set(beside) - set(entries)))
     others = [
@@ -317,9 +318,9 @@ def _asked(entries, beside):
     ]
     if others:
         raise UsageError(
-            "Of pairs, what the decoder gives is kept. Received: "
-            f"{', '.join(others)}, of what the encoder reads. Run the teacher "
-            "beside the student for these."
+            "Only a decoder's outputs can be cached for pairs. Received: "
+            f"{', '.join(others)}, which need the encoder. Run the teacher in "
+            "each step for these, without the cache."
         )
     return entries, beside
 
@@ -329,12 +330,12 @@ SHARD_ROWS = 65_536
 LOGITS = "logits"
 
 
-def output_shapes(run, encoded: ReadableRows, entries) -> dict:
-    """Returns the shape of each entry for one row, by running a short one.
+def output_shapes(run, encoded: CacheableDataset, entries) -> dict:
+    """Returns the shape of each entry for one example, by running a short one.
 
     Args:
-        run: callable, as `make_run` returns it.
-        encoded: `kdkit.data.ReadableRows`.
+        run: callable, the result of `make_run`.
+        encoded: `kdkit.data.CacheableDataset`.
         entries: sequence of `kdkit.taps.Entry`.
     """
     row = int(encoded.row_lengths.argmin())
@@ -346,12 +347,13 @@ def output_shapes(run, encoded: ReadableRows, entries) -> dict:
 
 
 class Filling:
-    """A pass of a teacher over rows.
+    """A pass of a teacher over examples.
 
     Args:
-        run: callable, as `make_run` returns it.
-        encoded: `kdkit.data.ReadableRows`.
-        batches: list of int arrays. The numbers of the rows to run together.
+        run: callable, the result of `make_run`.
+        encoded: `kdkit.data.CacheableDataset`.
+        batches: list of int arrays. The numbers of the examples to run
+            together.
         shapes: dict from `Entry` to shape.
         precision: string.
     """
@@ -365,12 +367,12 @@ class Filling:
 
     @property
     def num_rows(self) -> int:
-        """Rows that the teacher will be run over."""
+        """How many examples the teacher will run on."""
         return sum(map(len, self._batches))
 
     @property
     def size(self) -> int:
-        """Bytes that will be written, but for keys."""
+        """How many bytes will be written, without keys."""
         per_row = self._encoded.sequences_per_row
         rows = np.concatenate(self._batches)
         lengths = self._encoded.lengths.reshape(-1, per_row)[rows]
@@ -389,33 +391,33 @@ class Filling:
         return int(total)
 
     def write(self, directory, keys):
-        """Writes file after file.
+        """Writes the files one after the other.
 
-        Entries of sequences and of rows stand in files of their own where a
-        row has several sequences.
+        If an example has several sequences, entries per sequence and entries
+        per example are in separate files.
 
         Args:
             directory: `pathlib.Path`.
-            keys: dict from whether they are of rows to all keys.
+            keys: dict of all keys, from whether they are per example.
 
         Yields:
-            Tuples of what `write_shard` returned and a dict from the names of
+            Tuples of the result of `write_shard` and a dict from the names of
             its entries to their shapes and errors.
         """
         encoded = self._encoded
         groups = {}
         for entry in self._shapes:
-            of_rows = entry.is_per_example and encoded.sequences_per_row > 1
-            groups.setdefault(of_rows, []).append(entry)
+            per_example = entry.is_per_example and encoded.sequences_per_row > 1
+            groups.setdefault(per_example, []).append(entry)
         row_lengths = encoded.row_lengths
         pending = {
-            of_rows: _Pending(
-                keys[of_rows],
-                row_lengths if of_rows else encoded.lengths,
+            per_example: _Pending(
+                keys[per_example],
+                row_lengths if per_example else encoded.lengths,
                 {entry: self._shapes[entry] for entry in entries},
                 self._precision,
             )
-            for of_rows, entries in groups.items()
+            for per_example, entries in groups.items()
         }
         for rows in self._batches:
             inputs = encoded.inputs(rows, int(row_lengths[rows].max()))
@@ -424,11 +426,11 @@ class Filling:
                 for name, tensor in self._run(inputs).items()
             }
             sequences = encoded.sequences_of(rows)
-            for of_rows, shard in pending.items():
-                shard.add(taps, rows if of_rows else sequences)
-            # What is written is kept when the run is stopped. Files hold whole
-            # batches, so that `cut` finds the others again, and all entries
-            # of their rows, so that none of them is run again for the rest.
+            for per_example, shard in pending.items():
+                shard.add(taps, rows if per_example else sequences)
+            # Written files survive a stop. They contain whole batches, so that
+            # `cut` finds the other batches again, and all entries of their
+            # examples, so that none of these is run again for the rest.
             if any(shard.is_full for shard in pending.values()):
                 for shard in pending.values():
                     yield shard.write(directory)
@@ -438,7 +440,7 @@ class Filling:
 
 
 class _Pending:
-    """Rows of the next file."""
+    """The examples of the next file."""
 
     def __init__(self, keys, lengths, shapes, precision):
         self._all_keys = keys
@@ -462,7 +464,7 @@ class _Pending:
         return self.size >= SHARD_BYTES or self.rows >= SHARD_ROWS
 
     def add(self, taps, numbers):
-        """Takes the tensors of a batch."""
+        """Adds the tensors of a batch."""
         for place, number in enumerate(numbers):
             self._keys.append(self._all_keys[number].tobytes())
             for entry, shape in self._shapes.items():
@@ -495,42 +497,42 @@ def make_run(teacher, entries):
     """Returns a function from inputs to tensors by entry's name.
 
     Args:
-        teacher: `keras.Model`, whose function is compiled, or an exported file
-            as `kdkit.export.open_file` returns it.
+        teacher: `keras.Model`, whose function is compiled, or an exported file,
+            the result of `kdkit.export.open_file`.
         entries: iterable of `kdkit.taps.Entry`.
 
     Raises:
-        UsageError: (a `ValueError`) if a file is asked for more than logits.
+        UsageError: (a `ValueError`) if a file should return more than logits.
     """
     if not isinstance(teacher, keras.Model):
-        return _run_of_file(teacher, entries)
+        return _make_file_run(teacher, entries)
     run = tapped(teacher, sorted({entry.tap for entry in entries}))
 
     def outputs(inputs):
         taps = run(inputs, training=False)
-        return {entry.name: _kept(entry, taps) for entry in entries}
+        return {entry.name: _stored_tensor(entry, taps) for entry in entries}
 
     return for_any_shape(outputs)
 
 
-def _kept(entry, taps):
-    """What is kept of a tensor: all of it, or the first classes."""
+def _stored_tensor(entry, taps):
+    """Returns the stored part of a tensor: all of it, or the top classes."""
     tensor = entry.read(taps)
     if entry.top_k:
         tensor = top_classes(tensor, entry.top_k, entry.temperature)
     return tensor
 
 
-def _run_of_file(file, entries):
+def _make_file_run(file, entries):
     others = [entry.name for entry in entries if entry.tap != LOGITS]
     if others:
         raise UsageError(
-            f"{file.path} gives logits alone. Received: {', '.join(others)}. "
+            f"{file.path} only returns logits. Received: {', '.join(others)}. "
             "Run the teacher itself for these."
         )
 
     def outputs(inputs):
         taps = {LOGITS: file(inputs)}
-        return {entry.name: _kept(entry, taps) for entry in entries}
+        return {entry.name: _stored_tensor(entry, taps) for entry in entries}
 
     return outputs

@@ -1,4 +1,4 @@
-"""What a cache holds, in one file that several processes may add to."""
+"""The index of a cache: one file that several processes may update."""
 
 import contextlib
 import json
@@ -26,12 +26,12 @@ from kdkit.teacher_cache.shards import find
 
 INDEX = "index.json"
 FORMAT = 2
-FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # as write_shard names them
-BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # as `staged` names folders
+FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # names from `write_shard`
+BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # folder names from `staged`
 TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
 ROW_LENGTH = "sequence_length"
-MOST = 1e300  # of a sum, so that there is one of many
-ERRORS = "errors"  # of a file, by entry
+MOST = 1e300  # limit for a sum, so that many can be added
+ERRORS = "errors"  # in a file's entry, by output
 SUMS = ("largest_error", "squared_errors", "squares")
 
 
@@ -40,14 +40,15 @@ class Index:
 
     Args:
         directory: `pathlib.Path`.
-        fingerprint: dict of what decides the outputs of a row: the content of
-            the teacher and of its exported file, the vocabulary, the precision.
-            The length that rows are cut to is no part of it: rows that are cut
-            are other rows, with other keys. Nor are the taps: what is missing
-            is added. Both stand beside it, as `filled_with`.
+        fingerprint: dict of everything that an example's outputs depend on: the
+            content of the teacher and of its exported file, the vocabulary,
+            the precision. The sequence length is not part of it, because
+            truncated examples are other examples with other keys. The taps are
+            not part of it either, because missing ones are added. Both are
+            saved next to it, as `filled_with`.
 
     Raises:
-        UsageError: (a `ValueError`) if the cache there is of something else.
+        UsageError: (a `ValueError`) if the cache has another fingerprint.
     """
 
     def __init__(self, directory: pathlib.Path, fingerprint: dict):
@@ -56,40 +57,42 @@ class Index:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"There can be no cache in {directory}: {error.strerror}. "
+                f"Cannot create a cache in {directory}: {error.strerror}. "
                 "Expected a directory, or the name of a new one."
             ) from error
         self._fingerprint = {"format": FORMAT, **fingerprint}
         self._check()
 
     def read(self) -> dict:
-        """Returns what is there.
+        """Returns the index.
 
-        A dict of the `fingerprint`, the `shards` and the `entries`, and, once
-        something is there, `filled_with`: the `sequence_lengths` that the rows
-        were cut to and the `taps`.
+        A dict of the `fingerprint`, the `shards` and the `entries`, and, if
+        there are any, `filled_with`: the `sequence_lengths` to which examples
+        were truncated, and the `taps`.
         """
         path = self.directory / INDEX
         if not path.is_file():
             return {
                 "fingerprint": self._fingerprint, "entries": {}, "shards": []
             }  # fmt: skip
-        return read_json(path, "the index of a cache", _of_index)
+        return read_json(path, "the index of a cache", _index_error)
 
     @staticmethod
-    def size_of(directory: pathlib.Path) -> int:
-        """Returns the bytes of what is kept in a directory, 0 without one."""
+    def stored_size(directory: pathlib.Path) -> int:
+        """Returns the bytes of a directory's cached outputs, 0 without any."""
         if not (directory / INDEX).is_file():
             return 0
-        index = read_json(directory / INDEX, "the index of a cache", _of_index)
+        index = read_json(
+            directory / INDEX, "the index of a cache", _index_error
+        )
         return sum(shard["bytes"] for shard in index["shards"])
 
     def add(self, shard: dict, entries: dict) -> None:
-        """Adds a finished file, and says of its entries what is known.
+        """Adds a finished file and the errors of its entries.
 
         Args:
-            shard: dict, as `write_shard` returns it, with the
-                `sequence_length` of its rows.
+            shard: dict, the result of `write_shard`, with the
+                `sequence_length` of its examples.
             entries: dict from name to `shape` and errors.
         """
         with self._locked():
@@ -114,15 +117,16 @@ class Index:
                 }
             self._write(index)
 
-    def take_out(self, shard: dict) -> dict:
-        """Takes a file out, to be added to another index.
+    def remove_shard(self, shard: dict) -> dict:
+        """Removes a file from the index, to be added to another index.
 
         Args:
             shard: dict, one of `shards`.
 
         Returns:
-            The dict of `entries`, with the errors of that file; where earlier
-            versions did not note them, those of all, which are forgotten here.
+            The dict of `entries` with the errors of that file. Earlier versions
+            did not save them per file; then the errors of all files, which are
+            reset here.
         """
         with self._locked():
             index = self.read()
@@ -140,11 +144,11 @@ class Index:
         return entries
 
     def note(self, name: str, value: dict) -> None:
-        """Writes something else that is known of what is there.
+        """Adds another value to the index.
 
         Args:
             name: string. Its name in the index.
-            value: dict, as JSON has it.
+            value: dict, a JSON value.
         """
         with self._locked():
             self._check()
@@ -152,10 +156,10 @@ class Index:
 
     @contextlib.contextmanager
     def filling(self):
-        """Lets one process at a time run the teacher; others wait for it.
+        """Lets one process at a time run the teacher; others wait.
 
-        Files that a dead one left without adding them are removed. Those with
-        other names are of other programs.
+        Removes files that a stopped process left without adding them. Files
+        with other names belong to other programs.
         """
         with self._locked("filling"):
             known = {shard["file"] for shard in self.read()["shards"]}
@@ -172,9 +176,9 @@ class Index:
             yield
 
     def drop_damaged(self) -> list[str]:
-        """Takes files out that are not what was written; returns their names.
+        """Removes files whose content has changed; returns their names.
 
-        A file that is gone, cut off or changed is known by its digest.
+        A missing, truncated or changed file is detected by its checksum.
         """
         damaged = [
             shard["file"]
@@ -206,7 +210,7 @@ class Index:
         ]
         if different:
             raise UsageError(
-                f"The cache in {self.directory} holds other outputs: "
+                f"The cache in {self.directory} contains other outputs: "
                 f"{'; '.join(different)}. Use the teacher that filled it, or "
                 "another directory."
             )
@@ -230,15 +234,15 @@ class Index:
         write_text(self.directory / INDEX, json.dumps(index, indent=1))
 
     def _locked(self, what="index"):
-        """Waits for others that do the same."""
+        """Waits for other processes with the same lock."""
         return locked(self.directory / f".{what}.lock")
 
 
 def _with_errors(index):
-    """The index with the errors of the files that it has.
+    """Returns the index with the errors summed over its files.
 
-    Whatever order they came in. Earlier versions did not note those of a file:
-    then the sums stay as they stand.
+    The result does not depend on the files' order. Earlier versions did not
+    save errors per file; then the sums do not change.
     """
     shards = index["shards"]
     if any(ERRORS not in shard for shard in shards):
@@ -261,8 +265,8 @@ def _with_errors(index):
     return {**index, "entries": entries}
 
 
-def _of_index(index):
-    """What is wrong with an index: names of files lead nowhere else."""
+def _index_error(index):
+    """Returns the error in an index, or `None`; file names must be plain."""
     fields = {"fingerprint": dict, "entries": dict, "shards": list}
     for name, kind in fields.items():
         if not isinstance(index.get(name), kind):
@@ -270,7 +274,7 @@ def _of_index(index):
     for shard in index["shards"]:
         file = shard.get("file") if isinstance(shard, dict) else None
         if not isinstance(file, str) or not FILE.fullmatch(file):
-            return f"{shortened(file)} is no name of a file of a cache"
+            return f"{shortened(file)} is not the name of a cache file"
         for name, kind in TYPES.items():
             if type(shard.get(name)) is not kind:
                 return f"expected a {kind.__name__} as {name!r} of {file}"
@@ -307,15 +311,15 @@ def _is_shape(shape):
     )
 
 
-def find_places(index, files, entries, keys):
-    """Returns by entry file and row of every key, −1 where there is none.
+def find_rows(index, files, entries, keys):
+    """Returns the file and the row of every key, −1 for missing keys.
 
     Args:
         index: `Index`.
-        files: list of dicts, the `shards` of the index, as it was read.
+        files: list of dicts, the `shards` of the index.
         entries: iterable of `Entry`.
-        keys: dict from whether they are of rows to keys, as `row_keys` returns
-            them.
+        keys: dict of keys from `row_keys` or `sequence_keys`, from whether
+            they are per example.
 
     Returns:
         Dict from `Entry` to an `int32` array of shape `(num_keys, 2)`.
@@ -327,7 +331,7 @@ def find_places(index, files, entries, keys):
             for number, shard in enumerate(files)
             if entry.name in shard["entries"]
         )
-        # Entries that stand in the same files have the same places.
+        # Entries in the same files have the same places.
         group = shards, entry.is_per_example
         if group not in searched:
             searched[group] = _search(
@@ -342,7 +346,7 @@ def find_places(index, files, entries, keys):
 
 
 def _search(files, keys):
-    """File and row of every key in some files, known by their numbers."""
+    """Returns the file number and the row of every key in some files."""
     places = np.full((len(keys), 2), -1, "int32")
     if not files:
         return places
@@ -361,23 +365,24 @@ def _search(files, keys):
 
 
 def find_missing(indices, encoded, keys, entries, beside, part=None):
-    """Returns the rows to run the teacher over, and what for.
+    """Returns the examples to run the teacher on, and the missing entries.
 
     Args:
-        indices: list of `Index`. What is in one of them is not missing.
-        encoded: `kdkit.data.ReadableRows`.
-        keys: dict from whether they are of rows to all keys.
-        entries: sequence of `kdkit.taps.Entry`. Rows that lack one are run.
-        beside: sequence of `Entry`. What such rows are also asked for.
-        part: tuple of ints i, n or `None`. Part i, from 0, of n of the rows
-            alone. Defaults to `None`.
+        indices: list of `Index`. Outputs in any of them are not missing.
+        encoded: `kdkit.data.CacheableDataset`.
+        keys: dict of all keys, from whether they are per example.
+        entries: sequence of `kdkit.taps.Entry`. Examples without one of them
+            are returned.
+        beside: sequence of `Entry`. Additional entries for these examples.
+        part: tuple of ints i, n or `None`. Only part i, from 0, of n of the
+            examples. Defaults to `None`.
 
     Returns:
-        Tuple of the numbers of the rows, each content once, and of the list of
-        entries that one of them lacks.
+        Tuple of the numbers of the examples, each content once, and of the list
+        of entries that at least one of them lacks.
     """
     known = [
-        find_places(index, index.read()["shards"], (*entries, *beside), keys)
+        find_rows(index, index.read()["shards"], (*entries, *beside), keys)
         for index in indices
     ]
 
@@ -397,42 +402,42 @@ def find_missing(indices, encoded, keys, entries, beside, part=None):
     return numbers, [entry for entry in absent if absent[entry][numbers].any()]
 
 
-HEADROOM = 1.1  # of the free disk over what will be written
+HEADROOM = 1.1  # required free disk space over the bytes to write
 
 
-def check_place(directory) -> None:
-    """Refuses a place where there can be no folder; makes none.
+def require_cache_directory(directory) -> None:
+    """Raises an error if a path cannot be a directory; does not create it.
 
     Args:
         directory: path.
 
     Raises:
-        UsageError: (a `ValueError`) if something else stands there, or a new
-            one cannot be made.
+        UsageError: (a `ValueError`) if the path is something else, or if no
+            directory can be created there.
     """
     place = pathlib.Path(directory).absolute()
     there = next(one for one in (place, *place.parents) if os.path.lexists(one))
     if not there.is_dir():
-        problem = f"{there} is no directory"
+        problem = f"{there} is not a directory"
     elif there != place and not os.access(there, os.W_OK | os.X_OK):
-        problem = f"nothing can be made in {there}"
+        problem = f"{there} is not writable"
     else:
         return
     raise UsageError(
-        f"There can be no cache in {os.fspath(directory)}: {problem}. Expected "
+        f"Cannot create a cache in {os.fspath(directory)}: {problem}. Expected "
         "a directory, or the name of a new one."
     )
 
 
-def check_room(directory, size: int) -> None:
-    """Refuses what does not fit, before the first byte of it is written.
+def require_disk_space(directory, size: int) -> None:
+    """Raises an error if outputs do not fit on the disk, before any write.
 
     Args:
-        directory: path of a folder that is there.
+        directory: path of an existing directory.
         size: int. Bytes.
 
     Raises:
-        RunError: with what is needed and what is free.
+        RunError: with the required and the free space.
     """
     free = shutil.disk_usage(directory).free
     if size * HEADROOM > free:
@@ -444,18 +449,18 @@ def check_room(directory, size: int) -> None:
         )
 
 
-def part_of_cache(directory, part: tuple[int, int]) -> pathlib.Path:
-    """Returns the folder that part i, from 0, of n of a cache is filled in.
+def part_directory(directory, part: tuple[int, int]) -> pathlib.Path:
+    """Returns the directory for part i, from 0, of n parts of a cache.
 
-    >>> part_of_cache("cache", (0, 4)).name
+    >>> part_directory("cache", (0, 4)).name
     'part_1_of_4'
     """
     which, count = part
     return pathlib.Path(directory) / f"part_{which + 1}_of_{count}"
 
 
-def size_of_other_parts(directory, part: tuple[int, int]) -> int:
-    """Returns the bytes of what the other parts of a cache hold.
+def other_parts_size(directory, part: tuple[int, int]) -> int:
+    """Returns the bytes in the other parts of a cache.
 
     Args:
         directory: path of the whole cache.
@@ -463,7 +468,7 @@ def size_of_other_parts(directory, part: tuple[int, int]) -> int:
     """
     which, count = part
     return sum(
-        Index.size_of(part_of_cache(directory, (other, count)))
+        Index.stored_size(part_directory(directory, (other, count)))
         for other in range(count)
         if other != which
     )

@@ -1,4 +1,4 @@
-"""What was kept of a teacher, as features of padded batches."""
+"""Reads cached teacher outputs as features of padded batches."""
 
 import math
 
@@ -13,26 +13,27 @@ from kdkit.teacher_cache.shards import packed_size
 from kdkit.teacher_cache.shards import row_bytes
 from kdkit.teacher_cache.shards import unpack
 
-ALIGNMENT = 64  # bytes; TensorFlow copies arrays that begin elsewhere
+ALIGNMENT = 64  # bytes; TensorFlow copies arrays with another alignment
 
 
 class CachedOutputs:
-    """Reads a teacher's outputs for the rows of a batch.
+    """Reads a teacher's outputs for the examples of a batch.
 
     Args:
-        shapes: dict from `Entry` to the shape of one, `"length"` in it.
+        shapes: dict from `Entry` to the shape per example, with `"length"` for
+            its length.
         places: dict from `Entry` to an int array of shape `(n, 2)`: the file
-            and the row in it of every sequence, or row.
+            and the row of every sequence or example.
         shards: list of `Shard`.
         precision: string.
-        encoded: the `kdkit.data.ReadableRows` that they are of.
+        encoded: the `kdkit.data.CacheableDataset` of the outputs.
     """
 
     def __init__(self, shapes, places, shards, precision, encoded):
         self._shapes = shapes
         self._encoded = encoded
         self._kept = {
-            entry: _Kept(
+            entry: _EntryReader(
                 entry,
                 shape,
                 places[entry],
@@ -47,7 +48,7 @@ class CachedOutputs:
 
     @property
     def signature(self) -> dict:
-        """What `__call__` returns, as `tf.data` wants it."""
+        """The specs of the result of `__call__`, for `tf.data`."""
         return {
             entry.name: tf.TensorSpec(
                 (None, *(None if size == LENGTH else size for size in shape)),
@@ -57,7 +58,7 @@ class CachedOutputs:
         }
 
     def row_bytes(self, padded_length: int) -> int:
-        """Returns how large the tensors of one row are."""
+        """Returns the bytes of one example's tensors."""
         return row_bytes(
             self._shapes, padded_length, self._encoded.sequences_per_row
         )
@@ -66,7 +67,7 @@ class CachedOutputs:
         """Returns the tensors of a batch by name; padding is 0.
 
         Args:
-            rows: int array. The numbers of the rows.
+            rows: int array. The numbers of the examples.
             padded_length: int. The length of the batch.
         """
         sequences = self._encoded.sequences_of(rows)
@@ -78,8 +79,8 @@ class CachedOutputs:
         }
 
 
-class _Kept:
-    """What is kept of one entry."""
+class _EntryReader:
+    """Reads one entry."""
 
     def __init__(self, entry, shape, places, shards, lengths, precision):
         self._name = entry.name
@@ -97,10 +98,10 @@ class _Kept:
         ]
 
     def __call__(self, numbers, padded_length):
-        """The tensor of a batch."""
+        """Returns the tensor of a batch."""
         places = self._places[numbers].tolist()
         lengths = self._lengths[numbers].tolist()
-        self._check_size(places[:1], lengths[:1])
+        self._require_size(places[:1], lengths[:1])
         batch = _aligned((len(numbers), *sizes(self._shape, padded_length)))
         for one, (shard, row), length in zip(
             batch, places, lengths, strict=True
@@ -117,8 +118,8 @@ class _Kept:
                     one[(*real[:axis], slice(length, None))] = 0
         return batch
 
-    def _check_size(self, places, lengths):
-        """That what is kept is of the shape, before there is room for it."""
+    def _require_size(self, places, lengths):
+        """Raises an error if stored bytes do not fit the entry's shape."""
         for (shard, row), length in zip(places, lengths, strict=True):
             expected = packed_size(
                 sizes(self._shape, length), self._precision, self._exact
@@ -128,13 +129,13 @@ class _Kept:
                 raise RunError(
                     f"The index of the cache is damaged: {self._name} has the "
                     f"shape {list(self._shape)}, of {expected} bytes. "
-                    f"Received: {received}. Remove the cache, and make it "
-                    "again."
+                    f"Received: {received}. Remove the cache, and run the "
+                    "command again."
                 )
 
 
 def _aligned(shape):
-    """A float32 array of any numbers, which TensorFlow takes as it is."""
+    """Returns an uninitialized float32 array that TensorFlow need not copy."""
     size = 4 * math.prod(shape)
     memory = np.empty(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
@@ -153,10 +154,10 @@ class OutputsOfTeachers:
     outputs = kdkit.teacher_cache.OutputsOfTeachers(
         [cache.outputs(rows, entries)]
     )
-    batches, steps = kdkit.data.training_batches(
-        rows, 32, seed=0, features=lambda rows: outputs
+    stream = kdkit.data.BatchStream(
+        rows, kdkit.data.Buckets(32), seed=0, features=outputs
     )
-    distiller.fit(batches, steps_per_epoch=steps)
+    distiller.fit(stream.training(), steps_per_epoch=stream.steps_per_epoch)
     ```
     """
 
@@ -165,15 +166,15 @@ class OutputsOfTeachers:
 
     @property
     def signature(self) -> dict:
-        """What `__call__` returns, as `tf.data` wants it."""
+        """The specs of the result of `__call__`, for `tf.data`."""
         return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
 
     def row_bytes(self, padded_length: int) -> int:
-        """Returns how large the outputs of all teachers for one row are."""
+        """Returns the bytes of all teachers' outputs for one example."""
         return sum(one.row_bytes(padded_length) for one in self._outputs)
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns the feature, of what `CachedOutputs` gives."""
+        """Returns the feature with the results of all `CachedOutputs`."""
         return {
             TEACHER_OUTPUTS: tuple(
                 one(rows, padded_length) for one in self._outputs

@@ -1,4 +1,4 @@
-"""Files of a cache: Arrow tables, written once, read where they are needed."""
+"""Cache files: Arrow tables, written once, of which only columns are read."""
 
 import dataclasses
 import hashlib
@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from kdkit.data import ReadableRows
+from kdkit.data import CacheableDataset
 from kdkit.data import rows_within
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -35,7 +35,7 @@ def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
         columns: dict from the name of an entry to a list of bytes, one per row.
 
     Returns:
-        What the index says of it: `file`, `rows`, `entries`, `bytes`,
+        The file's entry in the index: `file`, `rows`, `entries`, `bytes`,
         `sha256`.
     """
     arrays = {KEY: pa.array(keys, pa.binary(KEY_BYTES))}
@@ -59,7 +59,7 @@ def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
 
 
 class Shard:
-    """An open file; what is not asked for is not read.
+    """An open cache file; only requested columns are read.
 
     Args:
         path: `pathlib.Path`.
@@ -74,7 +74,7 @@ class Shard:
                     batches.get_batch(number)
                     for number in range(batches.num_record_batches)
                 )
-            self._batch.validate(full=True)  # that offsets lie within
+            self._batch.validate(full=True)  # offsets are within the data
             names = self._batch.schema.names
             if len(set(names)) < len(names):
                 raise ValueError("a column twice")
@@ -84,19 +84,20 @@ class Shard:
             raise self._damaged(f"no column {KEY!r}")
         for name in names:
             kind = pa.binary(KEY_BYTES) if name == KEY else LARGE
-            # The schema first: there are kinds of columns that do not open.
+            # Check the schema first: columns of some types cannot be opened.
             if (
                 self._batch.schema.field(name).type != kind
                 or self._batch.column(name).null_count
             ):
                 raise self._damaged(
-                    f"a column {shortened(name)} that is no {kind}"
+                    f"a column {shortened(name)} that is not {kind}"
                 )
 
     def _damaged(self, what):
         return RunError(
-            f"{self.path} is damaged or no file of a cache: {what}. Remove it: "
-            "what it held is run again."
+            f"{self.path} is damaged or not a cache file: {what}. Expected a "
+            "table of cached outputs. Remove it, and its examples are run "
+            "again."
         )
 
     @property
@@ -109,7 +110,7 @@ class Shard:
         return np.frombuffer(content, "uint64", 2 * rows).reshape(-1, 2)
 
     def column(self, name) -> "Column":
-        """Returns what it holds of an entry."""
+        """Returns the column of an entry."""
         if name not in self._batch.schema.names:
             raise self._damaged(f"no column {shortened(name)}")
         _, starts, content = self._batch.column(name).buffers()
@@ -124,11 +125,11 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """The bytes of every row, one after the other.
+    """The bytes of every row, concatenated.
 
     Args:
-        starts: `int64` array of shape `(rows + 1,)`. Where the bytes of each
-            row begin, and where the last ones end.
+        starts: `int64` array of shape `(rows + 1,)`. Where each row's bytes
+            begin, and where the last row's bytes end.
         content: `uint8` array.
     """
 
@@ -141,17 +142,17 @@ class Column:
 
 
 KEY_BYTES = 16
-# Every stage, teacher and split of a run asks for the same ones again.
+# Keys are computed once: every stage, teacher and split of a run needs them.
 _kept = weakref.WeakKeyDictionary()
 
 
-def sequence_keys(encoded: ReadableRows) -> np.ndarray:
-    """Returns a key for every sequence, of its tokens and its segments.
+def sequence_keys(encoded: CacheableDataset) -> np.ndarray:
+    """Returns a key for every sequence, from its tokens and segments.
 
-    They are made once, and kept as long as `encoded` is.
+    The keys are computed once and stored as long as `encoded` exists.
 
     Args:
-        encoded: `kdkit.data.ReadableRows`.
+        encoded: `kdkit.data.CacheableDataset`.
 
     Returns:
         `uint64` array of shape `(num_sequences, 2)`.
@@ -159,10 +160,10 @@ def sequence_keys(encoded: ReadableRows) -> np.ndarray:
     return _keys(encoded)[0]
 
 
-def row_keys(encoded: ReadableRows) -> np.ndarray:
-    """Returns a key for every row: that of its sequence, or of all of them.
+def row_keys(encoded: CacheableDataset) -> np.ndarray:
+    """Returns a key for every example, from its sequence or all its sequences.
 
-    They are kept as those of the sequences are.
+    The keys are stored like those of the sequences.
 
     Returns:
         `uint64` array of shape `(num_rows, 2)`.
@@ -171,16 +172,16 @@ def row_keys(encoded: ReadableRows) -> np.ndarray:
 
 
 def _keys(encoded):
-    """The keys of the sequences and of the rows."""
+    """Returns the keys of the sequences and of the examples."""
     if encoded not in _kept:
-        of_sequences = _as_keys(
+        by_sequence = _as_keys(
             _digest(*arrays) for arrays in encoded.contents()
         )
-        of_rows = of_sequences
+        by_example = by_sequence
         if encoded.sequences_per_row > 1:
-            rows = of_sequences.reshape(len(encoded), -1)
-            of_rows = _as_keys(_digest(row) for row in rows)
-        _kept[encoded] = of_sequences, of_rows
+            rows = by_sequence.reshape(len(encoded), -1)
+            by_example = _as_keys(_digest(row) for row in rows)
+        _kept[encoded] = by_sequence, by_example
     return _kept[encoded]
 
 
@@ -196,15 +197,15 @@ def _as_keys(digests):
 
 
 def find(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Returns where keys stand among others.
+    """Returns the indices of keys among other keys.
 
     Args:
-        wanted: keys, as `row_keys` returns them.
-        known: likewise.
+        wanted: keys from `row_keys`.
+        known: keys from `row_keys`.
 
     Returns:
-        `int64` array, one number per wanted key; −1 for what is not there.
-        Of several places it is the first.
+        `int64` array, one number per wanted key; −1 for a missing key. If a key
+        occurs several times, its first index.
 
     >>> known = np.array([[5, 1], [7, 1], [5, 2]], "uint64")
     >>> find(np.array([[5, 2], [5, 3], [7, 1]], "uint64"), known).tolist()
@@ -213,8 +214,8 @@ def find(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
     found = np.full(len(wanted), -1, "int64")
     order = np.argsort(known[:, 0], kind="stable")
     ordered = known[order, 0]
-    # Half a key tells nearly all of them apart: of one that is there a second
-    # time, the next place is looked at.
+    # Half a key is nearly always unique. If it occurs a second time, the next
+    # index is tried.
     left = np.arange(len(wanted))
     places = np.searchsorted(ordered, wanted[:, 0])
     while len(left):
@@ -228,36 +229,37 @@ def find(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
     return found
 
 
-# Bytes of a number, and of an array beside its numbers.
+# Bytes per number, and additional bytes per array.
 PRECISIONS = {"fp32": (4, 0), "bf16": (2, 0), "int8": (1, 4)}
-LARGEST, LEFT_OUT = 127, -128  # int8
+LARGEST, EXCLUDED_CODE = 127, -128  # int8
 
 
-def check_precision(precision: str) -> None:
-    """Checks that there is such a precision.
+def validate_precision(precision: str) -> None:
+    """Raises an error for an unknown precision.
 
     Raises:
-        UsageError: (a `ValueError`) if not.
+        UsageError: (a `ValueError`) for an unknown precision.
     """
     if precision not in PRECISIONS:
         raise UsageError(
-            f"A cache is kept as one of {sorted(PRECISIONS)}. Received: "
-            f"{precision!r}."
+            f"Unknown precision. Expected one of {sorted(PRECISIONS)}. "
+            f"Received: {precision!r}."
         )
 
 
 def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
     """Returns an array as bytes.
 
-    As int8 it is scaled by its largest number, which stands before it. Logits
-    of classes that are no candidates are not: beside them all others would be
-    0. They are -128, and the scale is negative where there are any.
+    For int8, the array is scaled by its largest number, and the scale is stored
+    before it. Logits of excluded classes are not scaled, because all other
+    numbers would become 0. They are stored as -128, and a negative scale marks
+    arrays with such logits.
 
     Args:
         values: `float32` array.
         precision: string.
-        exact: int. So many numbers at the end of the last axis stay as they
-            are, and stand first. Defaults to `0`.
+        exact: int. How many numbers at the end of the last axis are stored
+            without rounding, before the others. Defaults to `0`.
     """
     values = np.ascontiguousarray(values, "float32")
     if exact:
@@ -268,30 +270,30 @@ def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
         return values.tobytes()
     if precision == "bf16":
         return values.astype(ml_dtypes.bfloat16).tobytes()
-    left_out = _is_left_out(values)
+    left_out = _is_excluded(values)
     others = np.where(left_out, 0.0, values)
     scale = np.float32(max(np.abs(others).max(initial=0.0), 1e-30) / LARGEST)
     numbers = np.rint(others / scale).astype("int8")
     if left_out.any():
-        numbers[left_out], scale = LEFT_OUT, -scale
+        numbers[left_out], scale = EXCLUDED_CODE, -scale
     return scale.tobytes() + numbers.tobytes()
 
 
-def _is_left_out(values):
-    """Which numbers are logits of no candidates, also in fewer bits."""
+def _is_excluded(values):
+    """Returns which numbers are logits of excluded classes, even rounded."""
     return (values < 0.9 * EXCLUDED) & np.isfinite(values)
 
 
 def unpack(
     content: np.ndarray, precision: str, out: np.ndarray, exact: int = 0
 ) -> None:
-    """Puts the numbers of an array, from its bytes, into an array.
+    """Writes the numbers of a packed array into an array.
 
     Args:
         content: `uint8` array.
-        precision: string. As it was packed.
-        out: `float32` array of the shape of what was packed.
-        exact: int. As it was packed. Defaults to `0`.
+        precision: string, as for `pack`.
+        out: `float32` array with the packed array's shape.
+        exact: int, as for `pack`. Defaults to `0`.
 
     >>> out = np.empty(2, "float32")
     >>> content = np.frombuffer(pack(np.array([1.0, -0.5]), "int8"), "uint8")
@@ -312,14 +314,14 @@ def unpack(
         (scale,) = content[:4].view("float32")
         np.multiply(numbers, abs(scale), out=out)
         if scale < 0:
-            out[numbers == LEFT_OUT] = EXCLUDED
+            out[numbers == EXCLUDED_CODE] = EXCLUDED
 
 
 def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
-    """Returns the bytes of an array as `pack` makes them.
+    """Returns the bytes of a packed array.
 
     Args:
-        shape: tuple of ints. Of the array.
+        shape: tuple of ints. The array's shape.
         precision, exact: as in `pack`.
     """
     each, beside = PRECISIONS[precision]
@@ -330,7 +332,7 @@ def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
 
 @dataclasses.dataclass
 class Error:
-    """How far packed numbers are from those that were packed.
+    """The rounding error of packed numbers.
 
     Args:
         largest: float. The largest difference.
@@ -349,9 +351,10 @@ class Error:
         precision: str,
         exact: int = 0,
     ) -> None:
-        """Counts an array, but no logits of what is no candidate.
+        """Adds the errors of an array.
 
-        Nor what is kept as it is, or is not finite.
+        Ignores logits of excluded classes, and numbers that are stored exactly
+        or are not finite.
         """
         if precision == "fp32":
             return
@@ -360,7 +363,7 @@ class Error:
         if exact:
             found, values = found[..., :-exact], values[..., :-exact]
         counts = (
-            ~_is_left_out(values) & np.isfinite(values) & np.isfinite(found)
+            ~_is_excluded(values) & np.isfinite(values) & np.isfinite(found)
         )
         found, values = found[counts], values[counts]
         difference = np.abs(found - values)
@@ -375,14 +378,15 @@ BATCH_ROWS = 64
 def row_bytes(
     shapes: dict, length: int, sequences_per_row: int, num_classes: int = 0
 ) -> int:
-    """Returns the bytes of what a teacher says of a row, as float32.
+    """Returns the bytes of a teacher's outputs for an example, as float32.
 
     Args:
-        shapes: dict from `Entry` to the shape of one, `"length"` in it.
-        length: int. Tokens of each sequence of the row.
+        shapes: dict from `Entry` to the shape per example, with `"length"` for
+            its length.
+        length: int. Tokens in each of the example's sequences.
         sequences_per_row: int.
-        num_classes: int. Of logits of which only the first classes are kept,
-            how many there are at one time. Defaults to `0`.
+        num_classes: int. If only the top classes are stored, the number of all
+            logits, which exist while the teacher runs. Defaults to `0`.
     """
 
     def numbers(entry, shape):
@@ -401,22 +405,21 @@ def cut(
     keys: np.ndarray,
     bytes_of: Callable[[int], int],
 ) -> list[np.ndarray]:
-    """Returns batches of rows of similar lengths, the longest first.
+    """Returns batches of examples with similar lengths, the longest first.
 
-    The last bits of what a teacher says of a row depend on the length that it
-    is padded to, on how many rows are beside it and on its place among them:
-    kernels add up in another order for another shape, and compute otherwise
-    what is left over at the end of a thread's share. So the rows stand in an
-    order of their own, and all batches but the last are full: take some
-    batches away, as those that are written already, and the other rows are cut
-    into the same batches as before.
+    The last bits of a teacher's output depend on the padded length, on the
+    number of examples in the batch and on the example's place in it: for
+    another shape, kernels add up in another order and treat the remainder of a
+    thread's share differently. So the examples have a fixed order, and all
+    batches except the last are full. If some batches are removed, such as those
+    already written, the other examples form the same batches as before.
 
     Args:
-        rows: int array. The numbers of the rows.
-        lengths: int array. Tokens of every row that there is.
-        keys: their keys, as `row_keys` returns them.
-        bytes_of: callable from a length to the bytes of a row of that length.
-            A batch has 64 rows, or fewer so that they are 256 MB at most.
+        rows: int array. The numbers of the examples to cut.
+        lengths: int array. Tokens of every example.
+        keys: the examples' keys, from `row_keys`.
+        bytes_of: callable from a length to the bytes of an example with that
+            length. A batch has 64 examples, or fewer to stay below 256 MB.
 
     >>> lengths, keys = np.array([3, 9, 5]), np.zeros((3, 2), "uint64")
     >>> cut(np.arange(3), lengths, keys, lambda length: length)

@@ -1,7 +1,8 @@
-"""The caches of a run's teachers, and what a stage reads from them."""
+"""The teacher caches of a run, and the features that a stage reads."""
 
 import dataclasses
 import json
+import logging
 import pathlib
 
 from kdkit import export
@@ -13,12 +14,13 @@ from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.backbones import hugging_face_config
 from kdkit.recipes.stages import Stage
+from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import check_room
+from kdkit.teacher_cache import require_disk_space
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
@@ -26,22 +28,23 @@ from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import predict_logits
 
-READING = 2  # how checkpoints are read; counted up with their outputs
+_log = logging.getLogger(__name__)
+
+READING = 2  # how checkpoints are read; increased when their outputs change
 
 
 class TeacherCaches:
     """The caches of all teachers of a run.
 
-    That of a single teacher is the directory itself; those of several are in
-    it.
+    The cache of a single teacher is the directory itself; several are in it.
 
     Args:
         settings: `CacheSettings`.
         teachers: list of `kdkit.models.LoadedModel`.
-        places: list of where they were loaded from.
+        places: list of the paths that they were loaded from.
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
-        distribution: `Distribution`, whose processes share the rows to run the
-            teachers over. Defaults to one device.
+        distribution: `Distribution`, whose processes share the examples that
+            teachers run on. Defaults to one device.
 
     Raises:
         UsageError: if a directory holds a cache of something else, or the
@@ -87,7 +90,7 @@ class TeacherCaches:
                     self._file or teacher.model,
                     fingerprint,
                     settings.precision,
-                    _say,
+                    _log.info,
                     part,
                 )
                 for number, (teacher, fingerprint) in enumerate(
@@ -101,7 +104,7 @@ class TeacherCaches:
             self._parts = caches(distribution.part)
 
     def expect(self, stages, student, teacher_weights=None) -> None:
-        """Says which stages will ask, so that the teachers run once for all.
+        """Notes the stages that will read, so that teachers run only once.
 
         Args:
             stages: iterable of `Stage`.
@@ -127,9 +130,9 @@ class TeacherCaches:
 
         Returns:
             A callable from `kdkit.data.EncodedExamples`, as
-            `kdkit.data.training_batches` takes it. It runs the teachers over
-            the rows that are not there yet. All processes call it alike: each
-            fills its part, the chief puts the parts together, all read them.
+            a `DataSource` takes it. It runs the teachers on
+            the examples that are not cached. All processes call it: each fills
+            its part, the chief joins the parts, all read them.
         """
         entries_of = self._entries(stage, student, teacher_weights)
         for read, entries in zip(self._read, entries_of, strict=True):
@@ -137,12 +140,12 @@ class TeacherCaches:
 
         def outputs(caches, encoded):
             asked = list(zip(caches, entries_of, self._expected, strict=True))
-            if len(asked) > 1:  # before what the first one says is written
+            if len(asked) > 1:  # before the first one writes
                 size = sum(
                     cache.needed(encoded, entries, expected)
                     for cache, entries, expected in asked
                 )
-                check_room(self._directory, size)
+                require_disk_space(self._directory, size)
             return [
                 cache.outputs(encoded, entries, expected)
                 for cache, entries, expected in asked
@@ -150,10 +153,10 @@ class TeacherCaches:
 
         def features(encoded):
             if self._parts:
-                # What earlier processes wrote is no work for these.
+                # Outputs of earlier processes are not computed again.
                 with self._distribution.chief_first():
                     for cache in self._caches:
-                        cache.take_parts()
+                        cache.merge_parts()
                 outputs(self._parts, encoded)
                 self._distribution.barrier()
             with self._distribution.chief_first():
@@ -162,7 +165,7 @@ class TeacherCaches:
         return features
 
     def _entries(self, stage, student, teacher_weights):
-        """What a stage asks of each teacher."""
+        """The entries of each teacher that a stage reads."""
         terms = Terms(
             tuple(stage.weighted_objectives()),
             stage.label_weight,
@@ -175,11 +178,11 @@ class TeacherCaches:
     def measure_file(self, evaluator: Evaluator) -> None:
         """Compares a teacher's exported file with the teacher, once.
 
-        What is found stands in the index. Nothing is done without a file.
+        The agreement is written to the index. Without a file nothing is done.
 
         Args:
             evaluator: `Evaluator` on dev, with the teacher's logits if they
-                are there.
+                are known.
         """
         if self._file is None:
             return
@@ -193,49 +196,50 @@ class TeacherCaches:
                     evaluator, teachers_logits=(logits,)
                 )
             evaluation = evaluator(self._file)
-            cache.keep_agreement(
+            cache.save_agreement(
                 {
                     "split": evaluation["split"],
                     "examples": evaluation["examples"],
                     **evaluation["agreement"],
                 }
             )
-        _say(
+        _log.info(
             f"{self._file.path}: agreement with the teacher: "
             f"{json.dumps(cache.agreement)}."
         )
 
     @property
     def agreement(self) -> dict | None:
-        """What `measure_file` found, `None` without a file."""
+        """The agreement that `measure_file` found, `None` without a file."""
         return None if self._file is None else self._caches[0].agreement
 
     def relative_errors(self) -> list[dict]:
-        """The relative error of what was read, by name, for each teacher."""
+        """The relative error of each output that was read, per teacher."""
         return [
             {name: cache.relative_error(name) for name in sorted(read)}
             for cache, read in zip(self._caches, self._read, strict=True)
         ]
 
     def log(self, run: RunDirectory) -> None:
-        """Notes once how what was read was kept.
+        """Logs once the precision and errors of the outputs that were read.
 
         Args:
             run: `RunDirectory`.
         """
-        if not run.events("teacher_cache"):
+        if not run.events(events.TeacherCache):
             run.log(
-                "teacher_cache",
-                precision=self._precision,
-                relative_errors=self.relative_errors(),
-                file_agreement=self.agreement,
+                events.TeacherCache(
+                    precision=self._precision,
+                    relative_errors=tuple(self.relative_errors()),
+                    file_agreement=self.agreement,
+                )
             )
 
 
 def _reading(place):
-    """How a Hugging Face checkpoint is read, of which its files say nothing.
+    """How a Hugging Face checkpoint is read: other outputs, another number.
 
-    Until 0.1 with keras-hub's activation, whatever the checkpoint's was.
+    Version 0.1 used keras-hub's activation, whatever the checkpoint's was.
     """
     is_read = hugging_face_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}
@@ -250,7 +254,3 @@ def _vocabulary_digest(tokenizer):
         if rules is not None:
             parts.append(rules.to_json())
     return digest_of_text("".join(map(json.dumps, parts)))
-
-
-def _say(line):
-    print(line, flush=True)

@@ -1,6 +1,7 @@
-"""Callbacks of the runner: progress, finite losses, what an epoch leaves."""
+"""Callbacks of a stage: progress, finite losses, what an epoch leaves."""
 
 import collections
+import logging
 import math
 import pathlib
 import time
@@ -12,6 +13,8 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.errors import RunError
 from kdkit.io.machine import duration
+
+_log = logging.getLogger(__name__)
 
 SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
 STEPS_KEPT = 500  # whose time estimates that of the next ones
@@ -75,10 +78,14 @@ class SeedEpochs(keras.callbacks.Callback):
             state.assign((drawn >> 1).astype(state.dtype))
 
 
-class ProgressLines(keras.callbacks.Callback):
-    """Prints a line now and then: epoch, step, losses, time left.
+class Progress(keras.callbacks.Callback):
+    """Logs each epoch and, at the level `DEBUG`, the steps within it.
 
-    Time left is estimated from the steps that were only computed: not from
+    A record of a step has an attribute `progress` for handlers that draw a
+    bar: a dict with a `title`, the steps that are `done` of the `total`, and a
+    text with the `rest`, time left and losses.
+
+    Time left is estimated from the steps that were only computed, without
     those in which the step was compiled too, as for every new length of a
     batch, or a checkpoint was saved. See `seconds_of_step`.
 
@@ -86,13 +93,11 @@ class ProgressLines(keras.callbacks.Callback):
         title: string. Begins each line.
         num_epochs: int. Epochs of the stage.
         steps_per_epoch: int. Steps of an epoch, as of `StopAtNonFinite`.
-        seconds_between: float. Time between two lines within an epoch.
-            Defaults to `20.0`.
+        seconds_between: float. Time between two records within an epoch.
+            Defaults to `1.0`.
     """
 
-    def __init__(
-        self, title, num_epochs, steps_per_epoch, seconds_between=20.0
-    ):
+    def __init__(self, title, num_epochs, steps_per_epoch, seconds_between=1.0):
         super().__init__()
         self._title = title
         self._num_epochs = num_epochs
@@ -102,35 +107,50 @@ class ProgressLines(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._start = self._last_line = self._last_step = time.monotonic()
+        self._start = self._last_record = self._last_step = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
         now = time.monotonic()
         self._seconds.append(now - self._last_step)
         self._last_step = now
-        if now - self._last_line < self._seconds_between:
+        between = now - self._last_record
+        if between < self._seconds_between or not _log.isEnabledFor(
+            logging.DEBUG
+        ):
             return
-        self._last_line = now
-        done = batch + 1
-        position = f"step {done}/{self._steps_per_epoch}"
+        self._last_record = now
+        done, rest = batch + 1, _in_words(logs)
         seconds = seconds_of_step(self._seconds)
         if seconds is not None:
             left = duration(seconds * (self._steps_per_epoch - done))
-            position += f", {left} left in this epoch"
-        self._print(position, logs)
+            rest = f"{left} left in this epoch: {rest}"
+        title = self._epoch_title
+        progress = {
+            "title": title,
+            "done": done,
+            "total": self._steps_per_epoch,
+            "rest": rest,
+        }
+        _log.debug(
+            f"{title}, step {done}/{self._steps_per_epoch}, {rest}",
+            extra={"progress": progress},
+        )
 
     def on_epoch_end(self, epoch, logs=None):
-        self._print(f"done in {duration(time.monotonic() - self._start)}", logs)
+        seconds = time.monotonic() - self._start
+        _log.info(
+            f"{self._epoch_title}, done in {duration(seconds)}: "
+            f"{_in_words(logs)}",
+            extra={"ends_progress": True},
+        )
 
-    def _print(self, position, logs):
-        values = ", ".join(
-            f"{name} {value:.4g}" for name, value in logs.items()
-        )
-        print(
-            f"{self._title}: epoch {self._epoch + 1}/{self._num_epochs}, "
-            f"{position}: {values}",
-            flush=True,
-        )
+    @property
+    def _epoch_title(self):
+        return f"{self._title}: epoch {self._epoch + 1}/{self._num_epochs}"
+
+
+def _in_words(logs):
+    return ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
 
 
 def seconds_of_step(seconds: Iterable[float]) -> float | None:

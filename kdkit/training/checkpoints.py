@@ -1,6 +1,7 @@
 """Checkpoints of a stage: its best and its last weights, and what is kept."""
 
 import dataclasses
+import logging
 import math
 import pathlib
 
@@ -28,6 +29,8 @@ from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.taps import remember_optimizers
 from kdkit.training.callbacks import SEED_STATE
+
+_log = logging.getLogger(__name__)
 
 STATE = "state.json"
 
@@ -333,7 +336,7 @@ class StageCheckpoints:
         kept = list(self.state.kept)
         while kept and not self._file(kept[-1].name).exists():
             gone = self._file(kept.pop().name)
-            print(f"{gone} is not there: going on without it.", flush=True)
+            _log.warning(f"{gone} is not there: going on without it.")
         self.state = dataclasses.replace(self.state, kept=tuple(kept))
         if kept:
             self._check(kept[-1].name)
@@ -343,10 +346,9 @@ class StageCheckpoints:
         file = self._directory / STATE
         names = {path.name for path in self._directory.glob(f"*{SUFFIX}")}
         if names - {self._file(UNFINISHED).name} and not file.exists():
-            print(
+            _log.warning(
                 f"{file} is not there, which says what the checkpoints beside "
                 "it are: making this stage from its beginning, without them.",
-                flush=True,
             )
 
     def save_epoch(self, trainer, student, epoch, value, larger_is_better=True):

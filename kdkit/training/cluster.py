@@ -1,6 +1,7 @@
 """The processes of a job: who they are, and a wait until all have started."""
 
 import dataclasses
+import logging
 import os
 import socket
 import time
@@ -8,6 +9,8 @@ import time
 from kdkit.backends import tf
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+
+_log = logging.getLogger(__name__)
 
 START_SECONDS = 300  # for all processes to start
 PROBE_SECONDS = 2  # for one connection
@@ -117,10 +120,9 @@ def wait_for_all(process: Process, seconds: float = START_SECONDS) -> None:
     """
     missing = dict(enumerate(process.addresses))
     own = missing.pop(process.rank)
-    print(
+    _log.info(
         f"Process {process.rank} of {process.size}: waiting up to {seconds:.0f}"
         " s until all have started.",
-        flush=True,
     )
     deadline = time.monotonic() + seconds
     with _listen(own, process):

@@ -11,8 +11,8 @@ from kdkit.data import Masking
 from kdkit.data import load_sentiment
 from kdkit.errors import UsageError
 from kdkit.settings import too_small
-from kdkit.teacher_cache import check_place
-from kdkit.teacher_cache import check_precision
+from kdkit.teacher_cache import require_cache_directory
+from kdkit.teacher_cache import validate_precision
 from kdkit.training.model_settings import check_seed
 from kdkit.training.model_settings import check_text_numbers
 
@@ -300,7 +300,7 @@ class CacheSettings:
     teacher_file: str | None = None
 
     def __post_init__(self):
-        check_precision(self.precision)
+        validate_precision(self.precision)
 
     def check(self) -> None:
         """Checks the place, before any work.
@@ -308,7 +308,7 @@ class CacheSettings:
         Raises:
             UsageError: if there can be no cache.
         """
-        check_place(self.directory)
+        require_cache_directory(self.directory)
 
     def problems(self, objectives, num_teachers: int) -> list[str]:
         """Returns what cannot be learned from outputs that were kept.

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import logging
 import re
 
 import numpy as np
@@ -22,6 +23,8 @@ from kdkit.settings import differences
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.cluster import wait_for_all
 from kdkit.training.model_settings import MULTI_WORKER
+
+_log = logging.getLogger(__name__)
 
 # Of `tf.errors`: what a collective operation ends with when a process is lost.
 LOST = (
@@ -303,10 +306,9 @@ def _multi_worker():
     )
     total = strategy.num_replicas_in_sync
     count = total // process.size
-    print(
+    _log.info(
         f"Process {process.rank} of {process.size} trains with {count} of "
         f"{total} replicas.",
-        flush=True,
     )
     return dataclasses.replace(
         distribution, shares=Shares(process.rank * count, count, total)
@@ -319,9 +321,8 @@ def _mirrored(devices):
 
     Logical CPUs share their memory and need none.
     """
-    print(
+    _log.info(
         f"{len(devices)} devices train together: {', '.join(devices)}.",
-        flush=True,
     )
     on_cpu = devices[0].startswith("CPU")
     return Distribution(

@@ -74,7 +74,7 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
         UsageError: if there is none, or its head is untrained.
     """
     teacher = models.load_classifier(source, task.head)
-    models.check_num_classes(teacher.num_other_classes, task.head, source)
+    models.require_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
         of_others = ""
         if task.head.kind == "sequence":
@@ -204,7 +204,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
         )
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
-    encoder = models.student_of_blocks(encoder, settings.copy_layers)
+    encoder = models.copy_blocks(encoder, settings.copy_layers)
     return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 

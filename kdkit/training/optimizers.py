@@ -179,7 +179,7 @@ def make_label_loss(stage, loss):
 
     Args:
         stage: `kdkit.recipes.Stage`.
-        loss: `keras.losses.Loss`, as the material has it.
+        loss: `keras.losses.Loss`, as the data source has it.
 
     Raises:
         UsageError: if labels of another loss are to be smoothed.

@@ -19,14 +19,16 @@ from kdkit.io.signals import STOPS
 from kdkit.io.signals import StopSignals
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Evaluation
 from kdkit.training.callbacks import Checkpointing
 from kdkit.training.callbacks import Curves
-from kdkit.training.callbacks import ProgressLines
+from kdkit.training.callbacks import Progress
 from kdkit.training.callbacks import SeedEpochs
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.checkpoints import RunningState
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.material import Material
+from kdkit.training.sources import DataSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class StageFit:
         run: `RunDirectory`.
         arm: `Arm`.
         stage: `Stage`.
-        material: `Material` of the stage.
+        source: `DataSource` of the stage.
         checkpoints: `StageCheckpoints`.
         trainer: compiled `keras.Model`.
         seed: int. Of what is random in an epoch.
@@ -48,7 +50,7 @@ class StageFit:
     run: RunDirectory
     arm: object
     stage: Stage
-    material: Material
+    source: DataSource
     checkpoints: StageCheckpoints
     trainer: keras.Model
     seed: int
@@ -112,7 +114,7 @@ class StageFit:
             ]
             if is_chief:
                 callbacks.append(
-                    ProgressLines(
+                    Progress(
                         f"{self.arm.name}, {self.stage.name}",
                         self.stage.epochs,
                         self.steps_per_epoch,
@@ -160,21 +162,24 @@ class StageFit:
         curves.write_epoch(epoch, logs)
         curves.flush()
         num_parts = self.stage.gradient_accumulation_steps
+        less_entropy = self.stage.losses_less_entropy
+        meaning = {"less_teacher_entropy": less_entropy} if less_entropy else {}
         self.run.log(
-            "epoch",
-            **where,
-            step=epoch * self.steps_per_epoch // num_parts,
-            seconds=seconds(),
-            logs=logs,
-            **self.stage.loss_meaning,
+            Epoch(
+                **where,
+                step=epoch * self.steps_per_epoch // num_parts,
+                seconds=seconds(),
+                logs=logs,
+                **meaning,
+            )
         )
-        self.run.log("evaluation", **where, **evaluation)
+        self.run.log(Evaluation(**where, **evaluation))
         self.checkpoints.save_epoch(
             self.trainer,
             self.arm.model,
             epoch,
-            evaluation["metrics"][self.material.primary_metric],
-            self.material.larger_is_better,
+            evaluation["metrics"][self.source.primary_metric],
+            self.source.larger_is_better,
         )
 
     def _measure(self, logs):
@@ -188,7 +193,7 @@ class StageFit:
             return None
         learning_rate = self.trainer.optimizer.learning_rate
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(learning_rate))
-        evaluation = self.material.evaluate(self.arm.forward, logs)
+        evaluation = self.source.evaluate(self.arm.forward, logs)
         for source in ("metrics", "agreement"):
             for name, value in (evaluation[source] or {}).items():
                 logs[f"val_{name}"] = value

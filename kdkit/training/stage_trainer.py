@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
+import logging
 import zlib
 
 import keras
 from keras import ops
 
 from kdkit import models
-from kdkit.data import in_parts
 from kdkit.distillation import label_count
 from kdkit.distillation import sum_over_replicas
 from kdkit.distillation.distiller import Distiller
@@ -19,6 +19,10 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import StageFinished
 from kdkit.runs.log import format_metrics
 from kdkit.runs.settings import Saving
 from kdkit.steps import Step
@@ -28,15 +32,16 @@ from kdkit.training.caching import TeacherCaches
 from kdkit.training.checkpoints import StageCheckpoints
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
-from kdkit.training.material import Material
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.optimizers import make_optimizer
+from kdkit.training.sources import DataSource
 from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
 
+_log = logging.getLogger(__name__)
+
 # What an evaluation of an arm has.
-MEASURED = {"split", "metrics", "agreement"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Arm:
         model: the classifier that is trained.
         teacher: the classifier that it learns from, a list of several, or
             `None`.
-        material: `Material`. What it trains on.
+        source: `DataSource` that it trains on.
         seed: int. Seed of the order of the rows.
         jit_compile: bool or `"update"`, as in the settings of a run.
         teacher_weights: tuple of floats, one per teacher, or `None` for equal
@@ -63,7 +68,7 @@ class Arm:
     name: str
     model: keras.Model
     teacher: keras.Model | list[keras.Model] | None
-    material: Material
+    source: DataSource
     seed: int
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
@@ -85,32 +90,24 @@ class Arm:
         copy = models.in_policy(self.model, "float32")
         return copy, make_forward(copy)
 
-    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> dict:
-        """Runs what is left of the stages; returns the best of the last one.
-
-        Returns:
-            A dict with the `stage` and its `epoch` with whose weights the
-            model ends, or `None` and the `averaged_epochs`; the `split` it was
-            measured on, `metrics` and `agreement`; why the model has
-            `collapsed`, or `None`; and the `untrained_layers` of its head, if
-            no stage reads its logits.
-        """
+    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
+        """Runs what is left of the stages; returns the best of the last one."""
         if self.caches is not None:
             self.caches.expect(stages, self.model, self.teacher_weights)
         for stage in stages:
             StageRun(run, self, stage).run()
         epoch = StageRun(run, self, stages[-1]).final_epoch
         evaluation = self._evaluation(run, stages[-1], epoch)
-        return {
-            "stage": stages[-1].name,
-            "epoch": epoch,
-            "averaged_epochs": stages[-1].averaged_epochs,
-            "split": evaluation["split"],
-            "metrics": evaluation["metrics"],
-            "agreement": evaluation["agreement"],
-            "collapsed": evaluation.get("collapsed"),
-            "untrained_layers": self._untrained_layers(stages),
-        }
+        return Best(
+            stage=stages[-1].name,
+            epoch=epoch,
+            averaged_epochs=stages[-1].averaged_epochs,
+            split=evaluation.split,
+            metrics=evaluation.metrics,
+            agreement=evaluation.agreement,
+            collapsed=evaluation.collapsed,
+            untrained_layers=tuple(self._untrained_layers(stages)),
+        )
 
     def _untrained_layers(self, stages):
         """Those of a head that is as it began, where no stage trains one."""
@@ -120,12 +117,12 @@ class Arm:
 
     def _evaluation(self, run, stage, epoch):
         """What was measured after the epoch whose weights the model has."""
-        where = {"arm": self.name, "stage": stage.name, "epoch": epoch}
-        for event in run.events("evaluation"):
+        where = (self.name, stage.name, epoch)
+        for event in run.events(Evaluation):
             # The first of them: other dev splits are measured after it.
-            if where.items() <= event.items() and event.keys() >= MEASURED:
+            if (event.arm, event.stage, event.epoch) == where:
                 return event
-        raise _lost(run, self, stage, "evaluation", epoch)
+        raise _lost(run, self, stage, Evaluation, epoch)
 
 
 class StageRun:
@@ -141,9 +138,9 @@ class StageRun:
         self.run_directory = run
         self.arm = arm
         self.stage = stage
-        self._material = arm.material
+        self._source = arm.source
         if not stage.objectives:
-            self._material = arm.material.labeled_only()
+            self._source = arm.source.labeled_only()
         self.checkpoints = StageCheckpoints(
             _checkpoints(run, arm, stage),
             stage.averaged_epochs,
@@ -167,7 +164,7 @@ class StageRun:
                 self.stage, self.arm.model, self.arm.teacher_weights
             )
         if self.checkpoints.state.is_finished:
-            print(f"{title}: finished earlier, weights loaded.", flush=True)
+            _log.info(f"{title}: finished earlier, weights loaded.")
             self.checkpoints.restore_final(self.arm.model)
             if self.arm.distribution.is_chief:
                 self.checkpoints.clean()  # the end may have been cut short
@@ -177,7 +174,9 @@ class StageRun:
         self._check_log(position.epoch)
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
-        batches, steps_per_epoch = self._training_batches(position)
+        stream = self._source.training_stream(
+            self.stage, self.arm.seed, self._features, distribution.shares
+        )
         # Projections start alike whether or not the stages before ran just now.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
@@ -186,25 +185,27 @@ class StageRun:
             trainer = make_trainer(
                 self.arm,
                 self.stage,
-                self._material,
-                self.stage.epochs * steps_per_epoch,
+                self._source,
+                self.stage.epochs * stream.batches_per_epoch,
             )
         running = self.checkpoints.restore(trainer)
         if position.epoch or position.step:
-            print(f"{title}: going on {position}.", flush=True)
+            _log.info(f"{title}: going on {position}.")
         training = StageFit(
             run=self.run_directory,
             arm=self.arm,
             stage=self.stage,
-            material=self._material,
+            source=self._source,
             checkpoints=self.checkpoints,
             trainer=trainer,
             seed=seed,
-            steps_per_epoch=steps_per_epoch
-            * self.stage.gradient_accumulation_steps,
-            validation=self._validation_batches(),
+            steps_per_epoch=stream.steps_per_epoch,
+            validation=self._source.validation_stream(
+                self.stage, self._features, distribution.shares
+            ).evaluation(),
         )
         if position.epoch < self.stage.epochs:
+            batches = stream.training(position.epoch, position.step)
             training.fit(batches, running)
         if self.stage.averaged_epochs:
             self._take_mean(training, title)
@@ -215,35 +216,19 @@ class StageRun:
                 self.checkpoints.restore_final(self.arm.model)
         self._log_end()
 
-    def _training_batches(self, position):
-        """Batches from a position on, and how many an epoch has."""
-        num_parts = self.stage.gradient_accumulation_steps
-        batches, steps_per_epoch = self._material.training_batches(
-            self.stage,
-            self.arm.seed,
-            position.epoch,
-            self._features,
-            self.arm.distribution.shares,
-            position.step // num_parts,
-        )
-        if num_parts > 1:
-            parts = in_parts(batches, num_parts)
-            batches = parts.skip(position.step % num_parts)
-        return batches, steps_per_epoch
-
     def _log_end(self):
         """Notes once that the stage is done, and the time that it took."""
-        if any(map(self._is_mine, self.run_directory.events("stage_finished"))):
+        if any(map(self._is_mine, self.run_directory.events(StageFinished))):
             return
+        seconds = sum(
+            event.seconds
+            for event in self.run_directory.events(Epoch)
+            if self._is_mine(event)
+        )
         self.run_directory.log(
-            "stage_finished",
-            arm=self.arm.name,
-            stage=self.stage.name,
-            seconds=sum(
-                event["seconds"]
-                for event in self.run_directory.events("epoch")
-                if self._is_mine(event)
-            ),
+            StageFinished(
+                arm=self.arm.name, stage=self.stage.name, seconds=seconds
+            )
         )
 
     def _take_mean(self, training, title):
@@ -254,32 +239,28 @@ class StageRun:
         if not self.arm.distribution.is_chief:
             return
         self.run_directory.log(
-            "evaluation",
-            arm=self.arm.name,
-            stage=self.stage.name,
-            epoch=None,
-            averaged_epochs=self.stage.averaged_epochs,
-            **evaluation,
+            Evaluation(
+                arm=self.arm.name,
+                stage=self.stage.name,
+                epoch=None,
+                averaged_epochs=self.stage.averaged_epochs,
+                **evaluation,
+            )
         )
-        print(
+        _log.info(
             f"{title}: mean of the last {self.stage.average_last} epochs: "
             f"{format_metrics(evaluation['metrics'])}",
-            flush=True,
-        )
-
-    def _validation_batches(self):
-        return self._material.validation_batches(
-            self.stage, self._features, self.arm.distribution.shares
         )
 
     def _check_log(self, last_epoch):
         """Refuses checkpoints of epochs that the log has lost."""
         logged = {
-            (event["event"], event.get("epoch"))
-            for event in filter(self._is_mine, self.run_directory.events())
+            (type(event), event.epoch)
+            for kind in (Epoch, Evaluation)
+            for event in filter(self._is_mine, self.run_directory.events(kind))
         }
         for epoch in range(1, last_epoch + 1):
-            for kind in ("epoch", "evaluation"):
+            for kind in (Epoch, Evaluation):
                 if (kind, epoch) not in logged:
                     raise _lost(
                         self.run_directory, self.arm, self.stage, kind, epoch
@@ -289,23 +270,26 @@ class StageRun:
         """Drops what was logged after the last checkpoint, and of a mean."""
         kept = range(1, last_epoch + 1)
         self.run_directory.keep_events(
-            lambda event: not self._is_mine(event) or event.get("epoch") in kept
+            lambda event: (
+                not self._is_mine(event)
+                or getattr(event, "epoch", None) in kept
+            )
         )
 
     def _is_mine(self, event):
         return (
-            event["event"] in ("epoch", "evaluation", "stage_finished")
-            and event.get("arm") == self.arm.name
-            and event.get("stage") == self.stage.name
+            isinstance(event, Epoch | Evaluation | StageFinished)
+            and event.arm == self.arm.name
+            and event.stage == self.stage.name
         )
 
 
 def _lost(run, arm, stage, kind, epoch):
     """The error for a checkpoint whose epoch is not in the log."""
     return RunError(
-        f"{run.path / EVENTS} has no event {kind!r} of {arm.name} after epoch "
-        f"{epoch} of {stage.name}: its line is damaged or gone. Restore the "
-        f"file from a copy. Without one remove "
+        f"{run.path / EVENTS} has no event {kind.kind!r} of {arm.name} after "
+        f"epoch {epoch} of {stage.name}: its line is damaged or gone. Restore "
+        f"the file from a copy. Without one remove "
         f"{_checkpoints(run, arm, stage)}, and the same command makes this "
         "stage again."
     )
@@ -316,13 +300,13 @@ def _checkpoints(run, arm, stage):
     return run.path / CHECKPOINTS / arm.name / stage.name
 
 
-def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
+def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
     """Returns a compiled `Distiller`, or what trains on labels alone.
 
     Args:
         arm: `Arm`. Its model is trained.
         stage: `Stage`.
-        material: `Material` that the stage trains on.
+        source: `DataSource` that the stage trains on.
         num_updates: int. Updates of the stage, for its learning rates.
     """
     if stage.objectives:
@@ -342,13 +326,13 @@ def make_trainer(arm, stage: Stage, material: Material, num_updates: int):
         stage,
         num_updates,
         fused=arm.jit_compile == UPDATE,
-        padding_row=padding_row(arm.model, material.pad_token_id),
+        padding_row=padding_row(arm.model, source.pad_token_id),
     )
     trainer.compile(
         optimizer=optimizer,
-        loss=make_label_loss(stage, material.label_loss),
+        loss=make_label_loss(stage, source.label_loss),
         # Rows whose label does not count have weight 0.
-        weighted_metrics=material.training_metrics or None,
+        weighted_metrics=source.training_metrics or None,
         jit_compile=arm.jit_compile is True,
     )
     # Keras' own, around the stage's where losses are scaled.

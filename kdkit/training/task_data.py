@@ -1,15 +1,17 @@
-"""The rows of a run: a task's splits, encoded, and text without labels."""
+"""The examples of a run on a task: read, encoded, evaluated."""
 
 import dataclasses
 import functools
+import logging
 
 import numpy as np
 
 from kdkit import data
 from kdkit import tasks
 from kdkit.data import AugmentedExamples
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import EncodedExamples
-from kdkit.data import evaluation_batches
 from kdkit.data import for_any_shape
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -19,17 +21,19 @@ from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import UnlabeledSettings
 
+_log = logging.getLogger(__name__)
+
 
 def open_task(settings: DataSettings) -> Task:
-    """Returns the task, with the classes that stand in its data."""
+    """Returns the task, with the classes in its data."""
     return tasks.get_task(settings.task).for_data(settings.data_dir)
 
 
 def check_data(task: Task, settings: DataSettings) -> None:
-    """Checks that the splits of a run are there.
+    """Checks that the files of a run's splits exist.
 
     Raises:
-        UsageError: with all that is missing.
+        UsageError: with all missing files.
     """
     splits = ("train", settings.dev_split, *task.other_dev_splits)
     task.check_data(dict.fromkeys(splits), settings.data_dir)
@@ -42,13 +46,13 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
 
 
 def read_train_and_dev(task: Task, settings: DataSettings) -> list:
-    """Reads the rows to train on and those to choose on.
+    """Reads the examples to train on and those of dev.
 
     Raises:
-        UsageError: with what is wrong with either.
+        UsageError: with the errors of both.
     """
     splits = ("train", settings.dev_split)
-    task.check_data(splits, settings.data_dir)  # tells missing files together
+    task.check_data(splits, settings.data_dir)
     rows = []
     with all_mistakes() as check:
         for split in splits:
@@ -59,12 +63,12 @@ def read_train_and_dev(task: Task, settings: DataSettings) -> list:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The labelled rows of a run.
+    """The labelled examples of a run.
 
     Args:
         encoded: `kdkit.data.EncodedExamples`.
-        augmented: `kdkit.data.AugmentedExamples` or `None`. Of rows with
-            copies, which then stand in `encoded` too.
+        augmented: `kdkit.data.AugmentedExamples` or `None`. If given,
+            `encoded` are all its examples.
         copies_per_epoch: int or `None`, as in `AugmentedSettings`.
     """
 
@@ -74,13 +78,13 @@ class TrainingRows:
 
     @property
     def num_rows(self) -> int:
-        """Rows of an epoch."""
+        """Examples of an epoch."""
         if self.augmented is None:
             return len(self.encoded)
         return self.augmented.num_rows_of_epoch(self.copies_per_epoch)
 
     def counts(self) -> dict:
-        """The fields of an `"augmented"` event, of rows with copies."""
+        """Returns the fields of an `"augmented"` event."""
         return {
             "rows": self.augmented.num_labeled,
             "copies": len(self.augmented.sources),
@@ -88,25 +92,14 @@ class TrainingRows:
             "rows_of_epoch": self.num_rows,
         }
 
-    def rows_of_epoch(self, seed: int, num_rows: int | None = None):
-        """Returns a function from an epoch to its rows; `None` for all.
-
-        Args:
-            seed: int. Seed of what is drawn.
-            num_rows: int or `None`. How many rows an epoch has, some of them
-                several times; `None` for each of them once. Defaults to `None`.
-        """
-        some = None
-        if self.augmented is not None and self.copies_per_epoch is not None:
-
-            def some(epoch):
-                return self.augmented.rows_of_epoch(
-                    seed, epoch, self.copies_per_epoch
-                )
-
-        if num_rows is None:
-            return some
-        return data.repeated_rows(len(self.encoded), num_rows, seed, some)
+    @property
+    def rows_of_epoch(self):
+        """The `rows_of_epoch` of `kdkit.data.Buckets`; `None` for all."""
+        if self.augmented is None or self.copies_per_epoch is None:
+            return None
+        return functools.partial(
+            self.augmented.rows_of_epoch, per_row=self.copies_per_epoch
+        )
 
 
 def load_data(
@@ -117,15 +110,15 @@ def load_data(
     augmented: AugmentedSettings | None = None,
     directory=None,
 ):
-    """Reads and encodes train and dev, and says how large they are.
+    """Reads and encodes train and dev, and prints how large they are.
 
     Args:
         task: `kdkit.tasks.Task`.
         settings: `DataSettings`.
         tokenizer: the teacher's tokenizer.
-        seed: int. Seed of the rows that are drawn, if not all are used.
+        seed: int. Seed of the examples that are drawn, if not all are used.
         augmented: `AugmentedSettings` or `None`.
-        directory: path. Where tokens of rows with copies are kept.
+        directory: path. Where the tokens of augmented examples are stored.
 
     Returns:
         Tuple of `TrainingRows` and the `kdkit.data.EncodedExamples` of dev.
@@ -167,18 +160,17 @@ def load_data(
             f"{stored.num_left_out} more left out that also stand in dev or "
             f"test; {training_rows.num_rows} rows in an epoch)"
         )
-    print(
+    _log.info(
         f"{task.name}: {len(encoded)} rows to train on{copies}, {len(dev)} in "
         f"{settings.dev_split}; "
         f"{encoded.num_truncated} and {dev.num_truncated} cut to "
         f"{settings.sequence_length} tokens.",
-        flush=True,
     )
     return training_rows, dev
 
 
 def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
-    """The dev splits that models are not chosen on, encoded, by name."""
+    """Returns the other dev splits, encoded, by name."""
     return {
         split: load_split(task, settings, tokenizer, split)
         for split in task.other_dev_splits
@@ -189,11 +181,11 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
 def read_kept_unlabeled(
     task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
 ):
-    """Reads unlabelled rows as text, all and without those of dev and test.
+    """Reads unlabelled examples, all of them and those not in dev or test.
 
     Args:
         task: `kdkit.tasks.Task`.
-        settings: `DataSettings` of the labelled rows.
+        settings: `DataSettings` of the labelled examples.
         unlabeled: `UnlabeledSettings`.
 
     Returns:
@@ -233,17 +225,17 @@ def load_unlabeled(
     unlabeled: UnlabeledSettings,
     tokenizer,
 ):
-    """Reads unlabelled rows, without those of dev and test.
+    """Reads and encodes unlabelled examples that are not in dev or test.
 
     Args:
         task: `kdkit.tasks.Task`.
-        settings: `DataSettings` of the labelled rows.
+        settings: `DataSettings` of the labelled examples.
         unlabeled: `UnlabeledSettings`.
         tokenizer: the teacher's tokenizer.
 
     Returns:
-        Tuple of the encoded rows and a dict that counts what was left out, the
-        fields of an `"unlabeled"` event.
+        Tuple of the encoded examples and a dict of counts, the fields of an
+        `"unlabeled"` event.
 
     Raises:
         UsageError: for tasks on something else than sentences and pairs, files
@@ -252,10 +244,9 @@ def load_unlabeled(
     rows, kept = read_kept_unlabeled(task, settings, unlabeled)
     dropped = len(rows) - len(kept)
     splits = kept_apart(task, settings)
-    print(
+    _log.info(
         f"{len(kept)} rows without labels; {dropped} left out that also stand "
         f"in {', '.join(splits)}.",
-        flush=True,
     )
     counts = {
         "rows": len(rows),
@@ -267,7 +258,7 @@ def load_unlabeled(
 
 
 def kept_apart(task: Task, settings: DataSettings) -> list[str]:
-    """Returns the splits that are not trained on, those that are here."""
+    """Returns the splits that are not trained on and whose files exist."""
     return [
         split
         for split in task.splits
@@ -276,7 +267,7 @@ def kept_apart(task: Task, settings: DataSettings) -> list[str]:
 
 
 def _is_there(task, split, data_dir):
-    """Whether a split has files here; without any, nothing is kept from it."""
+    """Whether the files of a split exist."""
     try:
         task.check_data([split], data_dir)
     except UsageError:
@@ -342,28 +333,27 @@ def make_forward(model):
 
 
 def _in_few_lengths(encoded):
-    return evaluation_batches(encoded, BATCH_SIZE, num_buckets=NUM_BUCKETS)
+    """The numbers of the rows of each batch, and the data set of batches."""
+    stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
+    return [rows for rows, _ in stream.evaluation_batches], stream.evaluation()
 
 
 def predict_logits(predict, encoded, batches=None):
-    """Runs a model over encoded rows.
+    """Runs a model over encoded examples.
 
     Args:
         predict: callable from a dict batch to logits.
         encoded: `kdkit.data.EncodedExamples`.
-        batches: what `kdkit.data.evaluation_batches` makes of them, `None` to
-            make it. Defaults to `None`.
+        batches: tuple of the rows of each batch, and the batches, or `None` to
+            make them. Defaults to `None`.
 
     Returns:
         NumPy array of shape `(num_rows, num_classes)`, in row order; where
         positions have labels, `(num_labels, num_classes)`.
     """
-    dataset, order = batches or _in_few_lengths(encoded)
     by_row = {}
-    for batch in dataset:
+    for rows, batch in zip(*(batches or _in_few_lengths(encoded)), strict=True):
         inputs = batch[0] if isinstance(batch, tuple) else batch
-        num_rows = len(inputs["token_ids"]) // encoded.sequences_per_row
-        rows = order[len(by_row) : len(by_row) + num_rows]
         answers = encoded.answers(np.asarray(predict(inputs)), rows)
         by_row.update(zip(rows, answers, strict=True))
     return np.concatenate([by_row[row] for row in range(len(encoded))])

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from kdkit.augmentation import check_made_from
 from kdkit.augmentation import files
 from kdkit.augmentation import join_parts
-from kdkit.augmentation import part_of_file
+from kdkit.augmentation import part_path
+from kdkit.augmentation import require_fingerprint
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.data import Examples
@@ -117,7 +117,7 @@ def test_a_flipped_bit_in_what_was_begun_is_named(tmp_path):
     del noted["content"]  # as earlier versions wrote it
     note.write_text(json.dumps(noted))
     write(path)
-    assert check_made_from(path, PAIRS, {"seed": 0})
+    assert require_fingerprint(path, PAIRS, {"seed": 0})
 
 
 def test_a_file_whose_note_alone_got_its_name_gets_its_own(tmp_path):
@@ -167,20 +167,20 @@ def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
 def test_a_note_says_what_a_file_was_made_from(tmp_path):
     path = tmp_path / "out.tsv"
     write(path)
-    assert check_made_from(path, PAIRS, {"seed": 0})
-    assert check_made_from(path, PAIRS, {})
+    assert require_fingerprint(path, PAIRS, {"seed": 0})
+    assert require_fingerprint(path, PAIRS, {})
     with pytest.raises(UsageError, match="seed was 0, is 1"):
-        check_made_from(path, PAIRS, {"seed": 1})
+        require_fingerprint(path, PAIRS, {"seed": 1})
     with pytest.raises(UsageError, match="content of the texts has changed"):
-        check_made_from(path, PAIRS.take([0, 1]), {"seed": 0})
+        require_fingerprint(path, PAIRS.take([0, 1]), {"seed": 0})
 
 
 def test_a_file_without_a_note_is_taken_as_it_is(tmp_path):
     path = tmp_path / "out.tsv"
     path.write_text("source_row\tcolumn\tcopy\tfirst\tsecond\n")
-    assert not check_made_from(path, PAIRS, {})
+    assert not require_fingerprint(path, PAIRS, {})
     with pytest.raises(UsageError, match=r"there is no out\.tsv\.json"):
-        check_made_from(path, PAIRS, {"seed": 0})
+        require_fingerprint(path, PAIRS, {"seed": 0})
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -199,8 +199,8 @@ def test_parts_of_several_processes_are_what_one_writes(tmp_path, count):
         write(joined, part=(which, count))
     join_parts(PAIRS, joined, {"seed": 0})
     assert joined.read_bytes() == one.read_bytes()
-    assert check_made_from(joined, PAIRS, {"seed": 0})
-    assert not part_of_file(joined, (0, count)).exists()
+    assert require_fingerprint(joined, PAIRS, {"seed": 0})
+    assert not part_path(joined, (0, count)).exists()
 
 
 class Gossip:

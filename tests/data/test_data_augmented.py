@@ -125,11 +125,9 @@ def test_rows_stored_before_digests_were_noted_are_opened(file, tokenizer):
 def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):
     stored = store(file, tokenizer)
     assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))
-    batches, steps = data.training_batches(
-        stored.encoded, batch_size=4, seed=0, num_buckets=2
-    )
-    assert steps == 3
-    labels = [y for _, y in batches.take(3).as_numpy_iterator()]
+    stream = data.BatchStream(stored.encoded, data.Buckets(4, num_buckets=2))
+    assert stream.steps_per_epoch == 3
+    labels = [y for _, y in stream.training().take(3).as_numpy_iterator()]
     assert sorted(np.concatenate(labels)) == [0, 0, 1, 1, 1, 1, 1, 1, 1]
 
 

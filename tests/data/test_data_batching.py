@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import Examples
 from kdkit.data import bucket_boundaries
 from kdkit.data import encode
 from kdkit.data import epoch_batches
-from kdkit.data import evaluation_batches
 from kdkit.data import generate_sentiment
-from kdkit.data import training_batches
-from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 
 NAMES = ("token_ids", "segment_ids", "padding_mask")
@@ -40,11 +39,11 @@ def as_rows(inputs):
 
 
 def test_training_batches_pad_the_rows_of_the_epoch(encoded):
-    dataset, steps = training_batches(encoded, 8, seed=3, num_buckets=4)
+    stream = BatchStream(encoded, Buckets(8, num_buckets=4), seed=3)
     boundaries = bucket_boundaries(encoded.lengths, 4, 32)
     expected = epoch_batches(encoded.lengths, boundaries, 8, seed=3, epoch=0)
-    assert steps == len(expected) == 10
-    batches = dataset.take(steps).as_numpy_iterator()
+    assert stream.steps_per_epoch == len(expected) == 10
+    batches = stream.training().take(10).as_numpy_iterator()
     for (rows, padded_length), (inputs, labels) in zip(
         expected, batches, strict=True
     ):
@@ -55,33 +54,8 @@ def test_training_batches_pad_the_rows_of_the_epoch(encoded):
         assert (inputs["token_ids"][padding] == encoded.pad_token_id).all()
 
 
-def test_training_batches_go_on_with_the_next_epoch(encoded):
-    dataset, steps = training_batches(encoded, 8, seed=3)
-    later, _ = training_batches(encoded, 8, seed=3, first_epoch=2)
-    flat = [y.tolist() for _, y in dataset.take(3 * steps).as_numpy_iterator()]
-    resumed = [y.tolist() for _, y in later.take(steps).as_numpy_iterator()]
-    assert flat[2 * steps :] == resumed
-    assert flat[:steps] != resumed
-
-
-def test_training_batches_go_on_within_an_epoch(encoded):
-    dataset, steps = training_batches(encoded, 8, seed=3, first_epoch=1)
-    later, same = training_batches(
-        encoded, 8, seed=3, first_epoch=1, first_step=2
-    )
-    assert same == steps
-    flat = [y.tolist() for _, y in dataset.take(2 * steps).as_numpy_iterator()]
-    resumed = [
-        y.tolist() for _, y in later.take(2 * steps - 2).as_numpy_iterator()
-    ]
-    assert resumed == flat[2:]
-    # Behind the last step of an epoch is the next one.
-    after, _ = training_batches(encoded, 8, seed=3, first_step=steps)
-    assert next(after.as_numpy_iterator())[1].tolist() == flat[0]
-
-
 def test_training_batches_have_one_signature(encoded):
-    dataset, _ = training_batches(encoded, 8, seed=3)
+    dataset = BatchStream(encoded, Buckets(8), seed=3).training()
     inputs, labels = dataset.element_spec
     assert inputs == {
         name: tf.TensorSpec((None, None), "int32") for name in NAMES
@@ -90,43 +64,32 @@ def test_training_batches_have_one_signature(encoded):
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
-def test_training_batches_give_the_inputs_asked_for(encoded):
-    names = ("token_ids", "padding_mask")
-    dataset, _ = training_batches(encoded, 8, seed=3, input_names=names)
-    assert set(dataset.element_spec[0]) == set(names)
-
-
-@pytest.mark.parametrize("names", [("token_ids", "masks"), ("padding_mask",)])
-def test_batches_refuse_unknown_inputs(encoded, names):
-    with pytest.raises(UsageError, match="input_names"):
-        training_batches(encoded, 8, seed=3, input_names=names)
-    with pytest.raises(UsageError, match="input_names"):
-        evaluation_batches(encoded, 8, input_names=names)
-
-
 def test_batches_without_labels_are_inputs_only(unlabelled):
-    dataset, _ = training_batches(unlabelled, 4, seed=0)
-    assert set(dataset.element_spec) == set(NAMES)
-    dataset, rows = evaluation_batches(unlabelled, 4)
-    batches = list(dataset.as_numpy_iterator())
+    stream = BatchStream(unlabelled, Buckets(4))
+    assert set(stream.training().element_spec) == set(NAMES)
+    batches = list(stream.evaluation().as_numpy_iterator())
     segments = np.concatenate(
         [batch["segment_ids"].ravel() for batch in batches]
     )
     assert segments.sum() == unlabelled.segment_ids.sum() > 0
-    np.testing.assert_array_equal(np.sort(rows), np.arange(10))
+    assert sum(len(batch["token_ids"]) for batch in batches) == 10
 
 
 def test_batches_keep_scores_as_float(tokenizer):
     scores = np.array([0.5, 2.0, 4.75], "float32")
     examples = Examples((["dull", "thin", "the plot is superb ."],), scores)
-    dataset, rows = evaluation_batches(encode(examples, tokenizer, 16), 2)
-    labels = np.concatenate([y for _, y in dataset.as_numpy_iterator()])
+    stream = BatchStream(encode(examples, tokenizer, 16), Buckets(2))
+    labels = [y for _, y in stream.evaluation().as_numpy_iterator()]
+    labels = np.concatenate(labels)
     assert labels.dtype == np.float32
+    rows = np.concatenate([rows for rows, _ in stream.evaluation_batches])
     np.testing.assert_array_equal(labels, scores[rows])
 
 
 def test_evaluation_batches_can_be_put_into_row_order(encoded):
-    dataset, rows = evaluation_batches(encoded, 16, num_buckets=3)
+    stream = BatchStream(encoded, Buckets(16, num_buckets=3))
+    rows = np.concatenate([rows for rows, _ in stream.evaluation_batches])
+    dataset = stream.evaluation()
     assert dataset.cardinality() == -(-len(encoded) // 16)
     for _ in range(2):  # the same again on the second pass
         found = [
@@ -142,9 +105,10 @@ def test_evaluation_batches_can_be_put_into_row_order(encoded):
 def test_training_batches_work_under_mirrored_strategy(encoded):
     devices = tf.config.list_logical_devices("CPU")
     strategy = tf.distribute.MirroredStrategy([devices[0].name])
-    dataset, steps = training_batches(encoded, 8, seed=3)
+    stream = BatchStream(encoded, Buckets(8), seed=3)
+    dataset = stream.training()
     distributed = strategy.experimental_distribute_dataset(dataset)
-    expected = dataset.take(steps).as_numpy_iterator()
+    expected = dataset.take(stream.steps_per_epoch).as_numpy_iterator()
     for (_, labels), (_, wanted) in zip(distributed, expected, strict=False):
         np.testing.assert_array_equal(labels.numpy(), wanted)
 
@@ -157,7 +121,8 @@ def test_sst2_batches_hold_at_least_80_percent_real_tokens(shared_data):
     task = get_task("sst2")
     examples = task.load("train", shared_data / "glue")
     encoded = encode(examples, tokenizer, task.sequence_length)
-    dataset, steps = training_batches(encoded, 32, seed=0, num_buckets=8)
+    stream = BatchStream(encoded, Buckets(32))
+    dataset, steps = stream.training(), stream.steps_per_epoch
     real, total, shapes = 0, 0, set()
     for inputs, _ in dataset.take(steps).as_numpy_iterator():
         real += inputs["padding_mask"].sum()

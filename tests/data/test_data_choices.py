@@ -6,12 +6,12 @@ import encoders
 import numpy as np
 import pytest
 
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import Examples
 from kdkit.data import Questions
 from kdkit.data import encode
 from kdkit.data import encode_questions
-from kdkit.data import evaluation_batches
-from kdkit.data import training_batches
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 
@@ -98,8 +98,9 @@ def test_the_passage_is_cut_first_then_the_beginning_of_the_question(tokenizer):
 
 def test_batches_hold_all_options_of_their_questions(questions, tokenizer):
     encoded = encode_questions(questions, tokenizer, 32, num_options=2)
-    dataset, order = evaluation_batches(encoded, 1, num_buckets=2)
-    batches = list(dataset.as_numpy_iterator())
+    stream = BatchStream(encoded, Buckets(1, num_buckets=2))
+    order = [row for (row,), _ in stream.evaluation_batches]
+    batches = list(stream.evaluation().as_numpy_iterator())
     assert [labels.tolist() for _, labels in batches] == [
         [questions.labels[row]] for row in order
     ]
@@ -110,9 +111,9 @@ def test_batches_hold_all_options_of_their_questions(questions, tokenizer):
             np.testing.assert_array_equal(
                 inputs["token_ids"][option][real], encoded.row(2 * row + option)
             )
-    dataset, steps = training_batches(encoded, 2, seed=0, num_buckets=1)
-    assert steps == 1
-    ((inputs, labels),) = dataset.take(1)
+    stream = BatchStream(encoded, Buckets(2, num_buckets=1))
+    assert stream.steps_per_epoch == 1
+    ((inputs, labels),) = stream.training().take(1)
     assert (len(inputs["token_ids"]), len(labels)) == (4, 2)
 
 

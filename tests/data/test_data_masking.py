@@ -1,6 +1,5 @@
 """BERT's masking: how much, what, and the same again from the same seed."""
 
-import itertools
 import math
 
 import keras_hub
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from encoders import MASKED_LMS
 from encoders import sentence_piece_model
-from encoders import tokenizer as tokenizer_of
+from encoders import tokenizer as preprocessor_tokenizer
 
 from kdkit import data
 from kdkit.errors import UsageError
@@ -39,8 +38,9 @@ def corpus():
 def masked(corpus, tokenizer, **settings):
     """All rows masked once, as NumPy."""
     masker = data.Masker(data.Masking(**settings), tokenizer)
-    batches = data.masked_evaluation_batches(corpus, masker, len(corpus))
-    ((x, y, weights),) = list(batches.as_numpy_iterator())
+    rows = data.MaskedRows(corpus, masker)
+    stream = data.BatchStream(rows, data.FullBatches(len(corpus)))
+    ((x, y, weights),) = list(stream.evaluation().as_numpy_iterator())
     return x, y, weights
 
 
@@ -62,7 +62,7 @@ def test_special_tokens_are_never_predicted(corpus, tokenizer):
 
 @pytest.mark.parametrize("family", MASKED_LMS)
 def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
-    tokenizer = tokenizer_of(family)
+    tokenizer = preprocessor_tokenizer(family)
     pieces = list(tokenizer.get_vocabulary())
     (unknown,) = {"[UNK]", "<unk>"} & set(pieces)
     row = np.array([[*tokenizer("a dull plot"), *5 * [pieces.index(unknown)]]])
@@ -198,44 +198,6 @@ def test_rows_with_one_prediction_more_are_drawn(corpus, tokenizer):
     more = np.mean([one == 7 for one in counts], axis=0)
     # Of 60 draws each, four standard deviations.
     np.testing.assert_allclose(more, 0.3, atol=4 * (0.3 * 0.7 / 60) ** 0.5)
-
-
-def test_epochs_differ_and_repeat(corpus, tokenizer):
-    masker = data.Masker(data.Masking(), tokenizer)
-
-    def epoch(first_epoch, seed=0):
-        batches, steps = data.masked_training_batches(
-            corpus, masker, 32, seed, first_epoch
-        )
-        assert steps == ROWS // 32
-        return [
-            np.concatenate([x["token_ids"], x["mask_positions"], y], axis=1)
-            for x, y, _ in batches.take(2 * steps).as_numpy_iterator()
-        ]
-
-    first = epoch(0)
-    np.testing.assert_array_equal(first, epoch(0))
-    np.testing.assert_array_equal(first[ROWS // 32 :], epoch(1)[: ROWS // 32])
-    assert not np.array_equal(first[0], first[ROWS // 32])
-    assert not np.array_equal(first, epoch(0, seed=1))
-
-
-def test_masks_of_a_step_are_the_same_where_training_begins_with_it(
-    corpus, tokenizer
-):
-    masker = data.Masker(data.Masking(), tokenizer)
-    whole, later = (
-        data.masked_training_batches(corpus, masker, 8, 0, 1, first_step=step)[
-            0
-        ].as_numpy_iterator()
-        for step in (0, 2)
-    )
-    next(whole), next(whole)
-    for (x, y, _), (same_x, same_y, _) in itertools.islice(
-        zip(whole, later, strict=True), ROWS // 8
-    ):
-        np.testing.assert_array_equal(x["token_ids"], same_x["token_ids"])
-        np.testing.assert_array_equal(y, same_y)
 
 
 def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):

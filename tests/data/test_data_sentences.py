@@ -8,13 +8,15 @@ import pytest
 from helpers import ENGLISH
 from helpers import GERMAN
 
+from kdkit.data import BatchStream
+from kdkit.data import PairRows
 from kdkit.data import ParallelText
 from kdkit.data import SpanMasker
 from kdkit.data import SpanMasking
+from kdkit.data import SpanRows
+from kdkit.data import TokenBatches
 from kdkit.data import encode_sentences
 from kdkit.data import join_sentences
-from kdkit.data import pair_batches
-from kdkit.data import span_batches
 from kdkit.data import token_batches
 from kdkit.errors import UsageError
 from kdkit.models import MassTokenizer
@@ -187,10 +189,10 @@ def test_a_pair_is_read_up_to_its_end_and_predicted_from_its_first_word(
         encode_sentences(texts, tokenizer, 30, language)
         for texts, language in ((ENGLISH, "en"), (GERMAN, "de"))
     ]
-    dataset, steps = pair_batches(*sides, max_tokens=10_000, seed=0)
+    stream = BatchStream(PairRows(*sides), TokenBatches(10_000))
     found = {
         tuple(target[kept > 0]): (tuple(before[kept > 0]), tuple(place))
-        for x, y, weight in dataset.take(steps)
+        for x, y, weight in stream.evaluation()
         for target, before, kept, place in zip(
             y.numpy(),
             x["decoder_token_ids"].numpy(),
@@ -214,25 +216,7 @@ def test_targets_that_are_missing_are_told(tokenizer):
         for texts in (ENGLISH, GERMAN[1:])
     ]
     with pytest.raises(UsageError, match="4 sources, 3 targets"):
-        pair_batches(*sides, max_tokens=100, seed=0)
-
-
-def test_training_on_pairs_can_go_on_where_it_stopped(tokenizer):
-    sides = [
-        encode_sentences(20 * texts, tokenizer, 30, language)
-        for texts, language in ((ENGLISH, "en"), (GERMAN, "de"))
-    ]
-    whole, steps = pair_batches(*sides, max_tokens=100, seed=3)
-    later, _ = pair_batches(
-        *sides, max_tokens=100, seed=3, first_epoch=1, first_step=3
-    )
-    expected = list(whole.skip(steps + 3).take(2))
-    for (x, y, _), (again, target, _) in zip(
-        expected, later.take(2), strict=True
-    ):
-        np.testing.assert_array_equal(y, target)
-        for name, value in x.items():
-            np.testing.assert_array_equal(value, again[name])
+        PairRows(*sides)
 
 
 def test_spans_are_of_sentences_of_all_languages(tokenizer):
@@ -241,9 +225,9 @@ def test_spans_are_of_sentences_of_all_languages(tokenizer):
         encode_sentences(GERMAN, tokenizer, 30, "de"),
     )
     masker = SpanMasker(SpanMasking(), tokenizer)
-    dataset, steps = span_batches(both, masker, max_tokens=60, seed=0)
+    stream = BatchStream(SpanRows(both, masker), TokenBatches(60))
     first_tokens, spans = [], 0
-    for x, y, weight in dataset.take(steps):
+    for x, y, weight in stream.training().take(stream.steps_per_epoch):
         first_tokens += list(x["decoder_token_ids"][:, 0].numpy())
         spans += int(weight.numpy().sum())
         assert y.shape == weight.shape
@@ -254,19 +238,6 @@ def test_spans_are_of_sentences_of_all_languages(tokenizer):
         max(1, round((length - 2) / 2)) for length in both.lengths
     )
     assert spans == masker.span_lengths(both.lengths).sum()
-    again, _ = span_batches(both, masker, max_tokens=60, seed=0)
-    other, _ = span_batches(both, masker, 60, seed=0, first_epoch=1)
-    order = [
-        np.concatenate([y.numpy().ravel() for _, y, _ in data.take(steps)])
-        for data in (dataset, again, other)
-    ]
-    np.testing.assert_array_equal(order[0], order[1])
-    assert not np.array_equal(order[0], order[2])
-    later, _ = span_batches(both, masker, 60, seed=0, first_step=1)
-    for (_, y, _), (_, same, _) in zip(
-        again.skip(1).take(steps), later.take(steps), strict=True
-    ):
-        np.testing.assert_array_equal(y, same)
 
 
 DATA = pathlib.Path(

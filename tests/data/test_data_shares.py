@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from kdkit.data import WHOLE
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import EncodedExamples
 from kdkit.data import Shares
-from kdkit.data import evaluation_batches
-from kdkit.data import training_batches
+from kdkit.data import parts_of
 
 
 def of_processes(replicas):
@@ -32,23 +31,18 @@ def test_every_row_belongs_to_one_replica(replicas, num_rows):
     np.testing.assert_array_equal(np.concatenate(found), rows)
     sizes = [len(part) for part in found]
     assert max(sizes) - min(sizes) <= 1
-    batches = tf.data.Dataset.from_tensors(({"x": rows}, rows * 2))
-    tensors = [
-        element
-        for shares in of_processes(replicas)
-        for element in shares.of_batches(batches)
-    ]
-    for (x, y), part in zip(tensors, found, strict=True):
-        np.testing.assert_array_equal(x["x"], part)
-        np.testing.assert_array_equal(y, 2 * part)
 
 
-def test_batches_without_labels_stay_without():
-    batches = tf.data.Dataset.from_tensors({"x": np.arange(4)})
-    (first, second) = Shares(count=2, total=2).of_batches(batches.repeat(1))
-    assert first["x"].numpy().tolist() == [0, 1]
-    assert second["x"].numpy().tolist() == [2, 3]
-    assert WHOLE.of_batches(batches) is batches
+@pytest.mark.parametrize("num_rows", [2, 3, 8])
+def test_parts_of_a_batch_are_its_rows_in_order(num_rows):
+    first, second = parts_of(np.arange(num_rows), 2)
+    assert [*first, *second] == list(range(num_rows))
+    assert len(second) - len(first) in (0, 1)
+
+
+def test_no_part_is_empty():
+    parts = parts_of(np.arange(2), 3)
+    assert [part.tolist() for part in parts] == [[0], [0], [1]]
 
 
 def questions(count, options):
@@ -68,18 +62,16 @@ def questions(count, options):
 
 def test_the_options_of_a_question_stay_with_its_label():
     encoded = questions(5, options=4)
-    whole, steps = training_batches(encoded, 5, seed=0)
-    shares, same = training_batches(
-        encoded, 5, seed=0, shares=Shares(count=2, total=2)
-    )
-    assert same == steps == 1
-    (x, y), *_ = whole.take(1)
-    parts = list(shares.take(2))
+    stream = BatchStream(encoded, Buckets(5))
+    two = BatchStream(encoded, Buckets(5), shares=Shares(count=2, total=2))
+    assert stream.steps_per_epoch == two.steps_per_epoch == 1
+    (x, y), *_ = stream.training().take(1)
+    parts = list(two.training().take(2))
     assert [len(labels) for _, labels in parts] == [2, 3]
     for key, tensor in x.items():
         joined = np.concatenate([part[key] for part, _ in parts])
         np.testing.assert_array_equal(joined, tensor)
     np.testing.assert_array_equal(np.concatenate([y for _, y in parts]), y)
-    dev, _ = evaluation_batches(encoded, 2, shares=Shares(1, 1, 2))
+    dev = BatchStream(encoded, Buckets(2), shares=Shares(1, 1, 2)).evaluation()
     assert int(dev.cardinality()) == 3
     assert [len(labels) for _, labels in dev] == [1, 1, 1]

@@ -111,7 +111,7 @@ def test_download_that_fails_is_tried_once(monkeypatch, builder):
     assert calls == ["train"]
 
 
-def test_without_a_network_no_download_is_tried(monkeypatch, builder, capsys):
+def test_without_a_network_no_download_is_tried(monkeypatch, builder, logged):
     builder.is_prepared = lambda: False
     asked = []
 
@@ -126,21 +126,21 @@ def test_without_a_network_no_download_is_tried(monkeypatch, builder, capsys):
             read_tfds(PAIRS, split)
         assert "Pass --data-dir" in str(info.value)
     assert len(asked) == 1
-    assert capsys.readouterr().out == (
+    assert logged() == (
         "Downloading glue/mrpc by TensorFlow Datasets to "
-        f"{builder.data_path}, 7 MB.\n"
+        f"{builder.data_path}, 7 MB."
     )
 
 
-def test_data_set_that_is_there_is_not_announced(builder, capsys):
+def test_data_set_that_is_there_is_not_announced(builder, logged):
     task = TASKS["mrpc"]
     task.announce_download()
     builder.is_prepared = lambda: False
     builder.url_infos = {}  # which it makes itself
     task.announce_download("some/folder")
-    assert capsys.readouterr().out == ""
+    assert logged() == ""
     task.announce_download()
-    assert capsys.readouterr().out.startswith("Downloading glue/mrpc by")
+    assert logged().startswith("Downloading glue/mrpc by")
 
 
 def test_read_tfds_refuses_an_unknown_split():

@@ -12,12 +12,13 @@ from kinds import VOCABULARY
 from kinds import write_conll
 from kinds import write_polyphone
 
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
 from kdkit.data import Examples
 from kdkit.data import TokenExamples
 from kdkit.data import character_vocabulary
 from kdkit.data import encode
 from kdkit.data import encode_tokens
-from kdkit.data import evaluation_batches
 from kdkit.data.encoding import NO_LABEL
 from kdkit.data.encoding import UNKNOWN
 from kdkit.data.encoding import as_given
@@ -72,10 +73,9 @@ def test_words_are_read_as_in_running_text(family):
 
 def test_batches_weigh_positions_with_known_labels(pieces):
     rows = examples(["ef", "abab cd"], [[UNKNOWN], [1, 2]])
-    dataset, order = evaluation_batches(
-        encode_tokens(rows, pieces, 16), 2, num_buckets=1
-    )
-    ((x, y, sample_weight),) = dataset.as_numpy_iterator()
+    stream = BatchStream(encode_tokens(rows, pieces, 16), Buckets(2, 1))
+    ((x, y, sample_weight),) = stream.evaluation().as_numpy_iterator()
+    ((order, _),) = stream.evaluation_batches
     assert order.tolist() == [0, 1]
     assert x["token_ids"].shape == y.shape == (2, 5)
     assert sample_weight.tolist() == [[0, 0, 0, 0, 0], [0, 1, 0, 1, 0]]

@@ -1,7 +1,6 @@
 """Text without labels: read, kept from dev and test, mixed in proportion."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -100,11 +99,14 @@ def unlabeled(tokenizer):
 
 def epoch_of(labeled, unlabeled, per_labeled, epoch=0):
     """The tokens, labels and label weights of an epoch, row by row."""
-    dataset, steps = data.mixed_training_batches(
-        labeled, unlabeled, per_labeled, 4, seed=1, first_epoch=epoch
+    examples, rows_of_epoch = data.mix_unlabeled(
+        labeled, unlabeled, per_labeled
+    )
+    stream = data.BatchStream(
+        examples, data.Buckets(4, rows_of_epoch=rows_of_epoch), seed=1
     )
     rows = []
-    for x, y in itertools.islice(dataset, steps):
+    for x, y in stream.training(epoch).take(stream.steps_per_epoch):
         for tokens, mask, label, weight in zip(
             x["token_ids"], x["padding_mask"], y, x["label_weight"], strict=True
         ):
@@ -146,18 +148,6 @@ def test_no_row_comes_twice_in_an_epoch(labeled, unlabeled):
     assert len(rows) == len(labeled) + len(unlabeled)
 
 
-def test_epochs_do_not_depend_on_the_first(labeled, unlabeled):
-    dataset, steps = data.mixed_training_batches(labeled, unlabeled, 0.5, 4, 1)
-    second = list(itertools.islice(dataset, 2 * steps))[steps:]
-    later, _ = data.mixed_training_batches(
-        labeled, unlabeled, 0.5, 4, 1, first_epoch=1
-    )
-    for (x, _), (expected, _) in zip(
-        itertools.islice(later, steps), second, strict=True
-    ):
-        np.testing.assert_array_equal(x["token_ids"], expected["token_ids"])
-
-
 def test_a_proportion_of_nothing_is_refused(labeled, unlabeled):
     with pytest.raises(UsageError, match="must be above 0"):
-        data.mixed_training_batches(labeled, unlabeled, 0.0, 4, 1)
+        data.mix_unlabeled(labeled, unlabeled, 0.0)

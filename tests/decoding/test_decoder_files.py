@@ -231,7 +231,7 @@ def test_what_exists_is_not_replaced(model, reports):
 def test_files_of_the_other_kind_are_refused_by_name(reports, encoder_file):
     with pytest.raises(UsageError, match="Open it with.*LiteRTDecoder"):
         export.LiteRTModel(reports["fp32"].file)
-    with pytest.raises(UsageError, match="Not the step of a decoder"):
+    with pytest.raises(UsageError, match="Not a decoder's step"):
         export.LiteRTDecoder(encoder_file)
 
 

@@ -17,10 +17,12 @@ from kdkit.doctor import examination as examined_answers
 from kdkit.doctor import text_examination
 from kdkit.errors import RunError
 from kdkit.io.machine import byte_size
+from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
-from kdkit.runs import runner
+from kdkit.runs import smoke
+from kdkit.runs import task_parts
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.log import log_findings
 from kdkit.settings import override
@@ -62,7 +64,7 @@ def stopped(monkeypatch):
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "evaluate_teachers", stop)
+    monkeypatch.setattr(task_parts, "evaluate_teachers", stop)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def leaky(made, settings, tmp_path):
 
 
 def test_a_run_is_examined_once_and_all_is_logged(
-    settings, tmp_path, examined, stopped, capsys
+    settings, tmp_path, examined, stopped, logged
 ):
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
@@ -91,7 +93,7 @@ def test_a_run_is_examined_once_and_all_is_logged(
     assert {"teacher accuracy", "label order", "vocabulary"} <= set(checks)
     assert "time" not in checks
     assert all(one["outcome"] in OUTCOMES for one in event["findings"])
-    printed = capsys.readouterr().out
+    printed = logged()
     assert f"doctor: {len(checks)} ok." in printed
 
 
@@ -116,13 +118,13 @@ def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
 
 
 def test_a_run_whose_student_no_machine_holds_builds_no_model(
-    settings, tmp_path, monkeypatch, capsys
+    settings, tmp_path, monkeypatch, logged
 ):
-    monkeypatch.setattr(runner, "load_teachers", None)
+    monkeypatch.setattr(task_parts, "load_teachers", None)
     large = override(settings, ["student.hidden_dim=100000000"])
     with pytest.raises(RunError, match="memory.*--force"):
         distill(large, tmp_path / "run")
-    assert "this machine has" in " ".join(capsys.readouterr().out.split())
+    assert "this machine has" in " ".join(logged().split())
     assert not (tmp_path / "run").exists()
 
 
@@ -143,7 +145,7 @@ def test_force_goes_on_and_leaves_a_note(
 
 
 def test_the_data_of_a_teacher_are_examined_too(
-    leaky, tmp_path, monkeypatch, capsys
+    leaky, tmp_path, monkeypatch, logged
 ):
     settings = TeacherSettings(
         data=leaky.data,
@@ -158,10 +160,10 @@ def test_the_data_of_a_teacher_are_examined_too(
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "log_model", stop)
+    monkeypatch.setattr(task_parts, "log_model", stop)
     with pytest.raises(KeyboardInterrupt):
         train_teacher(settings, tmp_path / "run", force=True)
-    assert "going on in spite of rows kept apart" in capsys.readouterr().out
+    assert "going on in spite of rows kept apart" in logged()
     (event,) = read_events(tmp_path / "run", "doctor")
     assert event["forced"]
     checks = {finding["check"] for finding in event["findings"]}
@@ -172,7 +174,7 @@ def test_the_data_of_a_teacher_are_examined_too(
 
 @pytest.mark.parametrize("is_ruined", [False, True])
 def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
-    is_ruined, tmp_path, monkeypatch, capsys
+    is_ruined, tmp_path, monkeypatch, logged
 ):
     of_data = Finding("lengths", RUINS if is_ruined else WARNING, "all cut")
     of_student = Finding("updates", WARNING, "only 16")
@@ -188,14 +190,14 @@ def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
     subject = types.SimpleNamespace(run_dir=tmp_path)
     found = examination.examine_first(run, subject, force=True)
     assert found == [of_data, of_student]  # all of it is logged
-    printed = capsys.readouterr().out
+    printed = logged()
     assert "only 16" in printed
     assert "all cut" not in printed
     assert "1 of them printed before" in printed
     if is_ruined:
         with pytest.raises(RunError, match="lengths"):
             examination.examine_first(run, subject, force=False)
-        assert "all cut" in capsys.readouterr().out
+        assert "all cut" in logged()
 
 
 TEXT = [f"line {number} of a text that goes on" for number in range(60)]
@@ -238,13 +240,9 @@ def test_later_steps_on_text_know_what_was_found_before_the_first(tmp_path):
     first = RunDirectory(tmp_path / "pretrained_run")
     first.path.mkdir()
     log_findings(first, found)
-    steps = types.SimpleNamespace(
-        runs=dict.fromkeys(
-            ("pretrained", "teacher"), types.SimpleNamespace(strategy=None)
-        ),
-        place=lambda name: tmp_path / f"{name}_run",
-    )
-    again = text_examination.examine_first(steps, force=False)
+    recipe = RECIPES["lightpaff"].for_families["gpt2"]
+    pipeline = smoke.on_text(recipe, tmp_path)
+    again = text_examination.examine_steps_first(pipeline, force=False)
     assert again == found
     assert again.ruinous  # so that their logs say --force, too
 

@@ -57,8 +57,8 @@ def test_rows_against_the_others_of_their_text_are_counted(against, outcome):
     assert finding.outcome == outcome
     said = f"{against} of {len(texts)} in train"
     assert said in finding.found.partition("another label")[2]
-    assert ("two answers" in finding.advice) == (outcome == WARNING)
-    assert "Keep each row once" not in finding.advice
+    assert ("predict two labels" in finding.advice) == (outcome == WARNING)
+    assert "Remove repetitions" not in finding.advice
 
 
 def test_short_rows_come_again_by_chance_and_contradict_all_the_same():

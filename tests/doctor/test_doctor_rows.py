@@ -134,7 +134,7 @@ def test_a_student_that_is_no_smaller_is_a_warning():
     assert doctor.student_size(large, small).outcome == OK
     finding = doctor.student_size(small, large)
     assert finding.outcome == WARNING
-    assert "no smaller" in finding.found
+    assert "not smaller" in finding.found
 
 
 def test_the_blocks_that_meet_are_named():

@@ -136,7 +136,7 @@ def test_several_labels_are_compared_with_each_class_usual_answer():
     assert several_labels(lambda labels: 2.0 * labels - 1).outcome == OK
     usual = several_labels(lambda labels: np.full((ROWS, 3), -1.0))
     assert usual.outcome == RUINS
-    assert "each class' usual answer" in usual.found
+    assert "each class's usual answer" in usual.found
 
 
 def test_tags_are_compared_with_the_usual_tag():

@@ -255,8 +255,10 @@ def test_a_cache_in_the_place_of_a_file(settings, tmp_path):
     changed = dataclasses.replace(settings, cache=CacheSettings(str(file)))
     findings = diagnose(changed, tmp_path / "run")
     assert checks(findings, RUINS) == {"files"}
-    assert "There can be no cache in" in found(findings, "files").found
-    with pytest.raises(UsageError, match=f"cache in {file}: .* no directory"):
+    assert "Cannot create a cache in" in found(findings, "files").found
+    with pytest.raises(
+        UsageError, match=f"cache in {file}: .* not a directory"
+    ):
         distill(changed, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -269,4 +271,4 @@ def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
     finding = disk_of_cache(2 * 10**9, cache)
     assert (finding.check, finding.outcome) == ("disk of the cache", RUINS)
     assert "About 2.0 GB will be written" in finding.found
-    assert "--cache-precision bf16 takes half" in finding.advice
+    assert "--cache-precision bf16 needs half" in finding.advice

@@ -242,7 +242,7 @@ def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
         "class balance of dev",
         "repeated rows",
     }
-    assert f"All labels of {2 * len(rows)} rows are alike" in (
+    assert f"All labels of {2 * len(rows)} rows are the same" in (
         found(findings, "class balance of dev").found
     )
     alike = {"teacher accuracy", "label order"}

@@ -32,7 +32,7 @@ from kdkit.errors import RunError
 from kdkit.models.families import FAMILIES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
-from kdkit.runs import runner
+from kdkit.runs import task_parts
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import CorpusSettings
@@ -198,8 +198,8 @@ def stopped(monkeypatch):
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "load_rows", stop)
-    monkeypatch.setattr(runner, "log_model", stop)
+    monkeypatch.setattr(task_parts, "load_rows", stop)
+    monkeypatch.setattr(task_parts, "log_model", stop)
 
 
 @pytest.mark.usefixtures("stopped")
@@ -211,7 +211,7 @@ def test_distillation_stops_at_unknown_words(foreign, tmp_path):
 
 
 @pytest.mark.usefixtures("stopped")
-def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, capsys):
+def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, logged):
     write_encoder(tmp_path / "encoder")
     settings = TeacherSettings(
         data=dataclasses.replace(foreign.data, sequence_length=LENGTH),
@@ -222,7 +222,7 @@ def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, capsys):
     with pytest.raises(RunError, match="unknown words.*--force"):
         train_teacher(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    assert "schön (20)" in " ".join(capsys.readouterr().out.split())
+    assert "schön (20)" in " ".join(logged().split())
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             train_teacher(settings, tmp_path / "run", force=True)
@@ -230,7 +230,7 @@ def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, capsys):
     assert event["forced"]
 
 
-def test_pretraining_stops_at_unknown_words(tmp_path, capsys):
+def test_pretraining_stops_at_unknown_words(tmp_path, logged):
     write_encoder(tmp_path / "encoder")
     text = tmp_path / "text.txt"
     text.write_text("\n".join(["ab cd ef", "ab schön"] * 20))
@@ -242,4 +242,4 @@ def test_pretraining_stops_at_unknown_words(tmp_path, capsys):
     with pytest.raises(RunError, match="unknown words.*--force"):
         pretrain(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    assert "schön (20)" in " ".join(capsys.readouterr().out.split())
+    assert "schön (20)" in " ".join(logged().split())

@@ -15,6 +15,7 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.runs import Pipeline
 
 difficulty = experiment("difficulty")
 PAD, START, END, MASK = SPECIAL = (0, 2, 3, 4)
@@ -90,16 +91,15 @@ def said(command):
     """What the command prints that goes on with what was stopped."""
     words, runs = command
 
-    def stop(settings, run_dir):
-        if run_dir.name == "bert":
+    run = Pipeline.run
+
+    def stop(pipeline):
+        if pipeline.run_dir.name == "bert":
             raise KeyboardInterrupt
-        pretrain(settings, run_dir)
+        run(pipeline)
 
     with pytest.MonkeyPatch.context() as patch:
-        from kdkit import training
-
-        pretrain = training.pretrain
-        patch.setattr(training, "pretrain", stop)
+        patch.setattr(Pipeline, "run", stop)
         assert difficulty.main(words) == 130
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert difficulty.main(words) == 0

@@ -71,7 +71,7 @@ def test_litert_model_runs_rows_one_by_one_where_it_must(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"token_ids": np.ones((2, 5))}, "must hold integers.*float64"),
+        ({"token_ids": np.ones((2, 5))}, "must contain integers.*float64"),
         ({"token_ids": np.ones((2, 4), "int32")}, "one shape"),
         ({"token_ids": np.ones(5, "int32")}, "one shape"),
     ],
@@ -106,7 +106,7 @@ def test_litert_model_refuses_paths_that_are_no_files(exported, tmp_path):
         LiteRTModel(other)
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(b"nothing of the kind" * 100)
-    with pytest.raises(UsageError, match="cannot run this file"):
+    with pytest.raises(UsageError, match="interpreter cannot run"):
         LiteRTModel(broken)
 
 

@@ -46,7 +46,7 @@ def dev(bert_of_words, glue):
     """All rows of dev, and what Keras says of them: either class."""
     model, tokenizer = bert_of_words
     rows = data.encode(get_task("sst2").load("dev", glue), tokenizer, LENGTH)
-    batches, _ = data.evaluation_batches(rows, 64)
+    batches = data.BatchStream(rows, data.Buckets(64)).evaluation()
     logits = np.concatenate([np.asarray(model(x)) for x, *_ in batches])
     assert len(logits) == 872
     bias = model.weights[-1]

@@ -15,7 +15,7 @@ import kdkit
 from kdkit.backends import tf
 from kdkit.export import to_litert
 from kdkit.export import to_saved_model
-from kdkit.export.verification import warn_of_untrained_layers
+from kdkit.export.verification import warn_untrained_layers
 from kdkit.weights import untrained_weights
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
@@ -51,7 +51,7 @@ def untrained(student):
     """The warnings of an export, whose file is not written."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_untrained_layers(student, batch())
+        warn_untrained_layers(student, batch())
     return [str(one.message) for one in caught]
 
 

@@ -242,10 +242,10 @@ def test_onnx_runtime_reads_named_inputs_of_any_size(bert, tmp_path):
     content = bytearray((tmp_path / "student.onnx").read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "damaged.onnx").write_bytes(content)
-    with pytest.raises(UsageError, match="damaged|cannot run this file"):
+    with pytest.raises(UsageError, match="damaged|cannot run"):
         export.ONNXModel(tmp_path / "damaged.onnx")
     (tmp_path / "text.onnx").write_text("no model")
-    with pytest.raises(UsageError, match="ONNX Runtime cannot run this file"):
+    with pytest.raises(UsageError, match="ONNX Runtime cannot run"):
         export.ONNXModel(tmp_path / "text.onnx")
 
 

@@ -165,7 +165,7 @@ def test_architecture_counts_both_directions():
 
 
 def test_it_is_a_whole_classifier():
-    with pytest.raises(UsageError, match="number of its classes"):
+    with pytest.raises(UsageError, match="its number of classes"):
         models.student("distilled_bilstm_en_uncased")
     with pytest.raises(UsageError, match="units must be an integer above 0"):
         models.student(models.BilstmConfig(units=0), num_classes=2)

@@ -8,7 +8,7 @@ from helpers import bert
 from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.models import choose_blocks
-from kdkit.models import student_of_blocks
+from kdkit.models import copy_blocks
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_impossible_choices_are_refused(arguments, message):
 
 def test_student_of_the_first_blocks_computes_what_the_encoder_does_there():
     encoder = bert(num_layers=3, num_classes=None)
-    student = student_of_blocks(encoder, (1, 2), num_classes=5)
+    student = copy_blocks(encoder, (1, 2), num_classes=5)
     x = batch()
     expected = taps.tapped(encoder, ["hidden_states"])(x)["hidden_states"]
     actual = taps.tapped(student, ["hidden_states"])(x)["hidden_states"]
@@ -62,7 +62,7 @@ def test_student_of_the_first_blocks_computes_what_the_encoder_does_there():
 
 def test_student_of_chosen_blocks_owns_copies_of_them():
     classifier = bert(num_layers=3)
-    student = student_of_blocks(classifier, (1, 3))
+    student = copy_blocks(classifier, (1, 3))
     ours = student.transformer_layers[1].get_weights()
     theirs = classifier.backbone.transformer_layers[2].get_weights()
     for copied, original in zip(ours, theirs, strict=True):
@@ -76,4 +76,4 @@ def test_student_of_chosen_blocks_owns_copies_of_them():
 
 def test_blocks_that_the_encoder_lacks_are_refused():
     with pytest.raises(UsageError, match="count from 1 to 2"):
-        student_of_blocks(bert(num_layers=2, num_classes=None), (1, 3))
+        copy_blocks(bert(num_layers=2, num_classes=None), (1, 3))

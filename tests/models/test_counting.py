@@ -12,8 +12,8 @@ from helpers import large_except
 
 from kdkit.models import student
 from kdkit.models.families import FAMILIES
-from kdkit.models.trust import number_of_weights
-from kdkit.models.trust import number_of_weights_of
+from kdkit.models.trust import count_config_weights
+from kdkit.models.trust import count_weights
 
 
 def recurrent():
@@ -39,7 +39,7 @@ def test_as_many_weights_are_counted_as_a_model_has(kind):
     model = MAKERS[kind]()
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
     state = random.getstate()
-    assert number_of_weights_of(config) == sum(
+    assert count_config_weights(config) == sum(
         math.prod(variable.shape) for variable in model.weights
     )
     assert random.getstate() == state
@@ -49,7 +49,7 @@ def test_what_cannot_be_built_is_not_counted():
     def build():
         raise RuntimeError("no")
 
-    assert number_of_weights(build) is None
+    assert count_weights(build) is None
 
 
 def test_no_memory_is_taken_for_what_is_counted():
@@ -58,4 +58,4 @@ def test_no_memory_is_taken_for_what_is_counted():
         model.build((None, 10**6))
         return model
 
-    assert number_of_weights(build) == 3 * (10**12 + 10**6)
+    assert count_weights(build) == 3 * (10**12 + 10**6)

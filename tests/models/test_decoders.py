@@ -134,7 +134,7 @@ def test_llama_has_rotated_queries_and_keys_of_groups():
 @pytest.mark.parametrize("family", DECODERS)
 def test_decoders_distil_states_attention_and_logits(family, chunk_size):
     teacher = decoder(4, family=family)
-    student = models.student_of_blocks(teacher, [1, 4])
+    student = models.copy_blocks(teacher, [1, 4])
     student = models.language_model(student)
     copied, source = (
         adapters_of(model.backbone)[""][-1].block.get_weights()
@@ -244,7 +244,7 @@ def test_other_files_are_no_byte_pairs(tmp_path):
     file = tmp_path / "vocab.json"
     file.write_text('{"a": 0}')
     (tmp_path / "merges.txt").write_text("")
-    with pytest.raises(UsageError, match="no vocabulary of a GPT-2"):
+    with pytest.raises(UsageError, match="not a GPT-2 vocabulary"):
         read_byte_pairs(file)
 
 

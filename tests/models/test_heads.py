@@ -25,9 +25,9 @@ from kdkit.models import initialize_from_teacher
 from kdkit.models import load_classifier
 from kdkit.models import save_preset
 from kdkit.models.heads import backbone_of
-from kdkit.models.heads import head_kind_of
-from kdkit.models.heads import head_model_of
-from kdkit.models.loading import check_class_names
+from kdkit.models.heads import classifier_head_kind
+from kdkit.models.heads import find_head
+from kdkit.models.loading import require_class_names
 from kdkit.weights import count_parameters
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
@@ -36,7 +36,7 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
 def model(kind, num_layers=2, hidden_dim=8, num_classes=2, seed=0, **head):
     backbone = bert(num_layers, hidden_dim, num_classes=None, seed=seed)
     result = add_head(backbone, Head(kind, num_classes, **head), tokenizer())
-    spread_weights(head_model_of(result) or result, seed)
+    spread_weights(find_head(result) or result, seed)
     return result
 
 
@@ -45,7 +45,7 @@ def tokenizer():
 
 
 def head_weights(of_model):
-    layer = head_model_of(of_model).get_layer("logits")
+    layer = find_head(of_model).get_layer("logits")
     return [weight.numpy() for weight in layer.weights]
 
 
@@ -75,7 +75,7 @@ def test_only_candidates_of_a_token_have_a_logit_of_their_own():
     bound = model(
         "tokens", num_classes=3, candidates={"b": (0, 2), "a": (1,), "長": (0,)}
     )
-    head_model_of(bound).get_layer("logits").set_weights(head_weights(free))
+    find_head(bound).get_layer("logits").set_weights(head_weights(free))
     x = batch(4)
     expected = free(x).numpy()
     excluded = np.zeros(expected.shape, bool)
@@ -84,9 +84,9 @@ def test_only_candidates_of_a_token_have_a_logit_of_their_own():
     assert excluded.any()
     expected[excluded] = -1e4
     np.testing.assert_allclose(bound(x), expected, atol=1e-5)
-    (table,) = head_model_of(bound).get_layer("candidates").get_weights()
+    (table,) = find_head(bound).get_layer("candidates").get_weights()
     assert table.shape == (PIECES.index("b") + 2, 3)
-    assert not head_model_of(bound).get_layer("candidates").trainable_weights
+    assert not find_head(bound).get_layer("candidates").trainable_weights
 
 
 def test_a_table_of_candidates_is_no_parameter():
@@ -112,7 +112,7 @@ def test_unknown_kinds_of_head_are_refused():
 @pytest.mark.parametrize("kind", ["sequence", "multiple_choice", "tokens"])
 def test_kind_and_backbone_are_found_again(kind):
     built = model(kind)
-    assert head_kind_of(built) == kind
+    assert classifier_head_kind(built) == kind
     assert isinstance(backbone_of(built), keras_hub.models.BertBackbone)
     student = model(kind, num_layers=1, seed=1)
     initialize_from_teacher(student, built, [2])
@@ -214,8 +214,8 @@ def test_more_or_fewer_names_than_the_tasks_are_named(
 ):
     file = tmp_path / "labels.json"
     file.write_text(json.dumps({"classes": kept}))
-    with pytest.raises(UsageError, match=f"not the task's: {different}"):
-        check_class_names(file, Head("tokens", 3, ("x", "y", "z")))
+    with pytest.raises(UsageError, match=f"the task's classes: {different}"):
+        require_class_names(file, Head("tokens", 3, ("x", "y", "z")))
 
 
 def token_batch(with_labels):

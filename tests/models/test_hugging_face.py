@@ -139,7 +139,7 @@ def test_a_preset_of_an_encoder_gets_a_new_head(tmp_path):
 def test_a_new_head_is_reported_where_config_names_no_class(tmp_path):
     write_checkpoint(tmp_path, "bert")
     change_config(tmp_path, architectures=None)
-    with pytest.warns(UserWarning, match="names no class .* head is new"):
+    with pytest.warns(UserWarning, match="names no class .* gets a new head"):
         loaded = load_classifier(tmp_path, num_classes=3)
     assert not loaded.has_trained_head
 

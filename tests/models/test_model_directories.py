@@ -58,7 +58,7 @@ def adapter(path):
     config = {"base_model_name_or_path": "bert-base-uncased"}
     (path / "adapter_config.json").write_text(json.dumps(config))
     (path / "adapter_model.safetensors").write_bytes(b"weights")
-    return "an adapter of 'bert-base-uncased'.*merge_and_unload"
+    return "an adapter for 'bert-base-uncased'.*merge_and_unload"
 
 
 def pointer(path):
@@ -70,7 +70,7 @@ def pointer(path):
 def dangling_link(path):
     file = without_weights(path) / "model.safetensors"
     file.symlink_to(path / "gone")
-    return "a link to a file that is gone"
+    return "a link to a file that does not exist"
 
 
 def no_weights(path):
@@ -127,7 +127,7 @@ def test_one_line_says_what_to_do(name, tmp_path):
 def test_pickles_are_not_opened_and_the_way_to_convert_is_said(tmp_path):
     place = tmp_path / "place"
     file_of_weights("pytorch_model.bin")(place)
-    with pytest.raises(UsageError, match="no pickles.*save_pretrained"):
+    with pytest.raises(UsageError, match="not open pickles.*save_pretrained"):
         load_encoder(place)
 
 
@@ -141,7 +141,7 @@ def test_a_model_loads_next_to_an_adapter_s_config_not_its_weights(tmp_path):
     (place / "adapter_config.json").write_text("{}")
     load_encoder(place)
     (place / "adapter_model.safetensors").write_bytes(b"weights")
-    with pytest.raises(UsageError, match="holds an adapter"):
+    with pytest.raises(UsageError, match="contains an adapter"):
         load_encoder(place)
 
 

@@ -86,7 +86,7 @@ def test_a_registered_family_is_built_tapped_distilled_and_copied():
 
 def test_its_tokenizer_takes_rules_for_texts():
     registered()
-    tokenizer = models.tokenizer_of_family(
+    tokenizer = models.convert_tokenizer(
         FAMILIES["own"], keras_hub.tokenizers.BertTokenizer(WORDS)
     )
     assert isinstance(tokenizer, OwnTokenizer)
@@ -98,7 +98,7 @@ def test_its_tokenizer_takes_rules_for_texts():
         ({"title": None}, "Missing attributes: title"),
         ({"parts": None}, "Missing attributes: parts"),
         ({"classifier": None}, "classifier .for an encoder. or causal_lm"),
-        ({"name": "bert"}, "'bert' is registered already"),
+        ({"name": "bert"}, "'bert' is taken"),
     ],
     ids=["title", "parts", "classifier", "name"],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.models import check_same_ids
+from kdkit.models import convert_tokenizer
 from kdkit.models import load_classifier
 from kdkit.models import load_encoder
 from kdkit.models import load_saved_tokenizer
@@ -16,7 +17,6 @@ from kdkit.models import load_tokenizer
 from kdkit.models import save_encoder
 from kdkit.models import save_tokenizer
 from kdkit.models import student
-from kdkit.models import tokenizer_of_family
 from kdkit.models import tokenizer_rules
 from kdkit.models import word_piece_tokenizer
 from kdkit.models.families import FAMILIES
@@ -84,7 +84,7 @@ def test_inputs_of_every_shape_are_tokenized(tokenizer):
 
 @pytest.mark.parametrize("family", ["bert", "distil_bert", "electra"])
 def test_other_families_keep_the_rules(family, tokenizer):
-    other = tokenizer_of_family(FAMILIES[family], tokenizer)
+    other = convert_tokenizer(FAMILIES[family], tokenizer)
     assert isinstance(other, FAMILIES[family].tokenizer)
     assert tokenizer_rules(other) == RULES
     assert list(other([TEXT])[0]) == IDS

@@ -21,6 +21,7 @@ from kdkit.backends import with_policy
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.models import add_head
+from kdkit.models import copy_blocks
 from kdkit.models import in_policy
 from kdkit.models import language_model
 from kdkit.models import load_classifier
@@ -30,7 +31,6 @@ from kdkit.models import save_encoder
 from kdkit.models import save_language_model
 from kdkit.models import save_preset
 from kdkit.models import student
-from kdkit.models import student_of_blocks
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.block_settings import activation_function
 from kdkit.models.families import ALL_FAMILIES
@@ -276,7 +276,7 @@ def test_a_family_without_settings_is_refused(tmp_path):
 def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):
     """Its activation is keras-hub's, whatever the teacher's is."""
     teacher = with_settings(encoder("bert", num_classes=None), EXACT)
-    model = student_of_blocks(teacher, [1], num_classes=3)
+    model = copy_blocks(teacher, [1], num_classes=3)
     assert type(model.backbone) is keras_hub.models.BertBackbone
     np.testing.assert_array_equal(
         model.backbone.token_embedding.get_weights()[0],

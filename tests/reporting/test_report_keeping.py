@@ -65,7 +65,7 @@ def test_records_do_not_contain_places_of_the_machine(make_run, file):
         },
         "text": ["corpus.txt", "9 kB are free in a."],
     }
-    assert kept.events[0]["file"] == "student.tflite"
+    assert kept.events[0].file == "student.tflite"
 
 
 def test_runs_that_share_a_teacher_keep_it_once(make_distillation, file):
@@ -118,7 +118,7 @@ def test_a_run_that_is_kept_again_replaces_only_its_record(
     name = distillation_run.run_dir.name
     assert outcomes == {"teacher": "unchanged", name: "updated"}
     (kept,) = read_records(file, [name])
-    assert kept.events[-1]["split"] == "test"
+    assert kept.events[-1].split == "test"
     after = {line["name"]: line for line in lines_of(file)}
     assert after == before | {name: after[name]}
 

@@ -219,7 +219,7 @@ def test_a_teachers_perplexity_is_compared_where_the_same_tokens_are_hidden(
     ],
 )
 def test_what_was_hidden_is_said_in_words(hidden, words):
-    assert what_is_hidden(hidden) == words
+    assert what_is_hidden(**hidden) == words
 
 
 def test_a_teacher_that_is_no_run_is_named(make_text_run):

@@ -17,6 +17,7 @@ from kdkit.reporting.comparison import standard_error
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
 from kdkit.runs.log import finish
 
 CHANCE = "is right in 50.9 %, the commonest answer alone in 50.9 %"
@@ -123,20 +124,19 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     assert overview.endswith("no better than the commonest answer to all.")
 
 
-def test_a_run_ends_with_the_headline_of_its_report(make_distillation, capsys):
+def test_a_run_ends_with_the_headline_of_its_report(make_distillation, logged):
     run = make_distillation("run", student=0.509, exported=False)
     collapse(run, "student", 0.509)
-    best = {
-        "stage": "prediction_layer",
-        "epoch": 3,
-        "averaged_epochs": (),
-        "split": "dev",
-        "metrics": {"accuracy": 0.509},
-        "agreement": None,
-        "collapsed": CHANCE,
-    }
+    best = Best(
+        stage="prediction_layer",
+        epoch=3,
+        averaged_epochs=(),
+        split="dev",
+        metrics={"accuracy": 0.509},
+        collapsed=CHANCE,
+    )
     finish(RunDirectory(run.run_dir), {"student": best})
-    student, headline = capsys.readouterr().out.splitlines()
+    student, headline = logged().splitlines()
     assert student.startswith("student: accuracy 0.5090 on dev")
     assert headline == verdict(read_run(run.run_dir))
     assert headline.startswith("The student has collapsed")

@@ -13,6 +13,7 @@ from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.selection import model_description
 from kdkit.reporting.selection import run_seconds
 from kdkit.reporting.selection import stage_seconds
+from kdkit.runs.events import Latency
 
 
 def test_read_run_finds_the_teachers_run(distillation_run, teacher_run):
@@ -41,7 +42,7 @@ def test_student_of_another_run_may_be_the_teacher(make_run, distillation_run):
     run = make_run("second", {"teacher": str(distillation_run.run_dir)})
     records = read_run(run.run_dir)
     assert best_evaluation(records, "teacher").metrics == {"accuracy": 0.8379}
-    assert model_description(records, "teacher")["parameters"] == 14_350_250
+    assert model_description(records, "teacher").parameters == 14_350_250
     files = exported_files(records, "teacher")
     assert [file.size_bytes for file in files] == [
         57_600_000,
@@ -163,15 +164,19 @@ def test_exported_files_are_sorted_and_have_latencies(distillation_run):
 
 
 def test_a_sentences_latency_has_the_room_of_its_file():
-    fields = {"threads": 1, "batch_size": 1, "sequence_length": 25}
-    assert Setting.of(fields | {"room": None}).length == "25"
-    assert Setting.of(fields | {"room": [64, 64]}).length == "25 of 64"
-    other = Setting.of(fields | {"room": [64, 32]})
+    fields = {
+        "file": "a.tflite", "median_ms": 1.0, "p95_ms": 1.0, "threads": 1,
+        "batch_size": 1, "sequence_length": 25,
+    }  # fmt: skip
+    assert Setting.of(Latency(**fields)).length == "25"
+    alike = Setting.of(Latency(**fields, room=(64, 64)))
+    assert alike.length == "25 of 64"
+    other = Setting.of(Latency(**fields, room=(64, 32)))
     assert (
         str(other) == "1 thread, batch 1, length 25 (context length 64 and 32)"
     )
     # Files with other rooms are not compared.
-    assert other != Setting.of(fields | {"room": [64, 64]})
+    assert other != alike
 
 
 def test_exported_files_of_the_teacher_come_from_its_run(distillation_run):
@@ -257,11 +262,11 @@ def test_stage_seconds_prefer_finished_stages_to_epochs(make_run):
 
 def test_model_description_has_the_parameters(distillation_run):
     records = read_run(distillation_run.run_dir)
-    assert model_description(records, "student")["parameters"] == 14_350_250
+    assert model_description(records, "student").parameters == 14_350_250
     without_events = dataclasses.replace(records, events=())
-    assert model_description(without_events, "student") == {}
+    assert model_description(without_events, "student").parameters is None
     teacher = model_description(without_events, "teacher")
-    assert teacher["parameters"] == 22_713_602
+    assert teacher.parameters == 22_713_602
 
 
 def test_records_need_no_keras(run_python, distillation_run):

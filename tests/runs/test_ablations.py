@@ -10,6 +10,9 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import ABLATIONS
 from kdkit.recipes.ablations import get_ablation
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Best
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import RunFinished
 from kdkit.tasks import get_task
 
 
@@ -106,16 +109,17 @@ def ran(monkeypatch):
     """
     found = {}
 
-    def note(settings, path, force, needs_models):
+    def note(pipeline, force, needs_models):
         assert not needs_models
+        settings, path = pipeline.settings, pipeline.run_dir
         run = RunDirectory(path)
         path.mkdir(parents=True)
         value = 0.6 + 0.1 * len(found)
-        best = {"student": {"metrics": {"accuracy": value}}}
-        run.log("run_finished", seconds=1.0, best=best)
+        best = {"student": Best(metrics={"accuracy": value})}
+        run.log(RunFinished(seconds=1.0, best=best))
         found[path] = settings
 
-    monkeypatch.setattr("kdkit.training.distill", note)
+    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
     return found
 
 
@@ -157,19 +161,18 @@ def test_arms_near_the_first_are_called_that(
     """0.60 and 0.61 on 872 examples, of one seed each."""
     values = {"skip": 0.60, "last": 0.61}
 
-    def note(settings, path, force, needs_models):
+    def note(pipeline, force, needs_models):
+        path = pipeline.run_dir
         path.mkdir(parents=True)
         metrics = {"accuracy": values[path.parent.name]}
         run = RunDirectory(path)
         if examples is not None:
-            run.log(
-                "evaluation", arm="student", stage="s", epoch=1,
-                split="dev", examples=examples, metrics=metrics,
-            )  # fmt: skip
-        best = {"student": {"metrics": metrics}}
-        run.log("run_finished", seconds=1.0, best=best)
+            where = {"arm": "student", "stage": "s", "epoch": 1, "split": "dev"}
+            run.log(Evaluation(**where, examples=examples, metrics=metrics))
+        best = {"student": Best(metrics=metrics)}
+        run.log(RunFinished(seconds=1.0, best=best))
 
-    monkeypatch.setattr("kdkit.training.distill", note)
+    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
     teacher = str(finished_run / "teacher_run")
     command = [
         "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",

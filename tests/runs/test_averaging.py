@@ -7,6 +7,8 @@ import pytest
 from kdkit.models import load_classifier
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import RunFinished
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import train_teacher
@@ -62,24 +64,24 @@ def test_a_stopped_run_ends_with_the_mean_of_its_last_epochs(run):
 
 def test_the_numbers_of_a_run_are_those_of_the_mean(run):
     directory, _ = run
-    evaluations = directory.events("evaluation")
-    assert [event["epoch"] for event in evaluations] == [1, 2, 3, None]
+    evaluations = directory.events(Evaluation)
+    assert [event.epoch for event in evaluations] == [1, 2, 3, None]
     mean = evaluations[-1]
-    assert mean["averaged_epochs"] == [2, 3]
+    assert mean.averaged_epochs == (2, 3)
     loaded = load_classifier(directory.path, 2)
     task = get_task("sentiment")
     rows = task.encode(task.load("dev", None), loaded.tokenizer, 32)
-    assert mean["metrics"] == pytest.approx(
+    assert mean.metrics == pytest.approx(
         task.compute_metrics(rows.labels, predict_logits(loaded.model, rows))
     )
-    (finished,) = directory.events("run_finished")
-    assert finished["best"]["teacher"] == {
-        name: mean[name]
-        for name in (
-            "stage", "epoch", "averaged_epochs", "split", "metrics",
-            "agreement", "collapsed",
-        )
-    } | {"untrained_layers": []}  # fmt: skip
+    (finished,) = directory.events(RunFinished)
+    best = finished.best["teacher"]
+    assert best.untrained_layers == ()
+    for name in (
+        "stage", "epoch", "averaged_epochs", "split", "metrics", "agreement",
+        "collapsed",
+    ):  # fmt: skip
+        assert getattr(best, name) == getattr(mean, name), name
 
 
 def test_no_more_is_kept_than_the_mean_needs(tmp_path):

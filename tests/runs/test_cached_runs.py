@@ -21,7 +21,7 @@ from kdkit.training import CacheSettings
 from kdkit.training import caching
 from kdkit.training import distill
 from kdkit.training import fill_cache
-from kdkit.training import material
+from kdkit.training import sources
 
 ROWS = 48
 
@@ -76,7 +76,7 @@ def test_teachers_of_logits_are_not_run_over_dev_again(
     distill(of_logits, tmp_path / "kept")
     # The batch of dev before the first step, two steps, and the one of dev.
     assert has_outputs == [True, False, False, True]
-    monkeypatch.setattr(material, "kept_logits", lambda *arguments: None)
+    monkeypatch.setattr(sources, "cached_dev_logits", lambda *arguments: None)
     has_outputs.clear()
     distill(of_logits, tmp_path / "run_again")
     assert not any(has_outputs)
@@ -92,20 +92,19 @@ def test_errors_of_what_was_kept_are_logged(runs):
     assert set(first.values()) == {0.0}
 
 
-def test_another_seed_finds_the_outputs(settings, runs, capsys):
-    capsys.readouterr()
+def test_another_seed_finds_the_outputs(settings, runs, logged):
     again = dataclasses.replace(
         settings, seed=1, cache=CacheSettings(str(runs / "cache"))
     )
     # Another seed draws other rows; of those that are there none is run.
     fill_cache(again)
-    lines = capsys.readouterr().out
+    lines = logged()
     # Once for both stages.
-    assert lines.count("teacher_1: running the teacher over") == 1
+    assert lines.count("teacher_1: running the teacher on") == 1
     fill_cache(again)
-    lines = capsys.readouterr().out
-    assert "running the teacher over" not in lines
-    assert f"outputs for all {ROWS} rows are there" in lines
+    lines = logged()
+    assert "running the teacher on" not in lines
+    assert f"outputs for all {ROWS} examples are cached" in lines
 
 
 def test_another_teacher_is_refused_before_a_run_begins(
@@ -116,9 +115,9 @@ def test_another_teacher_is_refused_before_a_run_begins(
         more_teachers=(str(finished_run / "student"),),
         cache=CacheSettings(str(runs / "cache")),
     )
-    with pytest.raises(UsageError, match="holds other outputs: .*teacher"):
+    with pytest.raises(UsageError, match="contains other outputs: .*teacher"):
         fill_cache(other)
-    with pytest.raises(UsageError, match="holds other outputs: .*teacher"):
+    with pytest.raises(UsageError, match="contains other outputs: .*teacher"):
         distill(other, tmp_path / "run", force=True)
     assert not (tmp_path / "run").exists()
 

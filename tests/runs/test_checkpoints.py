@@ -116,7 +116,7 @@ def test_a_step_is_restored_with_all_that_belongs_to_it(model, tmp_path):
     assert int(model.optimizer.iterations) == 11
 
 
-def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, capsys):
+def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, logged):
     checkpoints = StageCheckpoints(tmp_path)
     checkpoints.save_epoch(model, model, 1, 0.5)
     checkpoints.save_step(model, 5, 1.0, RUNNING)
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, capsys):
     assert StageCheckpoints(tmp_path).begin() == Position(
         1, best_epoch=1, best_value=0.5
     )
-    assert "is not there: going on without it" in capsys.readouterr().out
+    assert "is not there: going on without it" in logged()
 
 
 def test_a_damaged_file_with_none_before_it_takes_the_stage(model, tmp_path):
@@ -186,13 +186,13 @@ def test_a_state_of_a_version_without_its_digest_is_read(model, tmp_path):
     assert StageCheckpoints(tmp_path).state == checkpoints.state
 
 
-def test_checkpoints_of_which_no_state_speaks_are_told(model, tmp_path, capsys):
+def test_checkpoints_of_which_no_state_speaks_are_told(model, tmp_path, logged):
     StageCheckpoints(tmp_path).save_epoch(model, model, 1, 0.5)
     assert StageCheckpoints(tmp_path).begin().epoch == 1
-    assert not capsys.readouterr().out
+    assert not logged()
     (tmp_path / "state.json").unlink()
     assert StageCheckpoints(tmp_path).begin() == Position()
-    (told,) = capsys.readouterr().out.splitlines()
+    (told,) = logged().splitlines()
     assert "state.json is not there" in told
     assert "from its beginning" in told
 

@@ -141,8 +141,8 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
     ("arguments", "said"),
     [
         (["generate", "RUN", "--top-k", "3"], "--top-k: not of the sampler"),
-        (["generate", "RUN", "--max-tokens", "99"], "room for 24 tokens"),
-        (["generate", "RUN", "--max-tokens", "0"], "to add one or more"),
+        (["generate", "RUN", "--max-tokens", "99"], "capacity is 24 tokens"),
+        (["generate", "RUN", "--max-tokens", "0"], "least one token to add"),
         (
             ["generate", "RUN", "--sampler", "top_p", "--top-p", "1.5"],
             "p must be above 0 and at most 1, received 1.5",

@@ -23,7 +23,7 @@ def run(finished_run, tmp_path):
     return shutil.copytree(finished_run, tmp_path / "run")
 
 
-def assert_made_again(make, run, capsys, *models):
+def assert_made_again(make, run, logged, *models):
     """The same bytes and the same log, and nothing to do afterwards."""
     log = (run / "metrics.jsonl").read_bytes()
     before = [digest(run / model) for model in models]
@@ -33,24 +33,24 @@ def assert_made_again(make, run, capsys, *models):
         else:
             (run / model).unlink()
     make()
-    output = capsys.readouterr().out
+    output = logged()
     assert "was finished, but its model" in output
     assert "is gone: making it again." in output
     assert "finished earlier, weights loaded" in output
     assert [digest(run / model) for model in models] == before
     assert (run / "metrics.jsonl").read_bytes() == log
     make()
-    assert "is finished: nothing to do" in capsys.readouterr().out
+    assert "is finished: nothing to do" in logged()
 
 
 @pytest.mark.parametrize("arms", [["student"], ["student", "control"]], ids=str)
 def test_a_lost_student_is_made_again_from_its_stages(
-    arms, run, smoke_settings, capsys
+    arms, run, smoke_settings, logged
 ):
     def make():
         distill(smoke_settings, run)
 
-    assert_made_again(make, run, capsys, *arms)
+    assert_made_again(make, run, logged, *arms)
 
 
 def test_an_arm_that_is_there_is_left_when_another_is_made_again(
@@ -65,16 +65,16 @@ def test_an_arm_that_is_there_is_left_when_another_is_made_again(
     assert not (run / "checkpoints" / "student").exists()
 
 
-def test_a_lost_teacher_is_made_again(run, smoke_settings, capsys):
+def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
     teacher_run = run / "teacher_run"
 
     def make():
         train_teacher(smoke_settings.teacher, teacher_run)
 
-    assert_made_again(make, teacher_run, capsys, "teacher")
+    assert_made_again(make, teacher_run, logged, "teacher")
 
 
-def test_a_lost_encoder_is_made_again(tmp_path, capsys):
+def test_a_lost_encoder_is_made_again(tmp_path, logged):
     settings = override(
         smoke.PRETRAINING, ["corpus.max_texts=200", "stages.0.epochs=1"]
     )
@@ -83,11 +83,11 @@ def test_a_lost_encoder_is_made_again(tmp_path, capsys):
         pretrain(settings, tmp_path / "run")
 
     make()
-    assert_made_again(make, tmp_path / "run", capsys, "encoder")
+    assert_made_again(make, tmp_path / "run", logged, "encoder")
 
 
 @pytest.mark.parametrize("lost", ["student.keras", "tokenizer"])
-def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, capsys):
+def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, logged):
     settings = override(
         smoke.distillation(RECIPES["distilled_bilstm"]),
         ["data.max_train_rows=64", "stages.0.epochs=1"],
@@ -98,7 +98,7 @@ def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, capsys):
         distill(settings, run.parent / "bilstm")
 
     make()
-    assert_made_again(make, run.parent / "bilstm", capsys, lost)
+    assert_made_again(make, run.parent / "bilstm", logged, lost)
 
 
 def test_without_its_stages_a_lost_model_is_trained_again_and_ends_once(
@@ -160,7 +160,7 @@ def test_what_is_said_of_a_damaged_model_of_a_run_mends_it(
     damage(model / "model.weights.h5")
     assert main(["evaluate", str(run / part)]) == 2
     told = capsys.readouterr().err
-    assert f"Or remove {model}, and it is made again from its check" in told
+    assert f"Or remove {model}, it is then rebuilt from its check" in told
     command = shlex.split(told[told.index("by: kdkit ") :])[2:]
     shutil.rmtree(model)
     assert main(command) == 0
@@ -172,7 +172,7 @@ def test_a_damaged_model_without_its_stages_is_trained_again(run, capsys):
     flip_a_bit(run / "student" / "model.weights.h5")
     shutil.rmtree(run / "checkpoints")
     assert main(["evaluate", str(run)]) == 2
-    assert "is trained again, since its checkpoints are gone, by: kdkit" in (
+    assert "trained again, because its checkpoints are missing, by: kdkit" in (
         capsys.readouterr().err
     )
 

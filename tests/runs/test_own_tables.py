@@ -156,8 +156,8 @@ def test_cache_and_its_parts(root, capsys):
         capsys.readouterr()
         assert do(root, "cache", *taught(root, *words)) == 0
     printed = capsys.readouterr().out
-    assert printed.count("taken in") == 2
-    assert f"outputs for all {NUM_ROWS} rows are there" in printed
+    assert printed.count(": merged.") == 2
+    assert f"outputs for all {NUM_ROWS} examples are cached" in printed
     assert "running the teacher" not in printed
 
 

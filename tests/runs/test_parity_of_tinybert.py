@@ -185,11 +185,13 @@ def test_batches_of_one_length_have_that_of_the_rows():
         pad_token_id=0,
     )
     unlabeled = dataclasses.replace(encoded, labels=None)
-    batches, _ = data.training_batches(encoded, 1, 0, num_buckets=None)
-    mixed, _ = data.mixed_training_batches(
-        encoded, unlabeled, 1.0, 1, 0, num_buckets=None
-    )
-    last, _ = data.evaluation_batches(encoded, 1, num_buckets=None)
-    for some in (batches.take(4), mixed.take(4), last):
+    examples, rows_of_epoch = data.mix_unlabeled(encoded, unlabeled, 1.0)
+    mixed = data.BatchStream(examples, data.Buckets(1, None, rows_of_epoch))
+    stream = data.BatchStream(encoded, data.Buckets(1, None))
+    for some in (
+        stream.training().take(4),
+        mixed.training().take(4),
+        stream.evaluation(),
+    ):
         shapes = {x["token_ids"].shape for x, *_ in some.as_numpy_iterator()}
         assert shapes == {(1, 12)}

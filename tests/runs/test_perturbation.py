@@ -8,6 +8,7 @@ from helpers import change_events
 from helpers import perturb
 
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import RunFinished
 
 SIGMAS = ("0", "2")
 
@@ -23,6 +24,12 @@ def answer_of(capsys, *words):
     assert perturb(*words) == 0
     output = capsys.readouterr().out
     return json.loads(output.splitlines()[-1]), output
+
+
+def points_of(run_dir):
+    """The lines that experiments/perturb.py logged."""
+    lines = (event.line for event in RunDirectory(run_dir).events())
+    return [line for line in lines if line["event"] == "perturbation"]
 
 
 def test_noise_is_measured_once_for_each_model_seed_and_sigma(
@@ -44,21 +51,21 @@ def test_noise_is_measured_once_for_each_model_seed_and_sigma(
         for arm in ("student", "control")
         for sigma, seed in ((0, 0), (2, 0), (2, 1))
     ]
-    finished = RunDirectory(run_dir).events("run_finished")[0]["best"]
+    finished = RunDirectory(run_dir).events(RunFinished)[0].best
     for point in answer["points"]:
         if point["sigma"] == 0:
-            best = finished[point["model"]]["metrics"]
+            best = finished[point["model"]].metrics
             assert point["metrics"] == pytest.approx(best)
     assert "student" in picture.read_text()
     assert "±" in output
-    noted = RunDirectory(run_dir).events("perturbation")
+    noted = points_of(run_dir)
     assert len(noted) == len(measured)
     again, _ = answer_of(capsys, *words)
     assert again == answer
-    assert RunDirectory(run_dir).events("perturbation") == noted
+    assert points_of(run_dir) == noted
     # Noise of another scale is another measurement.
     answer_of(capsys, run_dir, "--sigmas", "2", "--seeds", "0")
-    assert len(RunDirectory(run_dir).events("perturbation")) == len(noted) + 1
+    assert len(points_of(run_dir)) == len(noted) + 1
 
 
 def test_points_of_other_data_of_the_same_name_are_measured_anew(
@@ -78,7 +85,7 @@ def test_points_of_other_data_of_the_same_name_are_measured_anew(
                 "\n".join(["sentence\tlabel", *rows, ""])
             )
         answer, _ = answer_of(capsys, *words, length)
-        noted = RunDirectory(run_dir).events("perturbation")
+        noted = points_of(run_dir)
         return answer["points"][0]["metrics"]["accuracy"], len(noted)
 
     first, count = accuracy("110", 32)

@@ -48,7 +48,9 @@ def test_perplexity_and_accuracy_are_of_the_held_out_masks(pretrained):
     held_out = data.open_packed(pretrained / "corpus" / "held_out")
     masker = data.Masker(data.Masking(), loaded.tokenizer)
     losses, hits = [], []
-    for x, y, weights in data.masked_evaluation_batches(held_out, masker, 16):
+    rows = data.MaskedRows(held_out, masker)
+    stream = data.BatchStream(rows, data.FullBatches(16))
+    for x, y, weights in stream.evaluation():
         logits = np.asarray(loaded.model(x))
         chosen = np.take_along_axis(
             log_softmax(logits), y.numpy()[..., None], -1
@@ -160,7 +162,7 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
             "pretrain",
         )
         (finished,) = read_events(directory / trial["run"], "run_finished")
-        best = finished["best"]["encoder"]["metrics"]
+        best = finished["best"]["student"]["metrics"]
         assert best["perplexity"] == trial["perplexity"]
     assert "soft_label_weight" in curves.read_text()
     assert "Perplexity on text held out" in curves.read_text()

@@ -87,8 +87,8 @@ def test_the_exported_file_does_what_the_student_does(recipe_run):
     report = export.to_litert(student.model, path)
     assert report.max_abs_difference <= 1e-4
     rows = data.encode(task.load("dev").take(range(8)), student.tokenizer, 32)
-    batches, _ = data.evaluation_batches(rows, batch_size=8, num_buckets=1)
-    ((x, _),) = list(batches)
+    stream = data.BatchStream(rows, data.Buckets(8, num_buckets=1))
+    ((x, _),) = list(stream.evaluation())
     logits = student.model(select_inputs(student.model, x))
     np.testing.assert_allclose(export.LiteRTModel(path)(x), logits, atol=1e-4)
 
@@ -105,7 +105,9 @@ def test_the_four_steps_on_text_need_nothing_else(family, arm, tmp_path):
     found = {}
     for name in ("pretrained_run", "teacher_run", "general_run", "."):
         (finished,) = read_events(run / name, "run_finished")
-        found[name] = finished["best"][arm]["metrics"]["perplexity"]
+        saved = arm if name in ("pretrained_run", "teacher_run") else "student"
+        assert (run / name / saved).is_dir()
+        found[name] = finished["best"][saved]["metrics"]["perplexity"]
     vocabulary_size = smoke.VOCABULARY_SIZES[arm]
     assert found["teacher_run"] < found["pretrained_run"] < vocabulary_size
     assert found["."] < found["general_run"] < 1.1 * vocabulary_size

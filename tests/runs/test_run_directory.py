@@ -1,5 +1,6 @@
 """Run directories: one process, one configuration, one log."""
 
+import dataclasses
 import json
 import multiprocessing
 import threading
@@ -14,10 +15,17 @@ from kdkit.io.files import without_digest
 from kdkit.io.locks import in_use
 from kdkit.runs import directory
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import check_run
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import read_config
 from kdkit.runs.directory import read_replicas
+from kdkit.runs.events import Best
+from kdkit.runs.events import Epoch
+from kdkit.runs.events import Inputs
+from kdkit.runs.events import RunFinished
+from kdkit.settings import to_dict
 from kdkit.training.distribution import Distribution
+from kdkit.version import __version__
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 
@@ -30,7 +38,7 @@ def start(path, settings=SETTINGS):
 
 def log_epoch(run, epoch):
     where = {"arm": "student", "stage": "fine_tuning", "epoch": epoch}
-    run.log("epoch", **where, seconds=2.0, logs={})
+    run.log(Epoch(**where, seconds=2.0, logs={}))
 
 
 def test_config_holds_settings_and_provenance(tmp_path):
@@ -57,6 +65,30 @@ def test_other_settings_are_refused_by_name(tmp_path):
         pass
     assert "seed: 0 -> 1" in str(raised.value)
     assert "stages.fine_tuning.epochs: 3 -> 4" in str(raised.value)
+
+
+@pytest.mark.parametrize("version", ["0.1.0", __version__])
+def test_settings_that_cannot_be_read_name_the_version_that_wrote_them(
+    tmp_path, version
+):
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        seed: int
+        verb: str = "distill"
+
+    settings = to_dict(Settings(0))
+    provenance = {"versions": {"kdkit": version}}
+    with open_run(tmp_path / "run", settings, Settings) as run:
+        run.write_config({**settings, "rate": 0.1}, provenance)
+    with pytest.raises(UsageError) as raised:
+        check_run(tmp_path / "run", settings, Settings)
+    problem = str(raised.value)
+    if version == __version__:
+        assert "rate: 0.1 -> not set" in problem
+    else:
+        assert "was made by kdkit 0.1.0" in problem
+        assert "Unknown setting 'rate'" in problem
+        assert "\n" not in problem
 
 
 def test_a_run_goes_on_with_as_many_replicas(tmp_path):
@@ -161,9 +193,10 @@ def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
     run = RunDirectory(tmp_path)
-    run.log("run_finished", seconds=1.25, best={"student": {3: (0.5, 1e-9)}})
+    best = Best(metrics={3: (0.5, 1e-9)})
+    run.log(RunFinished(seconds=1.25, best={"student": best}))
     (event,) = run.events()
-    assert event["best"] == {"student": {"3": [0.5, 1e-9]}}
+    assert event.best == {"student": Best(metrics={"3": [0.5, 1e-9]})}
     log = tmp_path / "metrics.jsonl"
     line = log.read_text()
     places = [place for place, sign in enumerate(line) if sign.isdigit()]
@@ -196,7 +229,7 @@ def test_a_run_with_a_damaged_line_does_not_go_on(tmp_path, line):
 
 def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
     start(tmp_path / "run")
-    RunDirectory(tmp_path / "run").log("run_finished", seconds=1.0, best={})
+    RunDirectory(tmp_path / "run").log(RunFinished(seconds=1.0, best={}))
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
         file.write("damaged\n")
     with open_run(tmp_path / "run", SETTINGS) as run:
@@ -211,7 +244,7 @@ def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
     first, second = log.read_bytes().splitlines(keepends=True)
     strange = b'{ "event":"note", "time": 1.50}\n\n\xff\rdamaged\n'
     log.write_bytes(first + strange + second)
-    run.keep_events(lambda event: event.get("epoch") != 1)
+    run.keep_events(lambda event: getattr(event, "epoch", None) != 1)
     assert log.read_bytes() == strange + second
 
 
@@ -233,13 +266,16 @@ def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
     number = 200
     run = RunDirectory(tmp_path)
     other = threading.Thread(
-        target=lambda: [run.log("note", number=i) for i in range(number)]
+        target=lambda: [
+            run.log(Inputs(digests={"number": i})) for i in range(number)
+        ]
     )
     other.start()
     while other.is_alive():
         log_epoch(run, 1)
-        run.keep_events(lambda event: event["event"] != "epoch")
-    assert [event["number"] for event in run.events()] == list(range(number))
+        run.keep_events(lambda event: not isinstance(event, Epoch))
+    noted = [event.digests["number"] for event in run.events()]
+    assert noted == list(range(number))
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
@@ -307,8 +343,8 @@ def test_kept_events_are_the_wanted_ones(tmp_path):
     with open_run(tmp_path, SETTINGS) as run:
         for epoch in (1, 2, 3):
             log_epoch(run, epoch)
-        run.keep_events(lambda event: event["epoch"] < 3)
-        assert [event["epoch"] for event in run.events()] == [1, 2]
+        run.keep_events(lambda event: event.epoch < 3)
+        assert [event.epoch for event in run.events()] == [1, 2]
 
 
 def hold(path, held, release):

@@ -148,10 +148,10 @@ def test_checkpoints_hold_no_teacher(finished_run):
     assert not shapes & (widths - own)
 
 
-def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, capsys):
+def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, logged):
     before = (finished_run / "metrics.jsonl").read_bytes()
     distill(smoke_settings, finished_run)
-    assert "is finished: nothing to do" in capsys.readouterr().out
+    assert "is finished: nothing to do" in logged()
     assert (finished_run / "metrics.jsonl").read_bytes() == before
 
 
@@ -176,14 +176,14 @@ def test_a_finished_run_of_other_rows_is_not_taken(
 
 
 def test_a_finished_run_needs_no_data(
-    finished_run, smoke_settings, monkeypatch, capsys
+    finished_run, smoke_settings, monkeypatch, logged
 ):
     def load(self, split, data_dir):
         raise UsageError("There is no such file.")
 
     monkeypatch.setattr(Task, "load", load)
     distill(smoke_settings, finished_run)
-    assert "is finished: nothing to do" in capsys.readouterr().out
+    assert "is finished: nothing to do" in logged()
 
 
 def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(

@@ -19,7 +19,8 @@ from kdkit.settings import override
 from kdkit.training import PairSettings
 from kdkit.training import PretrainSettings
 from kdkit.training import pretrain
-from kdkit.training.seq2seq_material import load_held_out
+from kdkit.training.sources import SentenceSource
+from kdkit.training.text_data import load_sentences
 
 SIZE = 290
 SIZES = (
@@ -177,7 +178,8 @@ def test_labels_are_smoothed_in_training_alone(text, run, tmp_path):
 def losses(loaded, text: PairSettings):
     """Of each batch: means of −log p of its and of any tokens, and tokens."""
     found = []
-    for x, y, weights in load_held_out(text, loaded.tokenizer).batches():
+    held_out = load_sentences(text, loaded.tokenizer, is_held_out=True)
+    for x, y, weights in SentenceSource(None, held_out).held_out_batches:
         log_p = log_softmax(np.array(loaded.model(x), "float64"))
         of_label = np.take_along_axis(log_p, np.array(y)[..., None], -1)[..., 0]
         counts = np.array(weights) > 0

@@ -25,8 +25,8 @@ from kdkit.training import TeacherSettings
 from kdkit.training import distill
 from kdkit.training import train_teacher
 from kdkit.training.making import load_teachers
-from kdkit.training.material import TaskMaterial
-from kdkit.training.material import kept_logits
+from kdkit.training.sources import TaskSource
+from kdkit.training.sources import cached_dev_logits
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import make_forward
@@ -153,10 +153,10 @@ def test_logits_kept_of_dev_are_what_the_teacher_says_of_each_batch(runs):
     evaluator = Evaluator(task, dev, teachers_logits=(logits,))
     *_, of_logits = RECIPES["tinybert"].stages_for(task)
     if dev.has_label_per_token:
-        assert kept_logits(of_logits, evaluator) is None
+        assert cached_dev_logits(of_logits, evaluator) is None
         return
-    material = TaskMaterial(None, evaluator, num_buckets=1)
-    for x, _ in material.validation_batches(of_logits):
+    source = TaskSource(None, evaluator, num_buckets=1)
+    for x, _ in source.validation_stream(of_logits).evaluation():
         (kept,) = x[TEACHER_OUTPUTS]
         said = teacher.model(select_inputs(teacher.model, x))
         np.testing.assert_allclose(kept["logits"], said, rtol=1e-5, atol=1e-6)

@@ -176,11 +176,12 @@ def test_control_has_as_many_updates_as_with_the_unlabelled_rows(
     loaded = LoadedRows(TrainingRows(labeled), None, text, {}, settings)
     stage = Stage("any", 2, 1e-3, hard_label_weight=1.0, batch_size=8)
     student, control = (
-        material.training_batches(stage, 0, 0)
-        for material in (loaded.material(None), loaded.control_material(None))
+        source.training_stream(stage, 0)
+        for source in (loaded.source(None), loaded.control_source(None))
     )
-    assert control[1] == student[1] == math.ceil(5 * (1 + per_labeled))
-    seen = np.concatenate([y for _, y in control[0].take(control[1])])
+    updates = math.ceil(5 * (1 + per_labeled))
+    assert control.batches_per_epoch == student.batches_per_epoch == updates
+    seen = np.concatenate([y for _, y in control.training().take(updates)])
     assert len(seen) == 40 + 40 * per_labeled
     counts = np.bincount(seen, minlength=40)
     assert counts.min() == int(1 + per_labeled)

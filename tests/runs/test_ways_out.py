@@ -18,8 +18,8 @@ from kdkit.runs.directory import open_run
 from kdkit.runs.directory import write_json
 from kdkit.runs.sweep import Axis
 from kdkit.settings import to_dict
-from kdkit.tasks.metrics import check_logits
-from kdkit.training.material import sum_over_tokens
+from kdkit.tasks.metrics import require_finite_logits
+from kdkit.training.sources import token_metrics
 
 
 def teacher_with_objectives(_):
@@ -56,13 +56,13 @@ def decoder_as_teacher_of_encoders(_):
 
 
 def logits_that_are_not_finite(_):
-    check_logits(np.full((2, 3), np.nan), 2, 3)
+    require_finite_logits(np.full((2, 3), np.nan), 2, 3)
 
 
 def loss_that_is_not_finite(_):
     tokens = np.zeros((1, 2), "int32")
     batch = (tokens, tokens, np.ones((1, 2), "float32"))
-    sum_over_tokens(lambda x: np.full((1, 2, 3), np.nan, "float32"), [batch])
+    token_metrics(lambda x: np.full((1, 2, 3), np.nan, "float32"), [batch])
 
 
 @pytest.mark.parametrize(

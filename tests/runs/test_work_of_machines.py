@@ -17,17 +17,16 @@ from kdkit import data
 from kdkit import models
 from kdkit.augmentation import Augmentation
 from kdkit.augmentation import files
-from kdkit.augmentation import part_of_file
+from kdkit.augmentation import part_path
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.runs import augmenting
-from kdkit.runs import preparing
 from kdkit.runs import smoke
+from kdkit.runs.augmenting import is_one_folder
+from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.augmenting import prepare_part
-from kdkit.runs.preparing import is_one_folder
-from kdkit.runs.preparing import prepare_transfer
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
@@ -147,7 +146,7 @@ def run_two(settings, folder, *programs):
 def rows_run(output, rank):
     """Over how many rows a process ran the teacher, each time."""
     assert "cache: running the teacher" not in output
-    parts = re.findall(r"(part_\S+): running the teacher over (\d+)", output)
+    parts = re.findall(r"(part_\S+): running the teacher on (\d+)", output)
     assert {part for part, _ in parts} == {f"part_{rank + 1}_of_2"}
     return [int(count) for _, count in parts]
 
@@ -253,15 +252,21 @@ def test_copies_are_made_in_parts_where_all_machines_see_them(
 ):
     made = []
     monkeypatch.setattr(
-        preparing, "prepare_part", lambda settings, part: made.append(part)
+        augmenting, "prepare_part", lambda settings, part: made.append(part)
     )
     monkeypatch.setattr(
-        preparing, "prepare_augmented", lambda *args: made.append("all")
+        augmenting, "prepare_augmented", lambda *args: made.append("all")
     )
 
     def prepare(distribution):
         folder = tmp_path / str(is_shared or distribution.rank)
-        prepare_transfer(settings_in(folder), get_task("sst2"), distribution)
+        settings = settings_in(folder)
+        prepare_copies(
+            settings.augmented,
+            get_task("sst2"),
+            settings.data.data_dir,
+            distribution,
+        )
 
     in_two_threads(prepare)
     parts_made = [(0, 2), (1, 2)] if is_shared else []
@@ -284,7 +289,7 @@ def test_a_part_is_made_where_it_is_missing(tmp_path, monkeypatch, there, made):
     monkeypatch.setattr(augmenting, "augment", lambda *args: calls.append(args))
     file = tmp_path / "copies.tsv"
     if there is not None:
-        path = file if there == "the file" else part_of_file(file, there)
+        path = file if there == "the file" else part_path(file, there)
         path.write_text("")
     prepare_part(AugmentedSettings(str(file)), (1, 2))
     assert bool(calls) == made
@@ -292,7 +297,7 @@ def test_a_part_is_made_where_it_is_missing(tmp_path, monkeypatch, there, made):
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_caches_of_machines_are_filled_whether_shared_or_not(
-    settings_in, finished_run, tmp_path, capsys, is_shared
+    settings_in, finished_run, tmp_path, logged, is_shared
 ):
     settings = settings_in(tmp_path)
     place = finished_run / "teacher_run"
@@ -317,16 +322,16 @@ def test_caches_of_machines_are_filled_whether_shared_or_not(
             CacheSettings(str(folder)), [teacher], [place], part=(0, 3)
         )
         before.features(stage, teacher.model)(encoded)
-    (there, *_) = map(int, re.findall(r"over (\d+)", capsys.readouterr().out))
+    (there, *_) = map(int, re.findall(r"over (\d+)", logged()))
     in_two_threads(
         lambda distribution: read(
             folders[distribution.rank], encoded, distribution=distribution
         )
     )
-    out = capsys.readouterr().out
+    out = logged()
     assert all(f"{folder}/part_1_of_3: taken in" in out for folder in folders)
-    parts = re.findall(r"_of_2: running the teacher over (\d+)", out)
+    parts = re.findall(r"_of_2: running the teacher on (\d+)", out)
     assert sum(map(int, parts)) == ROWS - there
     # Each machine runs the others' rows too where it sees its own alone.
-    alone = re.findall(r"\d: running the teacher over (\d+)", out)
+    alone = re.findall(r"\d: running the teacher on (\d+)", out)
     assert (len(alone) > len(parts)) != is_shared

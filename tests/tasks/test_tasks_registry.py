@@ -155,7 +155,7 @@ def test_task_is_consistent(name):
     assert {"train", "dev", "test"} <= set(task.splits)
     assert set(task.other_dev_splits) <= set(task.splits)
     if task.has_classes_in_data:
-        with pytest.raises(UsageError, match="stand in its data"):
+        with pytest.raises(UsageError, match="are defined by its data"):
             task.num_classes  # noqa: B018
     else:
         assert task.is_regression == (task.num_classes == 1)

@@ -64,7 +64,5 @@ def make(
 
 
 def batches_with(encoded, cached, seed=3):
-    batches, steps = data.training_batches(
-        encoded, 4, seed=seed, num_buckets=2, features=lambda unused: cached
-    )
-    return batches.take(steps)
+    stream = data.BatchStream(encoded, data.Buckets(4, 2), seed, cached)
+    return stream.training().take(stream.steps_per_epoch)

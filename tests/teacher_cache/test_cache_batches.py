@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdkit import data
-from kdkit.data import batching
+from kdkit.data import stream
 from kdkit.taps import Entry
 from kdkit.teacher_cache.shards import BATCH_ROWS
 from kdkit.teacher_cache.shards import cut
@@ -34,7 +34,7 @@ def test_rows_that_are_left_are_cut_as_before(lengths, done):
     for batch in every:
         size = len(batch) * bytes_of(lengths[batch].max())
         assert len(batch) <= BATCH_ROWS
-        assert len(batch) == 1 or size <= batching.BATCH_BYTES
+        assert len(batch) == 1 or size <= stream.BATCH_BYTES
     left = [batch for place, batch in enumerate(every) if place not in done]
     rest = np.array(sorted(row for batch in left for row in batch), int)
     again = cut(rest, lengths, keys, bytes_of)
@@ -54,19 +54,20 @@ def test_bytes_of_a_row_are_those_of_all_of_its_sequences():
 @pytest.fixture
 def narrow(monkeypatch):
     """Batches of 900 bytes."""
-    monkeypatch.setattr(batching, "BATCH_BYTES", 900)
+    monkeypatch.setattr(stream, "BATCH_BYTES", 900)
 
 
 def test_wide_outputs_come_in_small_batches(tmp_path, teacher, narrow):
     encoded = rows(30)
     entries = [Entry("attention_logits", 2)]  # 288 bytes of the longest row
     cached = make(tmp_path, teacher).outputs(encoded, entries)
-    batches, order = data.evaluation_batches(
-        encoded, 64, features=lambda unused: cached
-    )
-    counts = [len(labels) for _, labels in batches]
-    assert max(counts) == 3
-    assert sum(counts) == len(order) == 30
+    batches = data.BatchStream(encoded, data.Buckets(64), features=cached)
+    labels = []
+    for x, y in batches.evaluation():
+        labels += y.numpy().tolist()
+        size = x["attention_logits/2"].numpy().nbytes
+        assert 300 < size <= 900  # as many rows as there is room for
+    assert sorted(labels) == list(range(30))
     # Of training the user says how many rows a batch has.
     assert max(len(y) for _, y in batches_with(encoded, cached)) == 4
     found = cached(np.arange(30), LENGTH)["attention_logits/2"]

@@ -198,9 +198,8 @@ def test_logits_of_questions_are_of_rows_and_states_of_options(tmp_path):
     entry = Entry("cls_states", 1)
     cached = make(tmp_path, model).outputs(encoded, [entry])
     numbers = np.array([4, 1])
-    (x, _), *_ = [
-        batch for batch in data.evaluation_batches(encoded, 6, num_buckets=1)[0]
-    ]
+    stream = data.BatchStream(encoded, data.Buckets(6, num_buckets=1))
+    (x, _), *_ = stream.evaluation()
     states = entry.read(tapped(model, ["cls_states"])(x)).numpy()
     states = states.reshape(6, 3, -1)
     found = cached(numbers, LENGTH)[entry.name]

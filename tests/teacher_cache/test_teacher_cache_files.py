@@ -22,7 +22,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.taps import Entry
 from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import check_place
+from kdkit.teacher_cache import require_cache_directory
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
@@ -38,7 +38,7 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     again = make(tmp_path, teacher, says)
     assert "1 damaged files left out" in says[0]
     cached = again.outputs(joined(rows(8), rows(5, seed=1)), entries)
-    assert "running the teacher over 8 rows" in says[-1]
+    assert "running the teacher on 8 rows" in says[-1]
     found = cached(np.arange(8), LENGTH)
     np.testing.assert_array_equal(found["logits"], expected["logits"])
 
@@ -87,16 +87,18 @@ def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
     file.write_text("")
     link.symlink_to(tmp_path / "nothing")
     for place in (file, file / "cache", link):
-        with pytest.raises(UsageError, match="is no directory"):
-            check_place(place)
+        with pytest.raises(UsageError, match="is not a directory"):
+            require_cache_directory(place)
     new = tmp_path / "new" / "cache"
     for place in (tmp_path, new):
-        check_place(place)
+        require_cache_directory(place)
     assert not new.parent.exists()
     monkeypatch.setattr(os, "access", lambda place, mode: False)
-    check_place(tmp_path)  # where all may be kept already
-    with pytest.raises(UsageError, match=f"made in {tmp_path}. Expected"):
-        check_place(new)
+    require_cache_directory(tmp_path)  # where all may be kept already
+    with pytest.raises(
+        UsageError, match=f"{tmp_path} is not writable. Expected"
+    ):
+        require_cache_directory(new)
 
 
 def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
@@ -121,7 +123,7 @@ def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
     shorter = rows(3, seed=1, length=LENGTH - 1)
     part = make(tmp_path, teacher, part=(0, 1))
     part.outputs(shorter, [Entry("cls_states", 2)])
-    # Another length is no other cache: the part is taken in.
+    # Another length is no other cache: the part is merged.
     cache.outputs(shorter, [Entry("cls_states", 2)])
     assert cache.describe()["filled_with"] == {
         "sequence_lengths": [LENGTH - 1, LENGTH],
@@ -170,7 +172,7 @@ def test_outputs_of_a_file_and_of_the_model_do_not_mix(tmp_path, teacher):
     fingerprint = {"teacher": "a", "teacher_file": "b"}
     cache = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
     cache.outputs(rows(3), [Entry("logits")])
-    cache.keep_agreement({"same_top_class": 0.5})
+    cache.save_agreement({"same_top_class": 0.5})
     again = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
     assert again.agreement == {"same_top_class": 0.5}
     assert len(again.describe()["shards"]) == 1
@@ -240,7 +242,7 @@ def test_a_damaged_file_of_the_whole_is_run_again_by_a_part(tmp_path, teacher):
 
 def test_a_file_in_its_place_is_told(tmp_path, teacher):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="no cache in .*file: File exists"):
+    with pytest.raises(UsageError, match="a cache in .*file: File exists"):
         make(tmp_path / "file", teacher)
 
 
@@ -274,7 +276,7 @@ def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, stopped_after):
     says = Says()
     make(tmp_path, teacher, says).outputs(encoded, [Entry("logits")])
     # A batch of 64 rows is kept; two of the rows are the same.
-    assert "running the teacher over 85 rows" in says[-1]
+    assert "running the teacher on 85 rows" in says[-1]
 
 
 def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
@@ -294,7 +296,7 @@ def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
     says = Says()
     make(tmp_path, model, says).outputs(encoded, entries)
     left = 150 - kept["logits"]
-    assert f"running the teacher over {left} rows" in says[-1]
+    assert f"running the teacher on {left} rows" in says[-1]
 
 
 class Gossip:
@@ -377,7 +379,7 @@ def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
     says = Says()
     joined = make(tmp_path / "parts", teacher, says, precision="int8")
     found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
-    assert any("taken in" in line for line in says)
+    assert any("merged" in line for line in says)
     assert "are there" in says[-1]
     assert not list((tmp_path / "parts").glob("part_*/*.arrow"))
     # What one of them finds there is no work for it.

@@ -84,14 +84,23 @@ def test_a_step_on_what_was_kept_is_the_step(
             )
             outputs = kept_outputs(make(tmp_path, teacher), entries)
 
-        batches, steps = data.next_token_training_batches(
-            corpus, 2, seed=0, features=outputs
+        stream, held_out = (
+            data.BatchStream(
+                rows, data.FullBatches(size), features=outputs and outputs(rows)
+            )
+            for rows, size in (
+                (data.PackedRows(corpus), 2),
+                (data.PackedRows(corpus, counts_once=True), 3),
+            )
         )
         history = distiller.fit(
-            batches, steps_per_epoch=steps, shuffle=False, verbose=0
+            stream.training(),
+            steps_per_epoch=stream.steps_per_epoch,
+            shuffle=False,
+            verbose=0,
         )
         evaluation = distiller.evaluate(
-            data.next_token_evaluation_batches(corpus, 3, outputs),
+            held_out.evaluation(),
             return_dict=True,
             verbose=0,
         )

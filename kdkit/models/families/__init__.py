@@ -1,8 +1,8 @@
-"""Families of backbones: one module for each, with all that differs in it.
+"""Families of backbones: one module for each, with everything that differs.
 
-A new family is a module here, its name in `MODULES`, and a row of
-tests/models/test_families.py: see docs/design/families.md. Families of a
-user's own are registered by `kdkit.models.register_family`.
+A new family is a module here, its name in `MODULES`, and a row in
+tests/models/test_families.py: see docs/design/families.md. Register your own
+families with `kdkit.models.register_family`.
 """
 
 import importlib

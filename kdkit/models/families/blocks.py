@@ -7,22 +7,22 @@ from kdkit.taps.masks import both
 from kdkit.taps.masks import causal_mask
 from kdkit.taps.masks import key_mask
 
-MASKED = -1e9  # the attention logit of a position that does not count
+MASKED = -1e9  # the attention logit of a masked position
 
 
 class BlockAdapter:
     """Reads and runs one transformer block.
 
-    A family's adapter defines where the block has its projections and how it
-    puts its parts together. The methods of this class compute the rest: scores,
-    grouped keys, and a decoder's cached step.
+    A family's adapter defines where the block's projections are and how the
+    block combines its parts. The methods of this class compute the rest:
+    scores, grouped keys, and a decoder's cached step.
 
     Args:
-        block: layer. One entry of what `Family.blocks` returns.
+        block: layer, an entry in the result of `Family.blocks`.
 
     Attributes:
         block: the layer.
-        is_causal: bool. Whether a token attends to no later one.
+        is_causal: bool. Whether tokens attend only to earlier tokens.
     """
 
     is_causal = False
@@ -57,11 +57,11 @@ class BlockAdapter:
     def queries(self, state, position=0):
         """Returns the queries that attention multiplies.
 
-        They are rotated already where positions are rotary.
+        With rotary positions they are already rotated.
 
         Args:
-            state: tensor of shape `(batch_size, length, hidden_dim)`, as
-                `attention_input` returns it.
+            state: tensor of shape `(batch_size, length, hidden_dim)`, the
+                result of `attention_input`.
             position: int or int tensor of shape `()`. The position of the
                 first token. Defaults to `0`.
 
@@ -80,11 +80,11 @@ class BlockAdapter:
         raise NotImplementedError
 
     def values(self, state):
-        """Returns the values, of the shape of the keys, see `queries`."""
+        """Returns the values, with the shape of the keys, see `queries`."""
         raise NotImplementedError
 
     def attention_output(self, attended):
-        """Projects what attention read back to the hidden width.
+        """Projects the output of all heads to the hidden width.
 
         Args:
             attended: tensor of shape `(batch_size, length, num_heads,
@@ -113,9 +113,9 @@ class BlockAdapter:
 
         Args:
             state: tensor of shape `(batch_size, length, hidden_dim)`.
-            attend: callable from the tensor that self-attention reads, see
-                `attention_input`, to self-attention's output, both of the shape
-                of `state`.
+            attend: callable from the input of self-attention, see
+                `attention_input`, to its output, both with the shape of
+                `state`.
             attend_to_source: callable, the same for cross-attention. Defaults
                 to `None`, for blocks without it.
 
@@ -127,12 +127,12 @@ class BlockAdapter:
     def set_functions(self, activation, layer_norm_epsilon: float) -> None:
         """Sets the activation and the epsilon of normalization.
 
-        Only blocks of families with `block_settings` have other ones.
+        Only needed for families with `block_settings`.
         """
         raise NotImplementedError
 
     def repeat_groups(self, projected):
-        """Repeats keys or values of groups, one for each query head.
+        """Repeats the keys or values of a group for each query head.
 
         Args:
             projected: tensor of shape `(batch_size, length,
@@ -170,10 +170,10 @@ class BlockAdapter:
                 input at the new position.
             keys: tensor of shape `(batch_size, num_key_value_heads,
                 sequence_length, head_dim)`, the keys of earlier positions.
-                Those that are not past do not count, if they are finite.
+                Finite values at other positions have no effect.
             values: tensor of the same shape.
-            is_past: bool tensor of shape `(sequence_length,)`, which positions
-                are earlier ones.
+            is_past: bool tensor of shape `(sequence_length,)`, true for earlier
+                positions.
             position: int tensor of shape `()`, the new position.
             source: for a block with cross-attention a tuple of the keys and
                 values of `source_keys_values`, and a bool tensor of shape
@@ -181,7 +181,7 @@ class BlockAdapter:
                 `None`.
 
         Returns:
-            Tuple of the block's output, of the shape of `state`, and the new
+            Tuple of the block's output, with the shape of `state`, and the new
             key and value, of shape `(batch_size, num_key_value_heads, 1,
             head_dim)`.
         """
@@ -204,7 +204,7 @@ class BlockAdapter:
             length = keys.shape[2]
             attended = ops.matmul(probs[..., :length], values)
             attended = attended + probs[..., length:] * value
-            return self.attention_output(self._of_one_token(attended))
+            return self.attention_output(self._join_heads(attended))
 
         def attend_to_source(state):
             return self.cross_attention.attend_to(state, *source)
@@ -216,11 +216,11 @@ class BlockAdapter:
 
     @property
     def cross_attention(self):
-        """The adapter of the block's attention to an encoder's states."""
+        """The adapter for the block's attention to an encoder's states."""
         raise NotImplementedError
 
     def source_keys_values(self, encoded) -> tuple:
-        """Returns the keys and values that cross-attention reads of a source.
+        """Returns the keys and values that cross-attention computes.
 
         Args:
             encoded: tensor of shape `(batch_size, source_length, hidden_dim)`.
@@ -248,13 +248,15 @@ class BlockAdapter:
         logits = ops.einsum("bgqd,bgkd->bgqk", query, keys)
         logits = ops.where(is_real[:, None, None], logits, MASKED)
         attended = ops.matmul(ops.softmax(logits), values)
-        return self.attention_output(self._of_one_token(attended))
+        return self.attention_output(self._join_heads(attended))
 
     def _scaled(self, queries):
         return queries * ops.cast(self.head_dim**-0.5, queries.dtype)
 
     def _grouped_query(self, state, position):
-        """One token's queries: `(batch_size, groups, per group, head_dim)`."""
+        """Returns one token's queries: `(batch_size, groups, per group,
+        head_dim)`.
+        """
         repeats = self.num_heads // self.num_key_value_heads
         queries = self.queries(state, position)
         return self._scaled(self._by_group(queries, repeats))
@@ -264,7 +266,7 @@ class BlockAdapter:
         shape = (batch_size, self.num_key_value_heads, size, self.head_dim)
         return ops.reshape(projected, shape)
 
-    def _of_one_token(self, attended):
+    def _join_heads(self, attended):
         batch_size = ops.shape(attended)[0]
         shape = (batch_size, 1, self.num_heads, self.head_dim)
         return ops.reshape(attended, shape)
@@ -339,7 +341,7 @@ class DecoderBlock(EncoderBlock):
 class _CrossAttention(EncoderBlock):
     """The cross-attention of a `TransformerDecoder`.
 
-    The block normalizes its input before.
+    The block normalizes the input before it calls this adapter.
     """
 
     @property

@@ -1,15 +1,15 @@
-"""How Hugging Face checkpoints of a family are read, as data.
+"""The format of a family's Hugging Face checkpoints, as data.
 
 `kdkit.models.hugging_face_config` reads the fields of `config.json`,
-`kdkit.models.hugging_face_weights` the tensors, and
-`kdkit.models.language_models` and `hugging_face_heads` the heads.
+`kdkit.models.hugging_face_weights` the tensors and classifier heads, and
+`kdkit.models.language_models` the language-modelling heads.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
 NUMBERED = r"transformer_layer_(\d+)/"
-# keras-hub's sizes of most encoders, to the names of the field and to
+# Most encoders' sizes in keras-hub, with the names of the field and
 # transformers' default.
 BERT_SIZES = {
     "vocabulary_size": (("vocab_size",), 30522),
@@ -35,20 +35,20 @@ class WeightLayout:
         parts: dict from a layer of the backbone outside the blocks to its
             name.
         block: string. The name of a block, with the groups of `block_path`.
-        of_block: dict from a layer of a block to its name in the block.
+        block_parts: dict from a layer of a block to its name in the block.
         block_path: string. Pattern of the paths of a block's variables.
             Defaults to `transformer_layer_N/`.
-        ignored: string. Pattern of tensors in blocks that are no weights.
+        ignored: string. Pattern of tensors in blocks that are not weights.
             Defaults to none.
-        joined: string or `None`. The name of a tensor that has queries, keys
-            and values side by side. Defaults to `None`.
-        is_transposed: bool. Whether kernels are `(outputs, inputs)`. Defaults
-            to `True`.
+        joined: string or `None`. The name of a tensor that contains queries,
+            keys and values side by side. Defaults to `None`.
+        is_transposed: bool. Whether kernels have shape `(outputs, inputs)`.
+            Defaults to `True`.
     """
 
     parts: Mapping[str, str]
     block: str
-    of_block: Mapping[str, str]
+    block_parts: Mapping[str, str]
     block_path: str = NUMBERED
     ignored: str = r"$^"
     joined: str | None = None
@@ -62,9 +62,9 @@ class MaskedLMLayout:
     Args:
         dense: string. The dense layer before the vocabulary.
         layer_norm: string. The normalization after it.
-        biases: tuple of strings. The names of the vocabulary's bias; the first
-            that a checkpoint has is read.
-        decoder: string. The name of the embeddings' copy in the head.
+        biases: tuple of strings. Possible names of the vocabulary's bias; the
+            first one in the checkpoint is read.
+        decoder: string. The name of the copy of the embeddings in the head.
     """
 
     dense: str
@@ -75,7 +75,7 @@ class MaskedLMLayout:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointFormat:
-    """The Hugging Face checkpoints that kdkit reads as a family.
+    """The format of Hugging Face checkpoints that are read as a family.
 
     Args:
         model_type: string. `model_type` in `config.json`.
@@ -83,26 +83,25 @@ class CheckpointFormat:
             field, and transformers' default.
         dropout: tuple of the field of the dropout rate and its default.
         activation: tuple of the field of the activation and its default.
-        epsilon: tuple of the field of the normalization's epsilon, `None` where
+        epsilon: tuple of the field of the normalization's epsilon, `None` if
             it is fixed, and its default.
         weights: `WeightLayout`.
         masked_lm: `MaskedLMLayout` or `None`. Defaults to `None`.
         masked_lm_activation: string or `None`. The activation of the head for
-            masked tokens where it is not that of the blocks. Defaults to
-            `None`.
+            masked tokens, if it differs from the blocks' activation. Defaults
+            to `None`.
         tied_logits: string or `None`. The copy of a decoder's token embeddings
             that computes its logits. Defaults to `None`.
         special_tokens: dict from the name of a special token in the tokenizer's
-            files to the token that is required, where the tokenizer is of byte
-            pairs or a Unigram model.
+            files to the required token, for byte-pair and Unigram tokenizers.
         vocabulary_file: string or `None`. The Unigram model of older versions,
             next to `tokenizer.json`. Defaults to `None`.
         unknown_id: int or `None`. The id of unknown pieces in that model.
             Defaults to `None`.
-        classifier: dict from the dense layers of a classifier's head to their
-            names, the layer of the logits last.
-        positions_follow_padding: bool. Whether positions begin behind the row
-            of the padding token, as RoBERTa's do. Defaults to `False`.
+        classifier: dict from the dense layers in a classifier's head to their
+            names, the logits' layer last.
+        positions_follow_padding: bool. Whether positions begin after the row
+            of the padding token, as in RoBERTa. Defaults to `False`.
         has_one_segment: bool. Whether one segment embedding is added to every
             token. Defaults to `False`.
     """

@@ -36,6 +36,6 @@ class DebertaV3(Family):
     )
     withheld_because = (
         "its disentangled attention adds products with relative positions to "
-        "those of queries and keys, so that neither are what other families' "
-        "taps of these names are"
+        "those of queries and keys, so its tensors do not correspond to the "
+        "taps with these names in other families"
     )

@@ -9,7 +9,7 @@ from kdkit.models.families.family import Family
 from kdkit.models.families.family import KerasHubClass
 from kdkit.models.families.family import register_family
 
-# One layer of keras-hub's embeds tokens and positions.
+# In keras-hub one layer embeds tokens and positions.
 PARTS = {
     "token_embedding": "token_embedding",
     "position_embedding": "embeddings.position_embedding",

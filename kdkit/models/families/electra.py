@@ -14,7 +14,7 @@ class Electra(Family):
     name = "electra"
     title = "ELECTRA"
     backbone = KerasHubClass("models.ElectraBackbone")
-    # keras-hub has no classifier of its own; BERT's reads the same outputs.
+    # keras-hub has no classifier for ELECTRA; BERT's reads the same outputs.
     classifier = KerasHubClass("models.BertTextClassifier")
     tokenizer = KerasHubClass("tokenizers.ElectraTokenizer")
     parts = {**PARTS, "embeddings_projection": "embeddings_projection"}

@@ -18,17 +18,18 @@ from kdkit.models.families.blocks import EncoderBlock
 from kdkit.models.families.checkpoints import CheckpointFormat
 
 POSITIONS = "position_embedding"
-# Sizes that are another one where they are `None`.
+# Sizes that default to another size.
 SAME_AS = {"embedding_dim": "hidden_dim", "num_key_value_heads": "num_heads"}
 
 
 class KerasHubClass:
     """An attribute whose value is a class of keras-hub, imported when read.
 
-    keras-hub takes seconds to import, and most of a family is read without.
+    Importing keras-hub takes seconds, and most attributes of a family do not
+    need it.
 
     Args:
-        path: string. Such as `"models.BertBackbone"`.
+        path: string, such as `"models.BertBackbone"`.
     """
 
     def __init__(self, path: str):
@@ -39,13 +40,14 @@ class KerasHubClass:
 
 
 class Family:
-    """All that differs between the backbones that kdkit distills.
+    """Everything that differs between the backbones that kdkit distills.
 
     A family is a subclass with the attributes below, registered by
     `register_family`. It overrides a method where its backbone differs from
-    keras-hub's BERT (an encoder) or GPT-2 (a decoder). Classes of keras-hub are
-    given themselves, or as `KerasHubClass("models.BertBackbone")` to be
-    imported when they are needed.
+    keras-hub's BERT (an encoder) or GPT-2 (a decoder). Attributes that are
+    classes are keras-hub's classes themselves, or for example
+    `KerasHubClass("models.BertBackbone")` to import them only when they are
+    needed.
 
     Attributes:
         name: string. Its name in settings, such as `"distil_bert"`.
@@ -54,38 +56,38 @@ class Family:
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
             decoder. Defaults to `None`.
-        masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` where
+        masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` if
             keras-hub has none. Defaults to `None`.
         causal_lm: subclass of `keras_hub.models.CausalLM`, `None` for an
             encoder. Defaults to `None`.
         block: subclass of `BlockAdapter` for the transformer blocks. Defaults
             to `EncoderBlock`.
         parts: dict. The backbone's layers outside the blocks: a name that
-            families share, to a path of attributes. It may have layers that
-            only backbones of some sizes have.
+            families share, to a path of attributes. It may list layers
+            that only backbones of some sizes have.
         size_names: dict. From a size of `kdkit.models.BertConfig` to its name
             in the backbone, `None` for a size that the backbone lacks. Other
             sizes have the same name. Defaults to sizes without
             `"embedding_dim"` and `"num_key_value_heads"`.
         block_settings: `kdkit.models.block_settings.BlockSettings` or `None`.
-            What keras-hub's blocks compute besides their weights; `None` where
-            a copy of the backbone with others is not supported.
-        head_settings: `BlockSettings` or `None`. The same of `masked_lm`.
-        checkpoints: `CheckpointFormat` or `None`. How Hugging Face checkpoints
-            are read, if they are.
-        padding_token: int or `None`. The token that the backbone takes for
-            padding, where it has no input for the padding mask. Defaults to
+            Activation and epsilon of keras-hub's blocks. `None` if a copy of
+            the backbone with other settings is not supported.
+        head_settings: `BlockSettings` or `None`. The same for `masked_lm`.
+        checkpoints: `CheckpointFormat` or `None`. The format of Hugging Face
+            checkpoints, if kdkit reads them.
+        padding_token: int or `None`. The token that the backbone treats as
+            padding, if it has no input for the padding mask. Defaults to
             `None`.
         num_separators: int. How many end tokens are between two sentences.
             Defaults to `1`.
-        reads_sentence_pieces: bool. Whether it is also trained on a
-            `kdkit.models.MassTokenizer`. Defaults to `False`.
+        reads_sentence_pieces: bool. Whether the family can also be trained on
+            a `kdkit.models.MassTokenizer`. Defaults to `False`.
         special_tokens: tuple of strings. The special tokens of a byte-pair
-            vocabulary that is trained for it, the end of a text last. Empty
-            where none is trained.
-        needs_fixed_length: string. Why LiteRT cannot run it at any length;
-            empty where it can.
-        withheld_taps: tuple of strings. Taps per layer that it does not have.
+            vocabulary that is trained for the family, the end of a text last.
+            Empty if none is trained.
+        needs_fixed_length: string. Why LiteRT cannot run the backbone at any
+            length; empty if it can.
+        withheld_taps: tuple of strings. Taps per layer that the family lacks.
         withheld_because: string. The reason.
     """
 
@@ -114,20 +116,20 @@ class Family:
 
     @property
     def is_decoder(self) -> bool:
-        """Whether it reads from left to right and writes text."""
+        """Whether the family's models predict the next token."""
         return _is_given(type(self), "causal_lm")
 
     @property
     def has_positions(self) -> bool:
-        """Whether a table of positions limits the length of its inputs."""
+        """Whether a table of positions limits the length of the inputs."""
         return POSITIONS in self.parts
 
     def takes(self, size: str) -> bool:
-        """Whether a size of `BertConfig` is one of the backbone's."""
+        """Whether the backbone has a size of `BertConfig`."""
         return self.size_names.get(size, size) is not None
 
     def size(self, backbone, name: str):
-        """Returns a size of a backbone, such as `"vocabulary_size"`, or `None`.
+        """Returns a backbone's size, such as `"vocabulary_size"`, or `None`.
 
         Args:
             backbone: a backbone of the family.
@@ -138,7 +140,7 @@ class Family:
         return None if own is None else getattr(backbone, own, None)
 
     def constructor_sizes(self, sizes: Mapping) -> dict:
-        """Returns the arguments of the backbone for some sizes.
+        """Converts sizes to arguments of the backbone.
 
         Args:
             sizes: dict of the fields of a `kdkit.models.BertConfig`, without
@@ -153,7 +155,7 @@ class Family:
         }
 
     def config(self, backbone) -> dict:
-        """Returns the config that a copy of a backbone is made from."""
+        """Returns the config from which a copy of a backbone is made."""
         return backbone.get_config()
 
     def blocks(self, backbone) -> tuple:
@@ -161,7 +163,7 @@ class Family:
         return tuple(backbone.transformer_layers)
 
     def num_stored_blocks(self, sizes) -> int:
-        """Returns how many blocks of a `BertConfig` have weights of their own.
+        """Returns the number of blocks that have their own weights.
 
         Args:
             sizes: `kdkit.models.BertConfig`.
@@ -183,7 +185,7 @@ class Family:
         return table + self.num_stored_blocks(sizes) * block
 
     def num_positions(self, backbone) -> int | None:
-        """Returns the longest input that a backbone reads, `None` for any."""
+        """Returns a backbone's maximum input length, `None` for no limit."""
         return backbone.max_sequence_length if self.has_positions else None
 
     def token_embedding(self, backbone):
@@ -247,8 +249,8 @@ def register_family(cls: type[Family]) -> type[Family]:
         The class, so that this is a decorator.
 
     Raises:
-        UsageError: (a `ValueError`) if attributes are missing, or another
-            family has the name.
+        UsageError: (a `ValueError`) if attributes are missing, or if another
+            family has this name.
 
     Example:
 
@@ -270,12 +272,12 @@ def register_family(cls: type[Family]) -> type[Family]:
     if missing:
         raise UsageError(
             f"Family {cls.__name__} cannot be registered. Missing attributes: "
-            f"{', '.join(missing)}."
+            f"{', '.join(missing)}. Define them in the class."
         )
     if cls.name in ALL_FAMILIES:
         raise UsageError(
-            f"A family {cls.name!r} is registered already. Expected a new "
-            f"name, not one of {sorted(ALL_FAMILIES)}."
+            f"The family name {cls.name!r} is taken. Expected a new name, not "
+            f"one of {sorted(ALL_FAMILIES)}. Change `name`."
         )
     family = cls()
     (_DECODERS if family.is_decoder else _ENCODERS)[cls.name] = family
@@ -284,14 +286,14 @@ def register_family(cls: type[Family]) -> type[Family]:
 
 
 def _is_given(cls, name):
-    """Whether a family has an attribute, which is not read."""
+    """Whether a class defines an attribute, without loading its value."""
     value = inspect.getattr_static(cls, name, None)
     return value is not None and value != types.MappingProxyType({})
 
 
 @functools.cache
 def _by_class():
-    """The family of each backbone and of each tokenizer."""
+    """Returns the family of each backbone class and tokenizer class."""
     found = {}
     for family in ALL_FAMILIES.values():
         for cls in (family.backbone, family.tokenizer):
@@ -301,7 +303,7 @@ def _by_class():
 
 @functools.cache
 def _halves():
-    """The blocks of an encoder-decoder."""
+    """Returns the block classes in an encoder-decoder."""
     return {
         "encoder": keras_hub.layers.TransformerEncoder,
         "decoder": keras_hub.layers.TransformerDecoder,
@@ -313,7 +315,7 @@ def family_of(backbone_or_tokenizer) -> Family | None:
 
     Args:
         backbone_or_tokenizer: object or class. Subclasses of a family's class
-            are of the family.
+            belong to the family.
     """
     cls = backbone_or_tokenizer
     cls = cls if isinstance(cls, type) else type(cls)
@@ -340,12 +342,12 @@ def find_backbone(model):
 def blocks_of(backbone) -> tuple:
     """Returns the transformer blocks of an encoder or decoder.
 
-    A backbone of a user's own lists them in `transformer_layers`, one
+    A user's own backbone lists them in `transformer_layers`, one
     `keras_hub.layers.TransformerEncoder` each.
 
     Returns:
-        A tuple of layers in the order of calls, in which a layer that is called
-        several times is as often. Empty where the blocks are not known.
+        A tuple of layers in the order of their calls; a layer that is called
+        several times occurs several times. Empty if the blocks are unknown.
     """
     family = family_of(backbone)
     if family is not None:
@@ -360,14 +362,14 @@ def blocks_of(backbone) -> tuple:
 
 
 def stacks_of(backbone) -> dict[str, tuple]:
-    """Returns the transformer blocks of each stack of a backbone, by its name.
+    """Returns the transformer blocks in each stack of a backbone, by name.
 
     An encoder-decoder lists them in `encoder_transformer_layers` and in
     `decoder_transformer_layers`, as keras-hub's BART does.
 
     Returns:
         A dict with the keys `"encoder"` and `"decoder"`, or the key `""` for a
-        model of one stack. Empty where the blocks are not known.
+        model with one stack. Empty if the blocks are unknown.
     """
     halves = {
         half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
@@ -383,7 +385,7 @@ def stacks_of(backbone) -> dict[str, tuple]:
 
 
 def adapters_of(backbone) -> dict[str, tuple[BlockAdapter, ...]]:
-    """Returns the adapters of the blocks that `stacks_of` returns.
+    """Returns the adapters for the blocks from `stacks_of`.
 
     Args:
         backbone: a keras-hub backbone.

@@ -8,11 +8,11 @@ from kdkit.models.families.family import Family
 from kdkit.models.families.family import KerasHubClass
 from kdkit.models.families.family import register_family
 
-# Of every decoder.
+# For every decoder.
 WITHHELD_TAPS = ("cls_states",)
 WITHHELD_BECAUSE = (
-    "a decoder reads from left to right, so the state of its first token knows "
-    "nothing of the others"
+    "a decoder reads from left to right, so the state of its first token does "
+    "not depend on the other tokens"
 )
 
 

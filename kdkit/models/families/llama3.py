@@ -53,7 +53,7 @@ class LlamaBlock(BlockAdapter):
         state = state + dropout(attend(self.attention_input(state)))
         normalized = private.layer_norm(self.block, "feedforward")(state)
         layers = private.feed_forward(self.block)
-        # keras-hub computes the activation in float32, too.
+        # keras-hub computes the activation in float32 too.
         gate = ops.cast(layers.gate(normalized), "float32")
         gate = ops.cast(self.block.activation(gate), state.dtype)
         return state + layers.output(layers.intermediate(normalized) * gate)
@@ -108,8 +108,8 @@ class Llama3(Family):
     def least_parameters(self, sizes):
         width, inner = sizes.hidden_dim, sizes.intermediate_dim
         groups = sizes.num_key_value_heads or sizes.num_heads
-        of_groups = width * groups // sizes.num_heads
-        block = 2 * width * (width + of_groups) + 3 * width * inner
+        group_width = width * groups // sizes.num_heads
+        block = 2 * width * (width + group_width) + 3 * width * inner
         return 2 * sizes.vocabulary_size * width + sizes.num_layers * block
 
     def output_embeddings(self, backbone):

@@ -1,9 +1,9 @@
 """RoFormerV2 (Su et al., 2021): an encoder with rotary positions.
 
-keras-hub's backbone has no input for the padding mask: it takes token 0 for
+keras-hub's backbone has no input for the padding mask: it treats token 0 as
 padding. On TensorFlow and JAX its attention applies that mask to queries, not
-to keys, so tokens also attend to padding, and the outputs for a text depend on
-how far it is padded (docs/fidelity.md). Taps return what the layers compute.
+to keys. So tokens also attend to padding, and the outputs for a text depend on
+the amount of padding (docs/fidelity.md). Taps return what the layers compute.
 """
 
 import keras
@@ -46,7 +46,7 @@ class RoformerBlock(BlockAdapter):
         mask = key_mask(padding_mask)
         if mask is None or keras.backend.backend() == "torch":
             return mask
-        return ops.transpose(mask, (0, 1, 3, 2))  # of queries
+        return ops.transpose(mask, (0, 1, 3, 2))  # masks queries
 
     def _by_head(self, projected):
         batch_size, length, _ = ops.shape(projected)

@@ -17,7 +17,7 @@ from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
-from kdkit.training.seq2seq_material import other_sources
+from kdkit.training.text_data import other_sources
 
 
 def test_evaluate_measures_what_is_written(text, translator, capsys):
@@ -124,7 +124,7 @@ def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
     text, translator, tmp_path, capsys, monkeypatch
 ):
     preset = tmp_path / "preset"
-    shutil.copytree(translator / "encoder_decoder", preset)
+    shutil.copytree(translator / "student", preset)
     found = []
     for model in (translator, preset):
         pairs = flags(text, "--pairs", "dev")

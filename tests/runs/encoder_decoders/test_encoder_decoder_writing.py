@@ -17,9 +17,7 @@ from kdkit.io.locks import locked
 
 
 def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
-    model = keras_hub.models.Seq2SeqLM.from_preset(
-        str(translator / "encoder_decoder")
-    )
+    model = keras_hub.models.Seq2SeqLM.from_preset(str(translator / "student"))
     assert model.preprocessor.source_language == "en"
     assert model.preprocessor.target_language == "de"
 
@@ -238,7 +236,7 @@ def test_the_file_writes_what_the_model_does(
     fp32, int8, *_ = read_events(translator, "export")
     assert fp32["max_abs_difference"] < 1e-4
     assert int8["size_bytes"] < fp32["size_bytes"]
-    file = translator / "exports" / "encoder_decoder-fp32.tflite"
+    file = translator / "exports" / "student-fp32.tflite"
     pairs = flags(text, "--pairs", "dev")
     for beams in ("1", "3"):
         found = []

@@ -1,0 +1,102 @@
+"""The messages of kdkit's loggers, on the command line's standard output.
+
+The library reports by `logging` alone, to loggers below `"kdkit"`. On a
+terminal the messages go through rich, with a bar for the epoch below them.
+Otherwise each message is a line, and each epoch has one.
+"""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+
+STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
+
+
+@contextlib.contextmanager
+def shown_messages() -> Iterator[None]:
+    """Shows the messages of kdkit's loggers while the block runs."""
+    logger = logging.getLogger("kdkit")
+    if any(isinstance(one, _Lines | _Terminal) for one in logger.handlers):
+        yield  # a verb within another one
+        return
+    before = logger.level, logger.propagate
+    is_terminal = sys.stdout.isatty()
+    handler = _Terminal() if is_terminal else _Lines()
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if is_terminal else logging.INFO)
+    logger.propagate = False  # handlers of other libraries repeat it
+    try:
+        yield
+    finally:
+        handler.close()
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+class _Lines(logging.Handler):
+    """One line a message, on the standard output of that moment."""
+
+    def emit(self, record):
+        print(self.format(record), flush=True)
+
+
+class _Terminal(logging.Handler):
+    """Messages in colour, tables as wide as the terminal, and a bar."""
+
+    def __init__(self):
+        from rich.console import Console
+
+        super().__init__()
+        self._console = Console(highlight=False)
+        self._bar = self._task = None
+
+    def emit(self, record):
+        from rich.text import Text
+
+        if hasattr(record, "progress"):
+            self._show(record.progress)
+        elif record.levelno >= logging.INFO:
+            if hasattr(record, "ends_progress"):
+                self._hide()
+            if hasattr(record, "renderable"):
+                self._console.print(record.renderable)
+            else:
+                # Not wrapped, or paths could not be copied.
+                style = STYLES.get(record.levelno, "")
+                text = Text(self.format(record), style)
+                self._console.print(text, soft_wrap=True)
+
+    def _show(self, progress):
+        """Draws the bar, the first time below all messages."""
+        from rich import progress as bars
+
+        if self._bar is None:
+            self._bar = bars.Progress(
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(bar_width=20),
+                bars.MofNCompleteColumn(),
+                bars.TextColumn("{task.fields[rest]}"),
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", rest="")
+            self._bar.start()
+        self._bar.update(
+            self._task,
+            description=progress["title"],
+            completed=progress["done"],
+            total=progress["total"],
+            rest=progress["rest"],
+        )
+        self._bar.refresh()
+
+    def _hide(self):
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def close(self):
+        self._hide()
+        super().close()

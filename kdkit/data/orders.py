@@ -1,0 +1,323 @@
+"""Orders of batches: which examples each batch of an epoch has.
+
+An order is a pure function of seed and epoch. `BatchStream` takes `Buckets`,
+`FullBatches` or `TokenBatches`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit.errors import UsageError
+
+# In place of the number of an epoch: every example once, always in the same
+# batches.
+EVALUATION = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class Buckets:
+    """Batches of a fixed number of examples of similar lengths.
+
+    Args:
+        batch_size: int. Examples of a batch.
+        num_buckets: int or `None`. Number of different padded lengths; XLA
+            compiles one program for each. `None` pads every batch to the
+            `sequence_length` of the examples. Defaults to 8.
+        rows_of_epoch: callable from seed and epoch to the numbers of the
+            examples of the epoch, equally many in each epoch, or `None` for all
+            of them. Evaluation always has all of them. Defaults to `None`.
+    """
+
+    batch_size: int
+    num_buckets: int | None = 8
+    rows_of_epoch: Callable[[int, int], np.ndarray] | None = None
+
+    def order(self, examples):
+        """Returns a function from seed and epoch to batches.
+
+        Args:
+            examples: `SequenceDataset`.
+
+        Returns:
+            Callable that returns a list of tuples of an int array, the numbers
+            of the examples of a batch, and the length that they are padded to.
+        """
+        lengths = examples.row_lengths
+        boundaries = bucket_boundaries(
+            lengths, self.num_buckets, examples.sequence_length
+        )
+
+        def batches(seed, epoch):
+            is_training = epoch != EVALUATION
+            rows = np.arange(len(lengths))
+            if is_training and self.rows_of_epoch is not None:
+                rows = self.rows_of_epoch(seed, epoch)
+            found = epoch_batches(
+                lengths[rows],
+                boundaries,
+                self.batch_size,
+                seed,
+                max(epoch, 0),
+                shuffle=is_training,
+            )
+            return [(rows[batch], length) for batch, length in found]
+
+        return batches
+
+
+@dataclasses.dataclass(frozen=True)
+class FullBatches:
+    """Batches of one shape, for sequences that all have the same length.
+
+    Training leaves out the examples that do not fill the last batch of an
+    epoch, others in every epoch. The last batch of an evaluation may have fewer
+    examples.
+
+    Args:
+        batch_size: int. Examples of a batch; all of them if there are fewer.
+    """
+
+    batch_size: int
+
+    def order(self, examples):
+        """Returns a function from seed and epoch to batches.
+
+        Args:
+            examples: as in `Buckets.order`, whose result this has.
+        """
+        count, length = len(examples), examples.sequence_length
+        size = min(self.batch_size, count)
+
+        def batches(seed, epoch):
+            rows = np.arange(count)
+            if epoch != EVALUATION:
+                rows = np.random.default_rng([seed, epoch]).permutation(count)
+                rows = rows[: count // size * size]
+            return [
+                (rows[begin : begin + size], length)
+                for begin in range(0, len(rows), size)
+            ]
+
+        return batches
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenBatches:
+    """Batches of about the same number of tokens, as `token_batches` cuts them.
+
+    Args:
+        max_tokens: int. Tokens of a batch at most, padding included.
+    """
+
+    max_tokens: int
+
+    def order(self, examples):
+        """Returns a function from seed and epoch to batches.
+
+        Args:
+            examples: as in `Buckets.order`, whose result this has.
+        """
+        sides = examples.sides
+        cuts = _cuts(sides, self.max_tokens)
+
+        def batches(seed, epoch):
+            if epoch == EVALUATION:
+                seed = epoch = 0
+            return [
+                (rows, int(examples.lengths[rows].max()))
+                for rows in _drawn(sides, cuts, seed, epoch)
+            ]
+
+        return batches
+
+
+def bucket_boundaries(
+    lengths: np.ndarray, num_buckets: int | None, maximum: int
+) -> tuple[int, ...]:
+    """Returns the padded lengths that waste the fewest tokens.
+
+    Of all ways to choose at most `num_buckets` lengths, with every row padded
+    to the smallest that holds it, this is one with the fewest padding tokens,
+    found by dynamic programming over the lengths that occur.
+
+    Args:
+        lengths: int array of shape `(num_rows,)`.
+        num_buckets: int or `None`. How many different padded lengths there may
+            be. `None` for one, which is `maximum`.
+        maximum: int. Longer rows count as this long.
+
+    Returns:
+        Tuple of lengths, rising; the last is that of the longest row, or
+        `maximum`.
+
+    >>> bucket_boundaries(np.array([2, 3, 3, 9, 10]), num_buckets=2, maximum=16)
+    (3, 10)
+    >>> bucket_boundaries(np.array([2, 3, 10]), num_buckets=None, maximum=16)
+    (16,)
+    """
+    if num_buckets is None:
+        return (maximum,)
+    if num_buckets < 1:
+        raise UsageError(
+            "`num_buckets` must be at least 1. "
+            f"Received: num_buckets={num_buckets}."
+        )
+    if not len(lengths):
+        raise UsageError("Bucketing needs at least one row. Received: none.")
+    sizes, counts = np.unique(np.minimum(lengths, maximum), return_counts=True)
+    num_sizes = len(sizes)
+    num_buckets = min(num_buckets, num_sizes)
+    # rows_before[i]: rows of the i shortest sizes
+    rows_before = np.concatenate([[0], np.cumsum(counts, dtype="int64")])
+
+    # tokens[j]: fewest padded tokens of the j shortest sizes in so many buckets
+    tokens = np.full(num_sizes + 1, np.inf)
+    tokens[0] = 0
+    last_starts = []
+    for _ in range(num_buckets):
+        rows = rows_before[np.newaxis, 1:] - rows_before[:-1, np.newaxis]
+        totals = tokens[:-1, np.newaxis] + rows * sizes[np.newaxis, :]
+        totals[np.tril_indices(num_sizes, -1)] = np.inf  # start after end
+        last_starts.append(totals.argmin(axis=0))
+        tokens = np.concatenate([[np.inf], totals.min(axis=0)])
+
+    boundaries = []
+    end = num_sizes
+    for starts in reversed(last_starts):
+        boundaries.append(int(sizes[end - 1]))
+        end = starts[end - 1]
+    return tuple(reversed(boundaries))
+
+
+def epoch_batches(
+    lengths: np.ndarray,
+    boundaries: Sequence[int],
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    shuffle: bool = True,
+) -> list[tuple[np.ndarray, int]]:
+    """Returns the batches of one epoch.
+
+    Rows meet only rows of their bucket, in random order. What does not fill a
+    batch moves up to the next longer bucket, so that at most one batch of the
+    epoch has fewer than `batch_size` rows. Every row comes once, and every
+    epoch has the same number of batches of each shape.
+
+    Args:
+        lengths: int array of shape `(num_rows,)`.
+        boundaries: padded lengths, rising; the last holds the longest row.
+        batch_size: int. Rows of a batch.
+        seed: int. Seed of the run.
+        epoch: int. Number of the epoch; `(seed, epoch)` alone determines the
+            batches.
+        shuffle: bool. Whether rows and batches are shuffled. Without, rows
+            stand in their order and short batches come first.
+
+    Returns:
+        List of `(rows, padded_length)`; `rows` is an `int64` array of row
+        numbers of shape `(batch_size,)`, or shorter for one batch.
+
+    >>> for rows, length in epoch_batches(
+    ...     np.array([2, 9, 3, 3, 9]), (3, 9), 2, seed=0, epoch=0, shuffle=False
+    ... ):
+    ...     print(rows, length)
+    [0 2] 3
+    [3 1] 9
+    [4] 9
+    """
+    if batch_size < 1:
+        raise UsageError(
+            "`batch_size` must be at least 1. "
+            f"Received: batch_size={batch_size}."
+        )
+    if len(lengths) and lengths.max() > boundaries[-1]:
+        raise UsageError(
+            "The last boundary must hold the longest row. "
+            f"Received: boundaries={tuple(boundaries)}, "
+            f"longest row={lengths.max()}."
+        )
+    generator = np.random.default_rng([seed, epoch])
+    buckets = np.searchsorted(boundaries, lengths)
+    batches = []
+    left_over = np.empty(0, "int64")
+    for bucket, boundary in enumerate(boundaries):
+        rows = np.flatnonzero(buckets == bucket)
+        rows = np.concatenate([left_over, rows])
+        if shuffle:
+            generator.shuffle(rows)
+        num_full = len(rows) // batch_size * batch_size
+        full, left_over = rows[:num_full], rows[num_full:]
+        batches += [
+            (batch, int(boundary)) for batch in full.reshape(-1, batch_size)
+        ]
+    if len(left_over):
+        batches.append((left_over, int(boundaries[-1])))
+    if shuffle:
+        order = generator.permutation(len(batches))
+        batches = [batches[index] for index in order]
+    return batches
+
+
+REAL_SHARE = 0.8  # of a batch's tokens at least; the others are padding
+
+
+def token_batches(
+    lengths: Sequence[np.ndarray], max_tokens: int, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """Puts rows of similar lengths into batches of about as many tokens.
+
+    Rows are ordered by their lengths, those of the same length at random, cut
+    where a batch would have more than `max_tokens` tokens with its padding, or
+    more than a fifth of padding, and the batches are shuffled. Every epoch has
+    as many batches, of as many rows.
+
+    Args:
+        lengths: sequence of int arrays of shape `(num_rows,)`. The tokens of
+            each row, of every side: of source and target, say.
+        max_tokens: int. Tokens of a batch at most, all sides and their padding
+            together; a row that is longer has a batch of its own.
+        seed: int. Seed of the order.
+        epoch: int. From 0.
+
+    Returns:
+        List of int arrays, the numbers of the rows of each batch.
+
+    >>> token_batches([np.array([2, 9, 2, 8])], max_tokens=18, seed=0, epoch=0)
+    [array([3, 1]), array([2, 0])]
+    """
+    return _drawn(lengths, _cuts(lengths, max_tokens), seed, epoch)
+
+
+def _cuts(lengths, max_tokens):
+    """Where rows in the order of their lengths are cut, in every epoch."""
+    rows = np.stack(lengths, axis=1)[_by_length(lengths)].tolist()
+    cuts, begin = [], 0
+    longest = [0] * len(lengths)
+    real = 0
+    for end, sides in enumerate(rows):
+        with_row = list(map(max, longest, sides))
+        padded = sum(with_row) * (end - begin + 1)
+        real += sum(sides)
+        if end > begin and (padded > max_tokens or real < REAL_SHARE * padded):
+            cuts.append(end)
+            begin, with_row, real = end, sides, sum(sides)
+        longest = with_row
+    return cuts
+
+
+def _drawn(lengths, cuts, seed, epoch):
+    """The batches of an epoch, as `token_batches` returns them."""
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(lengths[0]))
+    order = order[_by_length([side[order] for side in lengths])]
+    batches = np.split(order, cuts)
+    return [batches[number] for number in rng.permutation(len(batches))]
+
+
+def _by_length(lengths):
+    """The order of rows by their first side, then by the others."""
+    return np.lexsort(lengths[::-1])  # takes the last key as the first

@@ -1,0 +1,373 @@
+"""The stream of batches: a pure function of seed, epoch and step.
+
+`BatchStream` is the only way from examples to batches, whatever they are. A
+`SequenceDataset` contains the examples and collates some of them to a batch.
+The stream adds order, resuming at any step, the shares of replicas, the parts
+of gradient accumulation, features such as cached teacher outputs, and
+prefetching.
+"""
+
+import abc
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from kdkit.backends import tf
+from kdkit.data.orders import EVALUATION
+from kdkit.data.orders import Buckets
+from kdkit.data.orders import FullBatches
+from kdkit.data.orders import TokenBatches
+
+PREFETCHED = 4  # batches; 1 with features, which may be far larger
+BATCH_BYTES = 256_000_000  # of features, where nobody chose the batch size
+
+
+class SequenceDataset(abc.ABC):
+    """Examples of one kind, and how some of them become a batch.
+
+    Attributes:
+        lengths: int array of shape `(num_sequences,)`. The positions of each
+            sequence that a model has outputs for.
+        sequences_per_row: int. Sequences of an example. Defaults to 1.
+        sequence_length: int. No sequence is longer.
+        is_row_wise: bool. Whether a batch of fewer examples has the same rows
+            as the whole batch. If so, replicas collate only their own share;
+            otherwise they cut it out of the whole batch. Defaults to `True`.
+    """
+
+    lengths: np.ndarray
+    sequences_per_row = 1
+    sequence_length: int
+    is_row_wise = True
+
+    def __len__(self):
+        return len(self.lengths) // self.sequences_per_row
+
+    @property
+    def row_lengths(self) -> np.ndarray:
+        """Positions of the longest sequence of every example."""
+        return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
+
+    @property
+    def sides(self) -> list[np.ndarray]:
+        """Tokens of every example, on each side: of source and target, say."""
+        return [self.row_lengths]
+
+    @property
+    @abc.abstractmethod
+    def signature(self):
+        """The `tf.TensorSpec`s of what `batch` returns."""
+
+    @abc.abstractmethod
+    def batch(self, rows: np.ndarray, padded_length: int, seed: np.ndarray):
+        """Returns a batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
+
+        Args:
+            rows: int array. The numbers of its examples.
+            padded_length: int. The longest of their `row_lengths`, or more.
+            seed: int array of shape `(2,)`. Seed of what is drawn for the
+                batch, such as masks; it differs from batch to batch.
+        """
+
+
+class CacheableDataset(SequenceDataset):
+    """Examples whose teacher outputs can be cached."""
+
+    def sequences_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the numbers of the sequences of some examples."""
+        per_row = self.sequences_per_row
+        return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
+
+    @abc.abstractmethod
+    def contents(self) -> Iterator[tuple[np.ndarray, ...]]:
+        """Yields the `int32` arrays that identify a sequence."""
+
+    @abc.abstractmethod
+    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the inputs of a model for some examples.
+
+        Args:
+            rows, padded_length: as in `batch`.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """The shares of a batch that belong to the replicas of this process.
+
+    Replica r of R gets the rows from `n * r // R` on, up to those of the next
+    one, so that shares differ by at most one row. A batch of fewer rows than
+    there are replicas leaves some of them with none.
+
+    Args:
+        first: int. The first replica of this process, from 0. Defaults to `0`.
+        count: int. The replicas of this process. Defaults to `1`.
+        total: int. The replicas of all processes. Defaults to `1`.
+    """
+
+    first: int = 0
+    count: int = 1
+    total: int = 1
+
+    def of_rows(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Returns the numbers of the rows of each replica of this process.
+
+        >>> Shares(count=2, total=2).of_rows(np.arange(5))
+        [array([0, 1]), array([2, 3, 4])]
+        """
+        bounds = [
+            len(rows) * (self.first + number) // self.total
+            for number in range(self.count + 1)
+        ]
+        return [rows[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+WHOLE = Shares()  # one device has all rows
+
+
+def parts_of(rows: np.ndarray, num_parts: int) -> list[np.ndarray]:
+    """Returns the rows of a batch in parts, for gradient accumulation.
+
+    An optimiser with `gradient_accumulation_steps=num_parts` makes one update
+    of each batch, from the mean of the gradients of its parts.
+
+    Args:
+        rows: array. The rows of a batch.
+        num_parts: int. Parts differ by one row at most. A batch with fewer rows
+            than parts repeats rows, so that no part is empty.
+
+    >>> parts_of(np.arange(5), 2), parts_of(np.arange(1), 2)
+    ([array([0, 1]), array([2, 3, 4])], [array([0]), array([0])])
+    """
+    count = len(rows)
+    begins = [number * count // num_parts for number in range(num_parts + 1)]
+    return [
+        rows[begin : max(end, begin + 1)]
+        for begin, end in itertools.pairwise(begins)
+    ]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BatchStream:
+    """Batches of examples, in an order that seed, epoch and step determine.
+
+    Args:
+        examples: `SequenceDataset`.
+        batching: `Buckets`, `FullBatches` or `TokenBatches`.
+        seed: int. Seed of the order and of what batches draw. Evaluation does
+            not depend on it. Defaults to `0`.
+        features: further inputs of each batch, or `None`: an object with a
+            `signature`, a dict of `tf.TensorSpec`s, `row_bytes`, a function
+            from a padded length to the size of the features of one example,
+            and, when called with the numbers of the examples and the padded
+            length, a dict of arrays. Defaults to `None`.
+        shares: `Shares`. The replicas of this process: the elements of the data
+            sets are their shares of each batch, one after the other. Defaults
+            to whole batches.
+        num_parts: int. Parts of each training batch, which are elements of
+            their own, for gradient accumulation. Defaults to `1`.
+
+    Example:
+
+    ```python
+    stream = kdkit.data.BatchStream(train, kdkit.data.Buckets(32), seed=0)
+    held_out = kdkit.data.BatchStream(dev, kdkit.data.Buckets(64))
+    model.fit(
+        stream.training(),
+        steps_per_epoch=stream.steps_per_epoch,
+        validation_data=held_out.evaluation(),
+    )
+    ```
+    """
+
+    examples: SequenceDataset
+    batching: Buckets | FullBatches | TokenBatches
+    seed: int = 0
+    features: object = None
+    shares: Shares = WHOLE
+    num_parts: int = 1
+
+    @functools.cached_property
+    def _order(self):
+        return self.batching.order(self.examples)
+
+    def batches(self, epoch: int) -> list[tuple[np.ndarray, int]]:
+        """Returns the batches of an epoch: rows and padded length of each.
+
+        Args:
+            epoch: int. From 0.
+        """
+        return self._order(self.seed, epoch)
+
+    @functools.cached_property
+    def evaluation_batches(self) -> list[tuple[np.ndarray, int]]:
+        """The batches of an evaluation, which has every example once.
+
+        Batches have fewer examples than asked for where their features would be
+        larger than 256 MB.
+        """
+        batches = self._order(0, EVALUATION)
+        if self.features is None:
+            return batches
+        smaller = []
+        for rows, length in batches:
+            count = rows_within(self.features.row_bytes(length), len(rows))
+            smaller += [
+                (rows[begin : begin + count], length)
+                for begin in range(0, len(rows), count)
+            ]
+        return smaller
+
+    @functools.cached_property
+    def batches_per_epoch(self) -> int:
+        """Batches of an epoch, of which each makes one update."""
+        return len(self.batches(0))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Training steps of an epoch: one for each part of each batch."""
+        return self.batches_per_epoch * self.num_parts
+
+    def training(self, epoch: int = 0, step: int = 0) -> "tf.data.Dataset":
+        """Returns endless batches, one epoch after the other.
+
+        Args:
+            epoch: int. The epoch to begin with, from 0. Defaults to `0`.
+            step: int. Steps of that epoch that are done; their examples are not
+                read. Defaults to `0`.
+        """
+
+        def elements():
+            done = step
+            for number in itertools.count(epoch):
+                yield from self._elements(
+                    self.batches(number),
+                    self.seed,
+                    number,
+                    self.num_parts,
+                    done,
+                )
+                done = 0
+
+        return self._dataset(elements, tf.data.INFINITE_CARDINALITY)
+
+    def evaluation(self) -> "tf.data.Dataset":
+        """Returns every example once, always in the same batches."""
+        batches = self.evaluation_batches
+
+        def elements():
+            return self._elements(batches, 0, EVALUATION)
+
+        return self._dataset(elements, len(batches) * self.shares.count)
+
+    def _elements(self, batches, seed, epoch, num_parts=1, done=0):
+        """Yields the elements of an epoch, without the steps that are done."""
+        first, skipped = divmod(done, num_parts)
+        for number, (rows, length) in enumerate(batches[first:], first):
+            drawn = _step_seed(seed, epoch, number)
+            pieces = [
+                piece
+                for part in parts_of(np.arange(len(rows)), num_parts)[skipped:]
+                for piece in self.shares.of_rows(part)
+            ]
+            skipped = 0
+            if self.examples.is_row_wise:
+                for piece in pieces:
+                    yield self._batch(rows[piece], length, drawn)
+                continue
+            whole = self._batch(rows, length, drawn)
+            for piece in pieces:
+                is_all = len(piece) == len(rows)
+                yield whole if is_all else _rows_of(whole, piece)
+
+    def _batch(self, rows, length, seed):
+        with tf.device("CPU"):
+            batch = self.examples.batch(rows, length, seed)
+        if self.features is None:
+            return batch
+        return _with_features(batch, self.features(rows, length))
+
+    def _dataset(self, elements, cardinality):
+        signature = self.examples.signature
+        count = PREFETCHED
+        if self.features is not None:
+            signature = _with_features(signature, self.features.signature)
+            count = 1
+        dataset = tf.data.Dataset.from_generator(
+            elements, output_signature=signature
+        )
+        # TensorFlow's tuning thread sleeps up to a minute between two looks,
+        # and the end of an iterator, which is the end of a `fit`, waits for it.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return (
+            dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
+            .prefetch(count)
+            .with_options(options)
+        )
+
+
+def _step_seed(seed, epoch, step):
+    """Two numbers that differ for every batch of a run."""
+    sequence = np.random.SeedSequence([seed, epoch - EVALUATION, step])
+    return sequence.generate_state(2, "uint32").astype("int64")
+
+
+def _rows_of(batch, rows):
+    """The given rows of each tensor of a batch."""
+    return keras.tree.map_structure(
+        lambda tensor: np.asarray(tensor)[rows], batch
+    )
+
+
+def _with_features(batch, features):
+    """A batch, or its signature, with further inputs."""
+    if isinstance(batch, dict):
+        return batch | features
+    x, *others = batch
+    return x | features, *others
+
+
+def rows_within(row_bytes: int, most: int) -> int:
+    """Returns how many rows a batch has: at least one, 256 MB at most.
+
+    Args:
+        row_bytes: int. Bytes that come with one row.
+        most: int. Rows of a batch at most.
+
+    >>> rows_within(50_000_000, 64), rows_within(1, 64), rows_within(10**9, 64)
+    (5, 64, 1)
+    """
+    return max(1, min(most, BATCH_BYTES // max(row_bytes, 1)))
+
+
+def for_any_shape(function):
+    """Returns a function of a batch that is traced once.
+
+    Batches have different padded lengths, and `tf.function` would trace each
+    length again.
+
+    Args:
+        function: callable of a dict of tensors.
+
+    Returns:
+        A callable of dicts of tensors of the same names, dtypes and ranks.
+    """
+    traced = []
+
+    def run(batch):
+        if not traced:
+            signature = keras.tree.map_structure(
+                lambda tensor: tf.TensorSpec(
+                    [None] * len(tensor.shape), tensor.dtype
+                ),
+                batch,
+            )
+            traced.append(tf.function(function, input_signature=[signature]))
+        return traced[0](batch)
+
+    return run

@@ -1,0 +1,582 @@
+"""The events of a run: one class for each kind, which writes and reads it.
+
+`RunDirectory.log` appends an event to `metrics.jsonl`. `RunDirectory.events`
+and `kdkit.reporting.read_run` return objects of the same classes. A line of a
+log may be damaged, of another version, or made by another program.
+`read_event` compares every field with its annotation, so that the code that
+reads an event need not.
+
+The annotations are stricter than their types: an `int` is a count from 0 to 2⁵³
+and a `float` any number up to 1e100; a `bool` is neither. A field that a line
+lacks, such as one of a later version, is `None`.
+"""
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import Annotated
+from typing import ClassVar
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.settings import LARGEST_INT
+
+ARMS = ("teacher", "control", "student")
+# What a run on text calls the model that it trains.
+LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
+
+LATEST = 253_402_300_799  # seconds; the end of the year 9999
+LARGEST = 1e100  # ratios and pictures of such numbers can be shown
+LARGEST_COUNT = 1 << 53  # floats represent all integers up to it
+# The lower limit is the annotation's second part. Reports divide by these.
+PositiveInt = Annotated[int, 1]
+PositiveFloat = Annotated[float, 1e-9]
+Texts = str | tuple[str, ...]
+_KINDS = {}
+
+
+class _Fields:
+    """An object that knows which fields it was made with."""
+
+    _given = ()
+
+    def __new__(cls, **fields):
+        made = super().__new__(cls)
+        given = tuple(name for name in fields if name != "line")
+        object.__setattr__(made, "_given", given)
+        return made
+
+    def to_dict(self) -> dict:
+        """Returns the fields that were passed, in that order, as JSON data."""
+        values = {name: getattr(self, name) for name in self._given}
+        return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value):
+    if isinstance(value, _Fields):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Event(_Fields):
+    """A line of `metrics.jsonl`. Its subclasses have the fields of one kind.
+
+    A subclass is registered by its `kind`, the value of `"event"` in the line:
+    `class TokensSeen(Event, kind="tokens_seen")`. `Event` itself represents a
+    line whose kind is unknown, such as one of a later version.
+
+    Args:
+        line: dict. The JSON object that the event was read from, with fields
+            that this version does not know. Defaults to `{}`, an event that
+            was not read.
+    """
+
+    kind: ClassVar[str] = ""
+    line: dict = dataclasses.field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def __init_subclass__(cls, kind: str, **keywords):
+        super().__init_subclass__(**keywords)
+        cls.kind = kind
+        _KINDS[kind] = cls
+
+    def __post_init__(self):
+        require_stage(self)
+
+    @property
+    def time(self) -> float | None:
+        """Seconds since 1970 when it was logged, `None` before that."""
+        return self.line.get("time")
+
+
+def require_stage(event) -> None:
+    """Raises a `UsageError` for an epoch that is not in a stage."""
+    epoch = getattr(event, "epoch", None)
+    if epoch is not None and event.stage is None:
+        raise UsageError(
+            f"An epoch is in a stage. Got epoch {epoch} and no stage. Pass "
+            "the stage's name."
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inputs(Event, kind="inputs"):
+    """What the run is made from, by content.
+
+    Args:
+        digests: dict from the name of an input, such as `"teacher"`, to its
+            digest, or to a dict of digests.
+    """
+
+    digests: dict
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctor(Event, kind="doctor"):
+    """The checks before the run.
+
+    Args:
+        findings: tuple of dicts with the fields of `kdkit.doctor.Finding`.
+        forced: bool. Whether the run began although it would be ruined.
+    """
+
+    findings: tuple[dict, ...]
+    forced: bool | None = None
+
+    def __post_init__(self):
+        for finding in self.findings:
+            for name in ("check", "outcome"):
+                if not isinstance(finding.get(name), str):
+                    raise UsageError(
+                        f"Expected a text as {name!r} of a finding. Got "
+                        f"{shortened(finding.get(name))}."
+                    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model(Event, kind="model"):
+    """The architecture of an arm's model, as `kdkit.models.architecture`.
+
+    Args:
+        arm: string.
+        name: string. Such as `"BERT 4×312"`, or the checkpoint's name.
+        parameters: int.
+        num_layers: int. An encoder-decoder has the next two instead.
+        encoder_num_layers: int.
+        decoder_num_layers: int.
+        hidden_dim: int.
+        num_heads: int.
+        intermediate_dim: int.
+    """
+
+    arm: str
+    name: str | None = None
+    parameters: int | None = None
+    num_layers: int | None = None
+    encoder_num_layers: int | None = None
+    decoder_num_layers: int | None = None
+    hidden_dim: int | None = None
+    num_heads: int | None = None
+    intermediate_dim: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unlabeled(Event, kind="unlabeled"):
+    """The examples without labels, which the teacher labels.
+
+    Args:
+        rows: int. Examples that were read.
+        dropped: int. Those left out, since they are in a split too.
+        compared_with: tuple of strings. The splits.
+        per_labeled: float. At most so many in an epoch for a labelled one.
+    """
+
+    rows: int
+    dropped: int
+    compared_with: tuple[str, ...]
+    per_labeled: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Augmented(Event, kind="augmented"):
+    """The augmented examples of a run.
+
+    Args:
+        rows: int. The task's examples.
+        copies: int. The augmented ones.
+        left_out: int. Augmented ones that are in dev or test too.
+        rows_of_epoch: int. Examples in an epoch.
+    """
+
+    rows: int
+    copies: int
+    left_out: int
+    rows_of_epoch: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TeacherCache(Event, kind="teacher_cache"):
+    """How exactly cached teacher outputs were saved.
+
+    Args:
+        precision: string. Of the numbers in the cache.
+        relative_errors: tuple with a dict from tap to error for each teacher.
+        file_agreement: dict of agreement with the teacher, where its exported
+            file filled the cache.
+    """
+
+    precision: str | None = None
+    relative_errors: tuple[dict, ...] | None = None
+    file_agreement: dict | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Epoch(Event, kind="epoch"):
+    """The losses of a finished epoch.
+
+    Args:
+        arm: string. One of `ARMS` or `LANGUAGE_MODELS`.
+        stage: string.
+        epoch: int. From 1 within the stage.
+        step: int. Updates of the stage until then.
+        seconds: float.
+        logs: dict of the losses, and of metrics and agreement on dev, whose
+            names begin with `val_`.
+        less_teacher_entropy: tuple with the names of the losses from which the
+            teacher's entropy is subtracted. Since 0.2; the losses of 0.1
+            contain it.
+    """
+
+    arm: str
+    stage: str
+    epoch: int
+    step: int | None = None
+    seconds: float
+    logs: dict
+    less_teacher_entropy: Texts | None = None
+
+    def __post_init__(self):
+        if self.arm not in ARMS + LANGUAGE_MODELS:
+            raise UsageError(
+                "The arm of an epoch must be one of "
+                f"{', '.join(ARMS + LANGUAGE_MODELS)}. Got "
+                f"{shortened(self.arm)}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation(Event, kind="evaluation"):
+    """What was measured of an arm's model while it was trained.
+
+    Args:
+        arm: string. Other teachers than the first are `"teacher_2"` and so on.
+        stage: string or `None` for a teacher that is not trained.
+        epoch: int from 1 within the stage, or `None`: of a teacher, or of
+            the mean of `averaged_epochs`.
+        averaged_epochs: tuple of ints.
+        split: string. `"held_out"` for running text.
+        examples: int.
+        metrics: dict, the main one first.
+        agreement: dict of agreement with the teacher, or `None`.
+        collapsed: string. Why the model has collapsed, if it has. Since 0.2.
+    """
+
+    arm: str
+    stage: str | None = None
+    epoch: int | None = None
+    averaged_epochs: tuple[int, ...] | None = None
+    split: str
+    examples: int | None = None
+    metrics: dict | None = None
+    agreement: dict | None = None
+    collapsed: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StageFinished(Event, kind="stage_finished"):
+    """The end of a stage.
+
+    Args:
+        arm: string.
+        stage: string.
+        seconds: float. The sum over its epochs.
+    """
+
+    arm: str
+    stage: str
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Best(_Fields):
+    """The weights that an arm ended with, and what was measured of them.
+
+    Args:
+        stage: string. The last stage.
+        epoch: int, or `None` for a mean.
+        averaged_epochs: tuple of ints. The epochs whose weights' mean it is.
+        split: string. Where it was measured.
+        metrics: dict.
+        agreement: dict or `None`.
+        collapsed: string or `None`. As in `Evaluation`.
+        untrained_layers: tuple of strings. Layers of the head that no stage
+            trained. Since 0.2.
+    """
+
+    stage: str | None = None
+    epoch: int | None = None
+    averaged_epochs: tuple[int, ...] | None = None
+    split: str | None = None
+    metrics: dict | None = None
+    agreement: dict | None = None
+    collapsed: str | None = None
+    untrained_layers: Texts | None = None
+
+    def __post_init__(self):
+        require_stage(self)
+        if self.averaged_epochs and self.stage is None:
+            raise UsageError(
+                "Averaged epochs are in a stage. Got no stage. Pass its name."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFinished(Event, kind="run_finished"):
+    """The end of the run.
+
+    Args:
+        seconds: float. The sum over all epochs.
+        best: dict from arm to `Best`.
+    """
+
+    seconds: float
+    best: dict[str, Best]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export(Event, kind="export"):
+    """An exported file, with the fields of `kdkit.export.ExportReport`.
+
+    Args:
+        arm: string or `None`. The model in the file.
+        file: string. The path relative to the run.
+        format: string. The exporter's name.
+        title: string. The exporter's title. Since 0.2.
+        precision: string.
+        size_bytes: int.
+        sequence_length: int or `None` for any length.
+        max_abs_difference: float. To the outputs of the Keras model.
+        same_top_class: float or `None`.
+        examples: int. Examples on which file and model were compared.
+        metrics: dict or `None`. What the file reaches.
+        split: string. Where it was measured. Since 0.2; 0.1 measured on dev.
+        task: string. The task it was measured on. Since 0.2.
+        collapsed: string. As in `Evaluation`. Since 0.2.
+        made_from: dict. What the file of a run's teacher was made from. Since
+            0.2.
+        file_digest: string. Of a file, not of a directory. Since 0.2.
+    """
+
+    arm: str
+    file: str
+    format: str
+    title: str | None = None
+    precision: str
+    size_bytes: PositiveInt
+    sequence_length: int | None = None
+    max_abs_difference: float | None = None
+    same_top_class: float | None = None
+    examples: int | None = None
+    metrics: dict | None = None
+    split: str | None = None
+    task: str | None = None
+    collapsed: str | None = None
+    made_from: dict | None = None
+    file_digest: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Latency(Event, kind="latency"):
+    """The speed of a file, with the fields of `kdkit.export.LatencyReport`.
+
+    Args:
+        file: string. The path relative to the run.
+        median_ms: float.
+        p95_ms: float.
+        threads: int.
+        batch_size: int.
+        sequence_length: int.
+        warmup: int. Calls before the first timed one.
+        runs: int. Timed calls.
+        size_bytes: int.
+        parameters: int or `None`.
+        reads_tokens: bool. Whether a time is that of one token.
+        reads_sources: bool. Whether a time is that of one sentence.
+        room: tuple of two ints or `None`. The context lengths of an
+            encoder-decoder's file.
+    """
+
+    file: str
+    median_ms: PositiveFloat
+    p95_ms: float
+    threads: int
+    batch_size: int
+    sequence_length: int
+    warmup: int | None = None
+    runs: int | None = None
+    size_bytes: PositiveInt | None = None
+    parameters: int | None = None
+    reads_tokens: bool | None = None
+    reads_sources: bool | None = None
+    room: tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurement(Event, kind="measurement"):
+    """What `kdkit evaluate` measured of a model of the run.
+
+    Args:
+        arm: string. `None` for another model in the run's directory.
+        metrics: dict, the main one first.
+        examples: int.
+        task: string.
+        split: string.
+        corpus: tuple of strings, the files of running text. 0.1 wrote a text.
+        pairs: tuple of strings, the files of pairs.
+        columns: tuple of two strings, the columns of source and target.
+            Since 0.2.
+        column: string. The column of running text.
+        one_document: bool.
+        detokenizer: string.
+        languages: tuple of strings, of source and target.
+        held_out_every: int. Of how many texts one was held out.
+        sequence_length: int.
+        stride: int. New tokens in a row.
+        masking: dict. How tokens were masked. Since 0.2.
+        spans: dict. How spans were hidden. Since 0.2.
+        beam_size: int.
+        length_penalty: float.
+        signatures: dict from metric to sacrebleu's signature.
+        data_digest: string. Of the encoded data. Since 0.2.
+        rows_digest: string. Of the data as it was read. Since 0.2.
+        file: string. The exported file that was measured. Since 0.2.
+    """
+
+    arm: str | None = None
+    metrics: dict | None = None
+    examples: int | None = None
+    task: str | None = None
+    split: str | None = None
+    corpus: Texts | None = None
+    pairs: Texts | None = None
+    columns: tuple[str, ...] | None = None
+    column: str | None = None
+    one_document: bool | None = None
+    detokenizer: str | None = None
+    languages: Texts | None = None
+    held_out_every: int | None = None
+    sequence_length: int | None = None
+    stride: int | None = None
+    masking: dict | None = None
+    spans: dict | None = None
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    signatures: dict | None = None
+    data_digest: str | None = None
+    rows_digest: str | None = None
+    file: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokensSeen(Event, kind="tokens_seen"):
+    """How much of a text a model sees (experiments/difficulty.py).
+
+    Args:
+        share: float. The tokens of a text that it sees when it predicts one,
+            in [0, 1].
+    """
+
+    share: float | None = None
+
+
+def read_event(line: dict) -> Event | None:
+    """Returns the event in an object of a log, or `None` if it has none.
+
+    Args:
+        line: dict, as JSON has it.
+
+    Returns:
+        An object of the class that is registered for the line's kind, or of
+        `Event` where none is. `None` if the line has no kind or no time, lacks
+        a field, or a field has a value that its annotation does not allow.
+    """
+    kind, time = line.get("event"), line.get("time")
+    is_event = (
+        isinstance(kind, str)
+        and type(time) in (int, float)
+        and 0 <= time <= LATEST
+        and fits_64_bits(line)
+    )
+    if not is_event:
+        return None
+    if kind not in _KINDS:
+        return Event(line=line)
+    try:
+        return _KINDS[kind](line=line, **_fields(_KINDS[kind], line))
+    except UsageError:
+        return None
+
+
+def fits_64_bits(value) -> bool:
+    """Whether all whole numbers in a JSON value have at most 64 bits."""
+    if isinstance(value, dict):
+        return all(map(fits_64_bits, value.values()))
+    if isinstance(value, list):
+        return all(map(fits_64_bits, value))
+    return not isinstance(value, int) or abs(value) <= LARGEST_INT
+
+
+@functools.cache
+def _hints(kind):
+    """The fields of a line: annotation and whether it is needed, by name."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {
+        field.name: (hints[field.name], field.default is dataclasses.MISSING)
+        for field in dataclasses.fields(kind)
+        if field.name != "line"
+    }
+
+
+def _fields(kind, values):
+    """The arguments of a class from a JSON object with more or other keys."""
+    found = {}
+    for name, (hint, is_needed) in _hints(kind).items():
+        if name in values:
+            found[name] = _converted(hint, values[name])
+        elif is_needed:
+            raise UsageError(f"Expected a field {name!r}. Got none.")
+    return found
+
+
+def _converted(hint, value):
+    """A JSON value as an annotation has it.
+
+    Raises:
+        UsageError: if the annotation does not allow it.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        if _converted(arguments[0], value) >= arguments[1]:
+            return value
+    elif origin in (types.UnionType, typing.Union):
+        for member in arguments:
+            try:
+                return _converted(member, value)
+            except UsageError:
+                continue
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            return tuple(_converted(arguments[0], entry) for entry in value)
+    elif origin is dict:
+        if isinstance(value, dict):
+            return {
+                key: _converted(arguments[1], entry)
+                for key, entry in value.items()
+            }
+    elif dataclasses.is_dataclass(hint):
+        if isinstance(value, dict):
+            return hint(**_fields(hint, value))
+    elif hint is int:
+        if type(value) is int and 0 <= value <= LARGEST_COUNT:
+            return value
+    elif hint is float:
+        if type(value) in (int, float) and abs(value) <= LARGEST:
+            return value
+    elif isinstance(value, hint):
+        return value
+    raise UsageError(f"Expected {hint}. Got {shortened(value)}.")

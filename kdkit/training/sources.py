@@ -1,0 +1,416 @@
+"""Data sources: what a stage trains on, and how its models are measured.
+
+A source has examples, a way to put them into batches, a loss on the labels and
+metrics. `BatchStream` does everything else, alike for all of them. A new source
+is a class here, and a row of tests/data/test_sources.py.
+"""
+
+import abc
+import dataclasses
+import functools
+import math
+
+import keras
+
+from kdkit.backends import tf
+from kdkit.data import WHOLE
+from kdkit.data import BatchStream
+from kdkit.data import Buckets
+from kdkit.data import EncodedExamples
+from kdkit.data import FullBatches
+from kdkit.data import SequenceDataset
+from kdkit.data import Shares
+from kdkit.data import TokenBatches
+from kdkit.data import mix_unlabeled
+from kdkit.data import repeated_rows
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.recipes.stages import Stage
+from kdkit.taps import Entry
+from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.training.task_data import BATCH_SIZE
+from kdkit.training.task_data import NUM_BUCKETS
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import TrainingRows
+
+
+class DataSource(abc.ABC):
+    """The data of a stage: examples, batches, the label loss, metrics.
+
+    Attributes:
+        train: `kdkit.data.SequenceDataset` to train on.
+        held_out: `kdkit.data.SequenceDataset` to measure on.
+        primary_metric: string. The metric that chooses the best epoch.
+        larger_is_better: bool. Whether larger values of it are better.
+        label_loss: `keras.losses.Loss` between labels and logits, or `None`.
+        training_metrics: sequence of Keras metrics of labels and logits that
+            are logged in training. Defaults to none.
+        pad_token_id: int or `None`. The token that pads examples of a task;
+            `None` for text. Defaults to `None`.
+    """
+
+    train: SequenceDataset
+    held_out: SequenceDataset
+    primary_metric: str
+    larger_is_better: bool
+    label_loss: "keras.losses.Loss | None"
+    training_metrics = ()
+    pad_token_id: int | None = None
+
+    def labeled_only(self) -> "DataSource":
+        """Returns the source without examples that need a teacher."""
+        return self
+
+    @abc.abstractmethod
+    def batching(self, stage: Stage):
+        """Returns the `batching` of a `BatchStream` to train on."""
+
+    @property
+    @abc.abstractmethod
+    def held_out_batching(self):
+        """The `batching` of a `BatchStream` to measure on."""
+
+    def training_stream(
+        self, stage: Stage, seed: int, features=None, shares: Shares = WHOLE
+    ) -> BatchStream:
+        """Returns the batches that a stage trains on.
+
+        Args:
+            stage: `Stage`, which has the size of batches and their parts.
+            seed: int. Seed of the run.
+            features: callable from `SequenceDataset` to the `features` of a
+                `BatchStream`, or `None`. Defaults to `None`.
+            shares: `kdkit.data.Shares`. Defaults to whole batches.
+        """
+        return BatchStream(
+            self.train,
+            self.batching(stage),
+            seed,
+            features and features(self.train),
+            shares,
+            stage.gradient_accumulation_steps,
+        )
+
+    def validation_stream(
+        self, stage: Stage, features=None, shares: Shares = WHOLE
+    ) -> BatchStream:
+        """Returns the batches that the losses of a stage are measured on.
+
+        Args:
+            stage, features, shares: as in `training_stream`.
+        """
+        return BatchStream(
+            self.held_out,
+            self.held_out_batching,
+            features=features and features(self.held_out),
+            shares=shares,
+        )
+
+    @abc.abstractmethod
+    def evaluate(self, predict, logs: dict) -> dict:
+        """Returns the fields of an `"evaluation"` event.
+
+        Args:
+            predict: callable from a dict batch to logits.
+            logs: dict of the losses of the epoch, with `val_` before the names
+                of those on `validation_stream`.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSource(DataSource):
+    """Examples of a task: labelled, augmented and unlabelled ones.
+
+    Args:
+        labeled: `TrainingRows`, which contain augmented examples too.
+        evaluator: `Evaluator` on dev.
+        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
+        unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
+            Defaults to `None`.
+        per_labeled: float. Unlabelled examples of an epoch for each labelled
+            one. Defaults to `1.0`.
+        num_rows: int or `None`. How many labelled examples an epoch has, some
+            of them several times; `None` for each once. Defaults to `None`.
+    """
+
+    labeled: TrainingRows
+    evaluator: Evaluator
+    num_buckets: int | None
+    unlabeled: EncodedExamples | None = None
+    per_labeled: float = 1.0
+    num_rows: int | None = None
+    larger_is_better = True
+
+    @property
+    def primary_metric(self):
+        return self.evaluator.task.primary_metric
+
+    @property
+    def label_loss(self):
+        return self.evaluator.task.kind.label_loss()
+
+    @property
+    def training_metrics(self):
+        return self.evaluator.task.kind.training_metrics()
+
+    @property
+    def pad_token_id(self):
+        return self.labeled.encoded.pad_token_id
+
+    @functools.cached_property
+    def _train(self):
+        """All examples, and the `rows_of_epoch` of `Buckets`."""
+        examples, rows = self.labeled.encoded, self.labeled.rows_of_epoch
+        if self.num_rows is not None:
+            rows = repeated_rows(len(examples), self.num_rows, rows)
+        if self.unlabeled is None:
+            return examples, rows
+        return mix_unlabeled(examples, self.unlabeled, self.per_labeled, rows)
+
+    @property
+    def train(self):
+        return self._train[0]
+
+    @property
+    def held_out(self):
+        return self.evaluator.encoded
+
+    def labeled_only(self):
+        return dataclasses.replace(self, unlabeled=None)
+
+    def batching(self, stage):
+        return Buckets(stage.batch_size, self.num_buckets, self._train[1])
+
+    @property
+    def held_out_batching(self):
+        # Losses that count padding are those of training.
+        return Buckets(BATCH_SIZE, self.num_buckets and NUM_BUCKETS)
+
+    def validation_stream(self, stage, features=None, shares=WHOLE):
+        features = features or cached_dev_logits(stage, self.evaluator)
+        return super().validation_stream(stage, features, shares)
+
+    def evaluate(self, predict, logs):
+        return self.evaluator(predict)
+
+
+LOGITS = Entry("logits")
+
+
+def cached_dev_logits(stage: Stage, evaluator: Evaluator):
+    """Returns what adds the teachers' logits to the batches of dev.
+
+    Then no teacher runs on dev in every epoch. Other taps are far larger; the
+    teacher caches are for them.
+
+    Args:
+        stage: `Stage`.
+        evaluator: `Evaluator`.
+
+    Returns:
+        `features` as `DataSource.validation_stream` takes them; `None` where a
+        stage reads more than logits, or the evaluator does not have the logits
+        of every position that a loss may read.
+    """
+    taps = {objective.tap for objective in stage.objectives}
+    if (
+        taps != {LOGITS.tap}
+        or not evaluator.teachers_logits
+        or evaluator.encoded.has_label_per_token
+    ):
+        return None
+    outputs = OutputsOfTeachers(map(_CachedLogits, evaluator.teachers_logits))
+    return lambda examples: outputs
+
+
+class _CachedLogits:
+    """The logits of a teacher by row, as `OutputsOfTeachers` takes them."""
+
+    def __init__(self, logits):
+        self._logits = logits
+
+    @property
+    def signature(self):
+        shape = (None, *self._logits.shape[1:])
+        return {LOGITS.name: tf.TensorSpec(shape, self._logits.dtype)}
+
+    def row_bytes(self, padded_length):
+        del padded_length
+        return self._logits[0].nbytes
+
+    def __call__(self, rows, padded_length):
+        del padded_length
+        return {LOGITS.name: self._logits[rows]}
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSource(DataSource):
+    """Text, whose own tokens are the labels.
+
+    Args:
+        train: `kdkit.data.SequenceDataset`, or `None` where a model is only
+            measured.
+        held_out: `kdkit.data.SequenceDataset`.
+    """
+
+    train: SequenceDataset | None
+    held_out: SequenceDataset
+    primary_metric = "perplexity"
+    larger_is_better = False
+    accuracy = "token_accuracy"  # the name of that metric
+    num_words = None  # of the text that is held out, where they were counted
+
+    @property
+    def label_loss(self):
+        # The mean over the tokens that count, however many a row has.
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+
+    def batching(self, stage):
+        return FullBatches(stage.batch_size)
+
+    @property
+    def held_out_batching(self):
+        return FullBatches(16)  # logits are as wide as the vocabulary
+
+    @functools.cached_property
+    def held_out_batches(self) -> "tf.data.Dataset":
+        """All examples to measure on, always in the same batches."""
+        return BatchStream(self.held_out, self.held_out_batching).evaluation()
+
+    def measure(self, predict) -> dict:
+        """Returns the metrics of a model, as `token_metrics` does.
+
+        Args:
+            predict: callable from a dict batch to logits.
+        """
+        return token_metrics(
+            predict, self.held_out_batches, self.accuracy, self.num_words
+        )
+
+    def evaluate(self, predict, logs):
+        return self._evaluation(self.measure(predict))
+
+    def _evaluation(self, metrics):
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": metrics,
+            "agreement": None,
+        }
+
+
+class MaskedSource(TextSource):
+    """Packed text with other tokens masked in every epoch (`MaskedRows`)."""
+
+    accuracy = "masked_accuracy"
+
+
+class PlainTextSource(TextSource):
+    """Packed text as it is (`PackedRows`), for stages that compare encoders."""
+
+    primary_metric = "loss"
+    label_loss = None
+
+    def evaluate(self, predict, logs):
+        return self._evaluation(
+            {
+                name.removeprefix("val_"): float(value)
+                for name, value in logs.items()
+                if name.startswith("val_")
+            }
+        )
+
+
+# Logits of an evaluation that are in memory at one time, over batch, positions
+# and vocabulary: 256 MB.
+LOGITS_AT_ONCE = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class NextTokenSource(TextSource):
+    """Packed text whose tokens are predicted from those before them.
+
+    `held_out` counts every token once.
+
+    Args:
+        train, held_out: `kdkit.data.PackedRows`, for decoders.
+        vocabulary_size: int. Width of the logits.
+        num_words: int or `None`. Words of the text that is held out, before any
+            detokenizer, where they were counted. Defaults to `None`.
+    """
+
+    vocabulary_size: int
+    num_words: int | None = None
+    accuracy = "next_token_accuracy"
+
+    @property
+    def held_out_batching(self):
+        per_row = self.held_out.sequence_length * self.vocabulary_size
+        return FullBatches(max(1, min(16, LOGITS_AT_ONCE // per_row)))
+
+
+class SentenceSource(TextSource):
+    """Sentences with hidden spans (`SpanRows`) or pairs (`PairRows`)."""
+
+    def batching(self, stage):
+        return TokenBatches(stage.batch_tokens)
+
+    @property
+    def held_out_batching(self):
+        return TokenBatches(2048)  # logits are as wide as the vocabulary
+
+
+def token_metrics(
+    predict,
+    batches,
+    accuracy: str = "token_accuracy",
+    num_words: int | None = None,
+) -> dict:
+    """Returns how well a model predicts the tokens that count.
+
+    With L the sum over them of −log p(token), in nats: `perplexity` is
+    exp(L / tokens), the accuracy is the share of tokens with the highest logit,
+    and `word_perplexity` is exp(L / words), by which models with different
+    vocabularies compare (Radford et al., 2019, section 3.1).
+
+    Args:
+        predict: callable from a dict batch to logits of shape `(batch_size,
+            length, vocabulary_size)`.
+        batches: iterable of `(x, y, sample_weight)`: what `predict` takes,
+            `int32` tokens and weights of shape `(batch_size, length)`.
+        accuracy: string. The name of the accuracy in the result. Defaults to
+            `"token_accuracy"`.
+        num_words: int or `None`. Words of the text. Defaults to `None`, without
+            `word_perplexity`.
+
+    Raises:
+        UsageError: if no token counts.
+        RunError: if the loss is not finite.
+    """
+    loss = correct = total = 0.0
+    for x, labels, weights in batches:
+        logits = tf.cast(predict(x), "float32")
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        is_right = tf.argmax(logits, -1, "int32") == labels
+        loss += float(tf.reduce_sum(weights * losses))
+        correct += float(tf.reduce_sum(weights * tf.cast(is_right, "float32")))
+        total += float(tf.reduce_sum(weights))
+    if not math.isfinite(loss):
+        raise RunError(
+            "The loss on the held-out text is not finite: the model has "
+            "diverged. Train it with a smaller learning_rate."
+        )
+    if not total:
+        raise UsageError(
+            "No token of the text can be masked: the vocabulary spells none of "
+            "its words. Use text of the model's language."
+        )
+    metrics = {
+        "perplexity": math.exp(min(loss / total, 700.0)),
+        accuracy: correct / total,
+    }
+    if num_words:
+        metrics["word_perplexity"] = math.exp(min(loss / num_words, 700.0))
+    return metrics

@@ -1,0 +1,270 @@
+"""The text of a run: read, encoded, and made a data source."""
+
+import logging
+
+import numpy as np
+
+from kdkit import models
+from kdkit.data import MaskedRows
+from kdkit.data import Masker
+from kdkit.data import Masking
+from kdkit.data import PackedCorpus
+from kdkit.data import PackedRows
+from kdkit.data import PairRows
+from kdkit.data import SpanMasker
+from kdkit.data import SpanRows
+from kdkit.data import encode_sentences
+from kdkit.data import join_sentences
+from kdkit.data import open_packed
+from kdkit.data import pack
+from kdkit.data import pack_stream
+from kdkit.errors import UsageError
+from kdkit.models import TokenizerPair
+from kdkit.models import languages_of
+from kdkit.models import tokenizers_of_sides
+from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.sources import MaskedSource
+from kdkit.training.sources import NextTokenSource
+from kdkit.training.sources import PlainTextSource
+from kdkit.training.sources import SentenceSource
+from kdkit.training.sources import TextSource
+
+_log = logging.getLogger(__name__)
+
+READ = ("encoder_token_ids", "encoder_padding_mask")
+
+
+def require_readable(settings, model) -> None:
+    """Refuses text in a form that a model does not read.
+
+    Args:
+        settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
+        model: the model to train on it.
+
+    Raises:
+        UsageError: if an encoder is to read lines of one document, or the text
+            is not of sentences for an encoder-decoder and for no other.
+    """
+    is_running = isinstance(settings, CorpusSettings)
+    if is_running == models.is_encoder_decoder(model):
+        raise UsageError(
+            "Sentences and pairs are for encoder-decoders, running text is for "
+            f"encoders and decoders. Received: {type(settings).__name__} and a "
+            f"{type(model).__name__}."
+        )
+    if is_running and settings.one_document and not models.is_causal(model):
+        raise UsageError(
+            "Lines of one document are for decoders. Received: one_document="
+            "True, and an encoder, whose rows are texts one after the other. "
+            "Leave it out."
+        )
+
+
+def require_vocabulary(
+    settings: SentenceSettings | PairSettings, tokenizer
+) -> None:
+    """Refuses text that a vocabulary is not for.
+
+    Args:
+        settings: `SentenceSettings` or `PairSettings`.
+        tokenizer: `kdkit.models.MassTokenizer` or
+            `kdkit.models.TokenizerPair`.
+
+    Raises:
+        UsageError: if a language has no token, no language is named where the
+            vocabulary has some, or spans are hidden and there are two
+            vocabularies.
+    """
+    is_pair = isinstance(tokenizer, TokenizerPair)
+    if is_pair and isinstance(settings, SentenceSettings):
+        raise UsageError(
+            "The words of a hidden span stand on both sides, so that sentences "
+            "need a joint vocabulary. Received: sentences, for a model with "
+            "one vocabulary to read by and another to write by. Use --pairs, "
+            "or a model with a joint one."
+        )
+    known = languages_of(tokenizer)
+    if known and not settings.languages:
+        raise UsageError(
+            "The vocabulary has tokens of languages, and none is named for the "
+            f"text. Expected some of {', '.join(known)} in --languages. "
+            "Received: none."
+        )
+    if isinstance(settings, PairSettings):
+        named = zip(tokenizers_of_sides(tokenizer), settings.sides, strict=True)
+    else:
+        named = ((tokenizer, language) for language in settings.languages)
+    for one, language in named:
+        one.language_token_id(language)
+
+
+def is_masked(settings, model) -> bool:
+    """Returns whether tokens of the text are masked for a model.
+
+    Args:
+        settings, model: as in `require_readable`.
+    """
+    return (
+        isinstance(settings, CorpusSettings)
+        and not models.is_causal(model)
+        and models.backbone_of(model) is not model
+    )
+
+
+def load_text(settings, tokenizer, directory, model) -> TextSource:
+    """Reads and encodes the text of a run.
+
+    Args:
+        settings: `CorpusSettings`; for an encoder-decoder `SentenceSettings`,
+            of which spans are hidden, or `PairSettings`, whose targets are
+            predicted.
+        tokenizer: the model's tokenizer; for pairs it may be a
+            `kdkit.models.TokenizerPair`.
+        directory: `pathlib.Path`. Running text is packed into it, or opened
+            where it was packed before.
+        model: the model to train on it.
+
+    Raises:
+        UsageError: if a file is missing or malformed, there is too little text,
+            or a language has no token.
+    """
+    if not isinstance(settings, CorpusSettings):
+        held_out = load_sentences(settings, tokenizer, is_held_out=True)
+        train = load_sentences(settings, tokenizer, is_held_out=False)
+        what = "pairs" if isinstance(train, PairRows) else "sentences"
+        _log.info(
+            f"{what}: {len(train)} to train on, {len(held_out)} held out; "
+            f"{train.num_truncated} cut to {settings.sequence_length} tokens.",
+        )
+        return SentenceSource(train, held_out)
+    parts = {}
+    for name in ("train", "held_out"):
+        parts[name] = open_packed(directory / name) or _pack(
+            settings, tokenizer, directory / name, model
+        )
+    _log.info(
+        f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
+        f"rows of {settings.sequence_length} tokens to train on, "
+        f"{len(parts['held_out'])} rows held out.",
+    )
+    return packed_source(model, tokenizer, settings.masking, **parts)
+
+
+def _pack(settings, tokenizer, directory, model):
+    """Packs the text of a part, which the directory is named after."""
+    is_held_out = directory.name == "held_out"
+    texts = settings.texts(is_held_out)
+    if not models.is_causal(model):
+        return pack(texts, tokenizer, settings.sequence_length, directory)
+    return pack_stream(
+        texts,
+        tokenizer,
+        settings.sequence_length,
+        directory,
+        one_document=settings.one_document,
+        num_words=settings.num_words() if is_held_out else None,
+    )
+
+
+def packed_source(
+    model,
+    tokenizer,
+    masking: Masking,
+    held_out: PackedCorpus,
+    train: PackedCorpus | None = None,
+) -> TextSource:
+    """Returns packed text as the source that a model needs.
+
+    Args:
+        model: a `keras_hub.models.CausalLM` predicts next tokens, a
+            `keras_hub.models.MaskedLM` masked ones, an encoder alone reads the
+            text as it is.
+        tokenizer: the model's keras-hub tokenizer.
+        masking: `kdkit.data.Masking`.
+        held_out: `kdkit.data.PackedCorpus`.
+        train: `kdkit.data.PackedCorpus`, or `None` where the model is only
+            measured. Defaults to `None`.
+    """
+    if models.is_causal(model):
+        return NextTokenSource(
+            train and PackedRows(train),
+            PackedRows(held_out, counts_once=True),
+            model.output_shape[-1],
+            held_out.num_words,
+        )
+    if models.backbone_of(model) is model:
+        return PlainTextSource(
+            train and PackedRows(train), PackedRows(held_out)
+        )
+    masker = Masker(masking, tokenizer)
+    return MaskedSource(
+        train and MaskedRows(train, masker), MaskedRows(held_out, masker)
+    )
+
+
+def load_sentences(
+    settings: SentenceSettings | PairSettings, tokenizer, is_held_out: bool
+) -> SpanRows | PairRows:
+    """Reads and encodes sentences or pairs for an encoder-decoder.
+
+    Args:
+        settings, tokenizer: as in `load_text`.
+        is_held_out: bool. Whether to read the text to measure on, or that to
+            train on.
+
+    Raises:
+        UsageError: as `load_text` does.
+    """
+    if isinstance(settings, PairSettings):
+        pairs = list(settings.pairs(is_held_out))
+        if not pairs:
+            raise UsageError(
+                "There are no pairs to encode. Received: no lines."
+            )
+        sides = zip(
+            zip(*pairs, strict=True),
+            tokenizers_of_sides(tokenizer),
+            settings.sides,
+            strict=True,
+        )
+        return PairRows(
+            *(
+                encode_sentences(texts, one, settings.sequence_length, language)
+                for texts, one, language in sides
+            )
+        )
+    sentences = join_sentences(
+        *(
+            encode_sentences(
+                texts, tokenizer, settings.sequence_length, language
+            )
+            for language, texts in settings.parts(is_held_out)
+        )
+    )
+    return SpanRows(sentences, SpanMasker(settings.spans, tokenizer))
+
+
+def other_sources(batches):
+    """Yields batches of pairs in which each target has another's source.
+
+    A decoder that does not read its source has the same perplexity on these and
+    on the pairs. A pair that is a batch by itself gets the source of the pair
+    before it, and is left out if it is the first.
+
+    Args:
+        batches: iterable of `(x, y, sample_weight)` of `kdkit.data.PairRows`.
+    """
+    before = None
+    for inputs, *rest in batches:
+        read = {name: np.asarray(inputs[name]) for name in READ}
+        if len(read[READ[0]]) > 1:
+            moved = {
+                name: np.roll(one, 1, axis=0) for name, one in read.items()
+            }
+        else:
+            moved = before
+        before = {name: one[-1:] for name, one in read.items()}
+        if moved is not None:
+            yield {**inputs, **moved}, *rest

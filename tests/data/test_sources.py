@@ -1,0 +1,291 @@
+"""The contract of data sources: a row for each, and the same tests for all."""
+
+import dataclasses
+import functools
+
+import keras
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.data import stream as stream_module
+from kdkit.models import MassTokenizer
+from kdkit.recipes.stages import Stage
+from kdkit.tasks import get_task
+from kdkit.training.sources import MaskedSource
+from kdkit.training.sources import NextTokenSource
+from kdkit.training.sources import PlainTextSource
+from kdkit.training.sources import SentenceSource
+from kdkit.training.sources import TaskSource
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import TrainingRows
+
+LENGTH = 12
+BATCH_SIZE, BATCH_TOKENS = 8, 120
+STAGE = Stage(
+    "any",
+    2,
+    1e-3,
+    hard_label_weight=1.0,
+    batch_size=BATCH_SIZE,
+    batch_tokens=BATCH_TOKENS,
+)
+
+
+def encoded(count, seed=0, sequences_per_row=1):
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(3, LENGTH + 1, count * sequences_per_row)
+    token_ids = generator.integers(5, 60, lengths.sum()).astype("int32")
+    return data.EncodedExamples(
+        token_ids=token_ids,
+        segment_ids=np.zeros_like(token_ids),
+        lengths=lengths.astype("int32"),
+        labels=np.arange(count, dtype="int32"),
+        sequence_length=LENGTH,
+        num_truncated=0,
+        pad_token_id=0,
+        sequences_per_row=sequences_per_row,
+    )
+
+
+def tagged(count):
+    rows = encoded(count)
+    labels = np.arange(len(rows.token_ids), dtype="int32") % 5 - 2
+    fields = {
+        field.name: getattr(rows, field.name)
+        for field in dataclasses.fields(rows)
+    } | {"labels": labels, "word_labels": []}
+    return data.EncodedTokens(**fields)
+
+
+def on_task(rows, **settings):
+    evaluator = Evaluator(get_task("sentiment"), encoded(20, seed=1))
+    if isinstance(rows, data.EncodedExamples):
+        rows = TrainingRows(rows)
+    return TaskSource(rows, evaluator, num_buckets=3, **settings)
+
+
+def augmented(count, num_copies):
+    sources = np.repeat(np.arange(count), num_copies).astype("int32")
+    rows = encoded(count * (1 + num_copies))
+    return TrainingRows(rows, data.AugmentedExamples(rows, sources, 0), 1)
+
+
+def packed(count=21, width=LENGTH, stride=None):
+    rows = np.random.default_rng(0).integers(5, 60, (count, width))
+    if stride is not None:
+        rows[-1, 5:] = data.PADDING
+    return data.PackedCorpus(rows.astype("int32"), count, stride)
+
+
+def masked(tokenizer):
+    masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
+    return MaskedSource(
+        data.MaskedRows(packed(), masker), data.MaskedRows(packed(5), masker)
+    )
+
+
+def next_tokens(stride):
+    corpus = packed(width=LENGTH + 1, stride=stride)
+    held_out = data.PackedRows(corpus, counts_once=True)
+    return NextTokenSource(data.PackedRows(corpus), held_out, 60)
+
+
+def sentences(tokenizer, language):
+    words = np.random.default_rng(len(language)).choice(
+        ["a man", "is here", "two dogs", "run", "a house"], (24, 3)
+    )
+    texts = [
+        " ".join(row[: 1 + number % 3]) for number, row in enumerate(words)
+    ]
+    return data.encode_sentences(texts, tokenizer, 20, language)
+
+
+def spans(tokenizer):
+    masker = data.SpanMasker(data.SpanMasking(), tokenizer)
+    rows = data.SpanRows(sentences(tokenizer, "en"), masker)
+    return SentenceSource(rows, rows)
+
+
+def pairs(tokenizer):
+    rows = data.PairRows(sentences(tokenizer, "en"), sentences(tokenizer, "de"))
+    return SentenceSource(rows, rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A source, and how many examples an epoch of it has."""
+
+    make: object
+    rows_of_epoch: int
+    needs: tuple = ()
+    repeats: bool = False
+
+
+SOURCES = {
+    "labelled": Row(lambda: on_task(encoded(30)), 30),
+    "labelled tokens": Row(lambda: on_task(tagged(30)), 30),
+    "questions": Row(lambda: on_task(encoded(30, sequences_per_row=2)), 30),
+    "unlabelled": Row(
+        lambda: on_task(encoded(20), unlabeled=encoded(30, 2), per_labeled=0.5),
+        30,
+    ),
+    "augmented": Row(lambda: on_task(augmented(15, 3)), 30),
+    "repeated": Row(
+        lambda: on_task(encoded(20), num_rows=30), 30, repeats=True
+    ),
+    "masked": Row(masked, 16, needs=("tokenizer",)),
+    "plain": Row(
+        lambda: PlainTextSource(
+            data.PackedRows(packed()), data.PackedRows(packed(5))
+        ),
+        16,
+    ),
+    "next tokens": Row(lambda: next_tokens(LENGTH), 16),
+    "overlapping next tokens": Row(lambda: next_tokens(LENGTH - 4), 16),
+    "spans": Row(spans, 24, needs=("mass_tokenizer",)),
+    "pairs": Row(pairs, 24, needs=("mass_tokenizer",)),
+}
+
+
+@pytest.fixture
+def mass_tokenizer(sentence_pieces):
+    return MassTokenizer(sentence_pieces)
+
+
+@pytest.fixture(params=SOURCES)
+def row(request):
+    return SOURCES[request.param]
+
+
+@pytest.fixture
+def source(row, request):
+    return row.make(*map(request.getfixturevalue, row.needs))
+
+
+@pytest.fixture
+def training(source):
+    """A function that makes streams to train on."""
+    return functools.partial(source.training_stream, STAGE, 3)
+
+
+def rows_of(batches):
+    return [rows.tolist() for rows, _ in batches]
+
+
+def read(dataset, count=None):
+    """Elements as lists of arrays."""
+    if count is not None:
+        dataset = dataset.take(count)
+    return [
+        keras.tree.flatten(element) for element in dataset.as_numpy_iterator()
+    ]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        for array, wanted in zip(one, other, strict=True):
+            np.testing.assert_array_equal(array, wanted)
+
+
+def joined(elements):
+    return [np.concatenate(arrays) for arrays in zip(*elements, strict=True)]
+
+
+def test_order_is_a_function_of_seed_and_epoch(source, training):
+    stream = training()
+    epochs = [rows_of(stream.batches(epoch)) for epoch in range(3)]
+    again = training()
+    assert rows_of(again.batches(2)) == epochs[2]
+    assert rows_of(again.batches(0)) == epochs[0] != epochs[1] != epochs[2]
+    other = source.training_stream(STAGE, 4)
+    assert rows_of(other.batches(0)) != epochs[0]
+    assert {len(epoch) for epoch in epochs} == {stream.batches_per_epoch}
+
+
+def test_an_epoch_has_its_examples(row, source, training):
+    for epoch in range(3):
+        rows = np.concatenate(rows_of(training().batches(epoch)))
+        assert len(rows) == row.rows_of_epoch
+        assert row.repeats or len(set(rows)) == len(rows)
+        assert set(rows) <= set(range(len(source.train)))
+
+
+def test_batches_keep_to_their_size(source, training):
+    for rows, length in training().batches(0):
+        assert source.train.row_lengths[rows].max() <= length <= 20
+        if isinstance(source, SentenceSource):
+            padded = sum(side[rows].max() for side in source.train.sides)
+            assert len(rows) * padded <= BATCH_TOKENS
+        else:
+            assert len(rows) <= BATCH_SIZE
+
+
+def test_training_goes_on_after_any_step(training):
+    stream = training()
+    steps = stream.steps_per_epoch
+    whole = read(stream.training(), 2 * steps)
+    for step in (1, steps - 1, steps):
+        assert_same(
+            read(training().training(0, step), steps), whole[step:][:steps]
+        )
+    assert_same(read(training().training(1), steps), whole[steps:])
+
+
+@pytest.mark.parametrize("processes", [[2], [1, 2]])
+def test_shares_are_the_rows_of_the_batches(processes, training):
+    steps = training().steps_per_epoch
+    total = sum(processes)
+    shares = [
+        data.Shares(sum(processes[:number]), count, total)
+        for number, count in enumerate(processes)
+    ]
+    of_processes = [
+        read(training(shares=one).training(), steps * one.count)
+        for one in shares
+    ]
+    for step, expected in enumerate(read(training().training(), steps)):
+        parts = [
+            element
+            for one, elements in zip(shares, of_processes, strict=True)
+            for element in elements[step * one.count :][: one.count]
+        ]
+        assert_same([joined(parts)], [expected])
+
+
+def test_parts_are_the_rows_of_the_batches(source, training):
+    in_parts = dataclasses.replace(STAGE, gradient_accumulation_steps=2)
+    stream = source.training_stream(in_parts, 3)
+    steps = training().steps_per_epoch
+    assert stream.batches_per_epoch == steps
+    assert stream.steps_per_epoch == 2 * steps
+    parts = read(stream.training(), 2 * steps)
+    for step, expected in enumerate(read(training().training(), steps)):
+        if len(stream.batches(0)[step][0]) > 1:
+            assert_same([joined(parts[2 * step :][:2])], [expected])
+    assert_same(read(stream.training(0, 3), 1), parts[3:4])
+
+
+def test_an_evaluation_has_every_example_once_and_always_the_same(source):
+    stream = source.validation_stream(STAGE)
+    rows = np.concatenate(rows_of(stream.evaluation_batches))
+    assert sorted(rows) == list(range(len(source.held_out)))
+    dataset = stream.evaluation()
+    batches = read(dataset)
+    assert dataset.cardinality() == len(batches)
+    assert_same(read(dataset), batches)
+    two = data.Shares(count=2, total=2)
+    shares = source.validation_stream(STAGE, shares=two).evaluation()
+    assert shares.cardinality() == 2 * len(batches)
+    shares = iter(read(shares))
+    assert_same(list(map(joined, zip(shares, shares, strict=True))), batches)
+
+
+def test_prefetching_changes_nothing_and_is_not_tuned(training, monkeypatch):
+    """The end of an iterator would wait for the thread that tunes."""
+    expected = read(training().training(), 4)
+    monkeypatch.setattr(stream_module, "PREFETCHED", 1)
+    dataset = training().training()
+    assert dataset.options().autotune.enabled is False
+    assert_same(read(dataset, 4), expected)

@@ -1,0 +1,122 @@
+"""Messages: the library logs them, and the command line shows the logs."""
+
+import io
+import logging
+import subprocess
+import sys
+
+import pytest
+from rich.table import Table
+
+from kdkit.cli.messages import shown_messages
+from kdkit.training.callbacks import Progress
+
+log = logging.getLogger("kdkit.runs.somewhere")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def terminal_on(monkeypatch):
+    """A terminal in the place of the standard output."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    return sys.stdout
+
+
+def train(steps=3):
+    progress = Progress("student", 1, steps, seconds_between=0.0)
+    progress.on_epoch_begin(0)
+    for batch in range(steps):
+        progress.on_train_batch_end(batch, {"loss": 0.5})
+    progress.on_epoch_end(0, {"loss": 0.5})
+
+
+def test_an_epoch_is_one_line_where_there_is_no_terminal(capsys):
+    with shown_messages():
+        train()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("student: epoch 1/1, done in ")
+    assert line.endswith(": loss 0.5")
+
+
+def test_a_verb_within_a_verb_shows_a_message_once(capsys):
+    with shown_messages():
+        with shown_messages():
+            log.warning("50 % of [bold]rows are in /a/long/path")
+        log.info("later")
+    log.info("not shown")
+    assert capsys.readouterr().out.splitlines() == [
+        "50 % of [bold]rows are in /a/long/path",
+        "later",
+    ]
+
+
+def test_a_terminal_has_a_bar_until_the_epoch_ends(monkeypatch):
+    terminal = terminal_on(monkeypatch)
+    with shown_messages():
+        train()
+        shown = terminal.getvalue()
+        assert "2/3" in shown
+        assert "left in this epoch: loss 0.5" in shown
+        assert "━" in shown
+        *_, last = shown.splitlines()
+        assert "student: epoch 1/1, done in" in last
+        log.info("after it")
+    assert "━" not in terminal.getvalue().partition("done in")[2]
+
+
+def test_a_terminal_shows_the_cursor_again_after_an_error(monkeypatch):
+    terminal = terminal_on(monkeypatch)
+    progress = Progress("student", 1, 2, seconds_between=0.0)
+    progress.on_epoch_begin(0)
+
+    def stop():
+        with shown_messages():
+            progress.on_train_batch_end(0, {})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    shown = terminal.getvalue()
+    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l") > -1
+
+
+def test_a_terminal_has_tables_and_whole_paths(monkeypatch):
+    terminal = terminal_on(monkeypatch)
+    path = "/".join(["folder"] * 40)
+    table = Table("check")
+    table.add_row("lengths")
+    with shown_messages():
+        log.info("check\nlengths", extra={"renderable": table})
+        log.info(f"Written: {path}")
+    shown = terminal.getvalue()
+    assert "│ lengths │" in shown
+    assert path in shown
+
+
+def test_python_is_told_by_logging_alone():
+    program = (
+        "import logging, sys\n"
+        "from kdkit.training.callbacks import Progress\n"
+        "def train():\n"
+        "    progress = Progress('student', 1, 1)\n"
+        "    progress.on_epoch_begin(0)\n"
+        "    progress.on_epoch_end(0, {'loss': 0.5})\n"
+        "train()\n"
+        "logging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
+        "train()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("INFO:kdkit.training.callbacks:student: epoch 1/1")
