@@ -243,6 +243,7 @@ def _documentation(kind) -> dict[str, str]:
         names, _, words = " ".join(entry.split()).partition(": ")
         # The first sentence is the type.
         words = re.split(r"(?<=[^.])\. ", words, maxsplit=1)[-1]
+        words = re.sub(r" ?Defaults to [^.]*(\.\d+)?[^.]*\.", "", words)
         for name in names.split(", "):
             found[name] = words
     return found
