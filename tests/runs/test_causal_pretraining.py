@@ -252,7 +252,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         begun.append(model.get_weights())
         raise InterruptedError
 
-    monkeypatch.setattr("kdkit.runs.pretraining.Arm", begin)
+    monkeypatch.setattr("kdkit.runs.runner.Arm", begin)
     (stage, _) = RECIPES["lightpaff"].for_families["gpt2"].stages
     with_teacher = settings(
         text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None
@@ -291,7 +291,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         ),
         (
             ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],
-            "BERT does not read the tokens of a GPT2Tokenizer",
+            "BERT cannot use the tokens of a GPT2Tokenizer",
         ),
         (
             ["--recipe", "tinybert", "--teacher", "RUN"],
