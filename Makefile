@@ -26,8 +26,10 @@ RECORDS := docs/measured/runs.jsonl
 IN_README := $(foreach recipe,fine_tuning vanilla_kd pkd distilbert bilstm, \
     $(foreach task,cola mrpc sst2,$(task)_$(recipe))) \
     sst2_lightpaff_labels_labels sst2_lightpaff_kd_kd
-# Files of tests on as many cores as there are, while memory lasts.
-SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile
+# Files of tests on as many cores as there are, while memory lasts, in the order
+# of tests/conftest.py.
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
+    --no-loadscope-reorder
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 

@@ -193,9 +193,8 @@ def main():
     parser.add_argument("--only", nargs="+", help="names of runs")
     parser.add_argument("--keep", help="a folder for the runs that differ")
     options = parser.parse_args()
-    # Imports everything that a run needs, before the fork.
-    for module in ("distiller", "cli.repeating", "cli.resolving"):
-        importlib.import_module(f"kdkit.{module}")
+    # What a run imports, before it is forked.
+    importlib.import_module("kdkit.distillation.distiller")
     importlib.import_module("kdkit.runs.runner")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.keep or temporary).resolve()

@@ -26,7 +26,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kdkit import models
-from kdkit import training
 from kdkit.cli.groups import Seed
 from kdkit.cli.groups import SettingOptions
 from kdkit.cli.main import run_script
@@ -43,6 +42,7 @@ from kdkit.data import open_packed
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.recipes import pretraining
+from kdkit.runs import Pipeline
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.settings import override
@@ -130,7 +130,7 @@ def run(options) -> None:
     for name, of_run in settings.items():
         path = pathlib.Path(options.run_dir, name)
         print(f"\n{ROWS[name].title}: {path}", flush=True)
-        training.pretrain(of_run, path)
+        Pipeline(of_run, path).run()
     rows = [
         _measured(name, settings[name], pathlib.Path(options.run_dir, name))
         for name in ROWS

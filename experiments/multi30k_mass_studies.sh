@@ -35,7 +35,7 @@ for model in teacher_run full/seed_0; do
         --sequence-length 64 --overwrite
 done
 kdkit benchmark runs/$name/{teacher_run,full/seed_0}/exports/*.tflite
-kdkit evaluate runs/$name/full/seed_0/exports/encoder_decoder-int8.tflite \
+kdkit evaluate runs/$name/full/seed_0/exports/student-int8.tflite \
     "${measured[@]}"
 
 # Table 8: as many tokens an update for each of the three.

@@ -56,11 +56,16 @@ def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def trees():
     """Every file of the package but its own front door, with its tree."""
     for path in FILES:
         if path != PACKAGE / "__init__.py":
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            yield path, tree_of(path)
 
 
 def imported_names(node):
@@ -287,4 +292,4 @@ def test_wheels_contain_the_files_that_are_not_modules():
 
 @pytest.mark.parametrize("path", FILES, ids=where)
 def test_module_says_what_it_is_for(path):
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert ast.get_docstring(tree_of(path))

@@ -24,10 +24,8 @@ import pathlib
 import statistics
 
 from rich.console import Console
-from rich.table import Table
 
 from kdkit import generation
-from kdkit import training
 from kdkit.cli import evaluate
 from kdkit.cli.evaluate import measure_and_note
 from kdkit.cli.groups import ONE_MACHINE
@@ -41,10 +39,7 @@ from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import check_steps
-from kdkit.cli.text_steps import decoder_steps
-from kdkit.cli.text_steps import given_models
-from kdkit.cli.text_steps import made
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.cli.texts import text_of_run
 from kdkit.doctor import text_examination
 from kdkit.errors import UsageError
@@ -53,6 +48,10 @@ from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.results import TEXT_METRICS
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
+from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
@@ -137,7 +136,7 @@ def run_ablation(options) -> None:
         values = []
         for seeded in seeds:
             path = place_of_arm(options, arm.name, seeded.seed)
-            training.distill(seeded, path, options.force, needs_models=False)
+            Pipeline(seeded, path).run(options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
             examples = examples or num_examples(path)
         rows.append(row_of_arm(arm, values, task.name))
@@ -232,34 +231,34 @@ def run_text_ablation(options) -> None:
         )
     recipe = get_recipe(options.recipe)
     seeds = dict.fromkeys(options.seeds)
-    steps = {
-        seed: decoder_steps(
+    pipelines = {
+        seed: text_pipeline(
             recipe, dataclasses.replace(for_steps(options), seed=seed)
         )
         for seed in seeds
     }
-    first = next(iter(steps.values())).runs()
-    check_steps(first, options)
+    first = next(iter(pipelines.values()))
     arms = [
-        (arm, {seed: chain(arm, steps[seed], options) for seed in seeds})
+        (
+            arm,
+            {
+                seed: chain(arm, pipelines[seed].settings, options)
+                for seed in seeds
+            },
+        )
         for arm in ablation.arms
     ]
-    findings = text_examination.examine_first(
-        text_examination.TextSteps(
-            first, given_models(options), pathlib.Path(options.run_dir)
-        ),
-        options.force,
-    )
+    findings = text_examination.examine_steps_first(first, options.force)
     teaches_task = any(
         of_seed.student.teacher is not None
         for _, chains in arms
         for of_seed in chains.values()
     )
-    for name in ("pretrained", "teacher") if teaches_task else ("pretrained",):
-        if name in first:
-            training.pretrain(
-                first[name], made(options.run_dir, name), findings
-            )
+    for step in first.steps:
+        if step.name == "pretrained" or (
+            step.name == "teacher" and teaches_task
+        ):
+            Pipeline(step.settings, step.place).run(findings=findings)
     rows, signature = [], None
     for arm, chains in arms:
         paths = [
@@ -281,19 +280,19 @@ def run_text_ablation(options) -> None:
     )
 
 
-def chain(arm, steps, options) -> Chain:
+def chain(arm, settings, options) -> Chain:
     """Returns the runs of an arm.
 
     Args:
         arm: `AblationArm`.
-        steps: `Steps` of the whole recipe, with one seed.
+        settings: `PretrainSettings` of the whole recipe, with one seed.
         options: the parsed options of `kdkit ablate`.
     """
+    begun = settings.steps_before["general"]
+    last = dataclasses.replace(settings, steps_before={})
     stages = {
-        stage.name: stage
-        for stage in arm.change((*steps.general.stages, *steps.student.stages))
+        stage.name: stage for stage in arm.change((*begun.stages, *last.stages))
     }
-    begun = steps.general
     general = kind = None
     model = begun.model
     if PRETRAINING in stages:
@@ -302,9 +301,7 @@ def chain(arm, steps, options) -> Chain:
         general = _learning(begun, stage, model, begun.teacher)
         place = _general_place(options, kind, begun.seed)
         model = ModelSettings(checkpoint=str(place))
-    student = _learning(
-        steps.student, stages[FINE_TUNING], model, begun.teacher
-    )
+    student = _learning(last, stages[FINE_TUNING], model, begun.teacher)
     return Chain(general, kind, student)
 
 
@@ -328,9 +325,9 @@ def _run(arm, seed, of_seed, options, findings):
     """Runs what is not done yet of an arm; returns its run directory."""
     if of_seed.general is not None:
         place = _general_place(options, of_seed.kind, seed)
-        training.pretrain(of_seed.general, place, findings)
+        Pipeline(of_seed.general, place).run(findings=findings)
     path = place_of_arm(options, arm.name, seed)
-    training.pretrain(of_seed.student, path, findings)
+    Pipeline(of_seed.student, path).run(findings=findings)
     return path
 
 
@@ -457,11 +454,23 @@ def show_arms(
     ]
     where = "dev" if "task" in about else "what is held out"
     (subject,) = about.values()
+
+    def cells(row):
+        paper = row["paper"]
+        mark = f" {MARK}" if row["within_two_standard_errors"] else ""
+        return Row(
+            row["arm"],
+            (
+                shown.mean(row["values"]) + mark,
+                str(len(row["values"])),
+                "not printed" if paper is None else f"{paper:.1f}",
+            ),
+        )
+
     table = Table(
         "arm",
-        f"{shown.title} on {where}",
-        "seeds",
-        "paper",
+        (Column(f"{shown.title} on {where}"), Column("seeds"), Column("paper")),
+        tuple(map(cells, rows)),
         title=f"{options.recipe} over {options.over} on {subject}",
         caption=f"Paper: {ablation.source}."
         + (f"\n{shown.title}: {signature}" if signature else "")
@@ -471,16 +480,7 @@ def show_arms(
             else ""
         ),
     )
-    for row in rows:
-        paper = row["paper"]
-        table.add_row(
-            row["arm"],
-            shown.mean(row["values"])
-            + (f" {MARK}" if row["within_two_standard_errors"] else ""),
-            str(len(row["values"])),
-            "not printed" if paper is None else f"{paper:.1f}",
-        )
-    Console().print(table)
+    Console().print(table.terminal())
     print(
         json.dumps(
             {

@@ -19,8 +19,6 @@ import pathlib
 import sys
 
 from rich.console import Console
-from rich.table import Column
-from rich.table import Table
 
 from kdkit import export
 from kdkit.cli.groups import Length
@@ -31,6 +29,9 @@ from kdkit.errors import UsageError
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 from kdkit.runs.events import Latency
 
 
@@ -106,7 +107,7 @@ def benchmark_files(options) -> None:
         warmup=options.warmup,
         runs=options.runs,
     )
-    Console().print(_table(reports))
+    Console().print(_table(reports).terminal())
     rooms = sorted({report.room for report in reports if report.room})
     if len(rooms) > 1:
         print(
@@ -165,24 +166,17 @@ def _timed_files(folder, stem):
 
 def _table(reports):
     first = reports[0]
-    table = Table(
-        Column("file", overflow="fold"),  # or the ends of names are lost
-        title=f"{first.threads} thread(s), batch {first.batch_size}, "
-        f"{first.warmup} + {first.runs} runs",
-    )
     columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
     decoders = any(report.reads_tokens for report in reports)
     if decoders:
         columns.append(f"{TEXT} tokens, s")
-    for column in columns:
-        table.add_column(column, justify="right")
+    rows = []
     slowest = {}  # of files that take the same work
     for report in reports:
         work = _work(report)
         slowest[work] = max(report.median_ms, slowest.get(work, 0.0))
     for report in reports:
         cells = [
-            report.file,
             f"{report.median_ms:.2f}",
             f"{report.p95_ms:.2f}",
             f"{slowest[_work(report)] / report.median_ms:.1f}×",
@@ -192,8 +186,14 @@ def _table(reports):
         if decoders:  # every token costs a step, wherever it stands
             seconds = TEXT * report.median_ms / 1000
             cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")
-        table.add_row(*cells)
-    return table
+        rows.append(Row(report.file, tuple(cells)))
+    return Table(
+        "file",
+        tuple(map(Column, columns)),
+        tuple(rows),
+        title=f"{first.threads} thread(s), batch {first.batch_size}, "
+        f"{first.warmup} + {first.runs} runs",
+    )
 
 
 def _work(report):

@@ -29,15 +29,15 @@ class Options:
 def run(options):
     import pathlib
 
-    from kdkit import training
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
+    from kdkit.runs import Pipeline
     from kdkit.runs import first_checks
     from kdkit.runs import smoke
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.check_first(smoke.DEMO, run_dir)
-    training.distill(smoke.DEMO, run_dir)
+    Pipeline(smoke.DEMO, run_dir).run()
     teacher = str(run_dir / "teacher_run")
     for command in (
         ["export", teacher, "--precision", "fp32", "--overwrite"],

@@ -20,33 +20,26 @@ example:
 """
 
 import dataclasses
-import pathlib
 
-from kdkit import training
 from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import ForceOptions
 from kdkit.cli.groups import RunOptions
 from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
-from kdkit.cli.options import given_flags
 from kdkit.cli.options import is_on_text
-from kdkit.cli.options import located
 from kdkit.cli.options import reject_text_options
 from kdkit.cli.options import settings_of
 from kdkit.cli.options import validate_distillation
 from kdkit.cli.parser import changed
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import Steps
-from kdkit.cli.text_steps import distill_on_text
-from kdkit.cli.text_steps import made
-from kdkit.cli.text_steps import run_steps
+from kdkit.cli.text_steps import repeated_pipeline
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.doctor import text_examination
-from kdkit.errors import UsageError
+from kdkit.runs import Pipeline
+from kdkit.runs.directory import is_finished
 from kdkit.runs.first_checks import check_first
 from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.settings import override
 
 
 @dataclasses.dataclass
@@ -67,25 +60,31 @@ validate = validate_distillation
 
 
 def run(options):
+    pipeline, findings = pipeline_of(options), None
+    check_first(pipeline.settings, pipeline.run_dir)
+    is_on_task = isinstance(pipeline.settings, DistillSettings)
+    if not (is_on_task or is_finished(pipeline.run_dir)):
+        findings = text_examination.examine_steps_first(pipeline, options.force)
+    pipeline.run(options.force, findings)
+
+
+def pipeline_of(options) -> Pipeline:
+    """Returns the chain of runs that the options describe.
+
+    Args:
+        options: the parsed options of `kdkit distill` or `kdkit doctor`.
+
+    Raises:
+        UsageError: for the user's mistakes.
+    """
     if options.recipe is None:
         complete(options)
     if options.config is not None and is_on_text(options.config):
         reject_text_options(options)
-        distill_on_text_again(options)
-        return
+        return repeated_pipeline(options)
     if options.model != "bert":
-        recipe = get_recipe(options.recipe)
-        distill_on_text(recipe, for_steps(options))
-        return
-    settings = distill_settings(options)
-    check_first(settings, options.run_dir)
-    training.distill(settings, options.run_dir, options.force)
-
-
-OVERRULED = (
-    "recipe", "task", "data_dir", "teacher", "student", "pretrained", "corpus",
-    "column", "held_out", "general", "mixed_precision", "strategy",
-)  # fmt: skip
+        return text_pipeline(get_recipe(options.recipe), for_steps(options))
+    return Pipeline(distill_settings(options), options.run_dir)
 
 
 def complete(options) -> None:
@@ -102,106 +101,3 @@ def complete(options) -> None:
         validate_distillation(options)
     if not is_on_text(options.config):
         options.recipe = settings_of(DistillSettings, options.config).recipe
-
-
-def distill_on_text_again(options) -> None:
-    """Makes all steps of a recipe again, in and beside another run directory.
-
-    Args:
-        options: the parsed options of `kdkit distill`, with `config`.
-
-    Raises:
-        UsageError: for the user's mistakes.
-        RunError: if a run would be ruined, or a loss is not finite.
-    """
-    steps = repeated_steps(options)
-    findings = text_examination.examine_first(
-        text_steps(steps, options.run_dir), options.force
-    )
-    run_steps(steps, options.run_dir, findings)
-
-
-def text_steps(steps: Steps, run_dir) -> "text_examination.TextSteps":
-    """Returns steps as the doctor takes them.
-
-    Args:
-        steps: `Steps`.
-        run_dir: string or path of the last one's run directory.
-    """
-    return text_examination.TextSteps(
-        steps.runs(), _given(steps), pathlib.Path(run_dir)
-    )
-
-
-def repeated_steps(options) -> Steps:
-    """The steps of a run, with `--seed` and `--set` applied.
-
-    Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`, with
-            `config`.
-
-    Raises:
-        UsageError: for options that clash, and if a setting is unknown or of
-            the wrong type.
-    """
-    given = given_flags(options, OVERRULED)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} cannot stand beside --config, which decides "
-            "that already. Leave it out, or change settings with --set."
-        )
-    last = settings_of(PretrainSettings, options.config)
-    before = last.steps_before
-    names = [field.name for field in dataclasses.fields(Steps)]
-    steps = {name: before.get(name) for name in names}
-    steps["student"] = dataclasses.replace(last, steps_before={})
-    if options.seed is not None:  # as the steps of the student have it
-        for name in ("general", "student"):
-            if steps[name] is not None:
-                steps[name] = dataclasses.replace(
-                    steps[name], seed=options.seed
-                )
-    places = {
-        name: str(made(located(options.run_dir), name)) for name in before
-    }
-    for name, model, teacher in (
-        ("teacher", "pretrained", None),
-        ("general", None, "pretrained"),
-        ("student", "general", "teacher"),
-    ):
-        if steps[name] is not None:
-            steps[name] = _moved(
-                steps[name], places.get(model), places.get(teacher)
-            )
-    return override(
-        Steps(**steps),
-        [
-            field if field.split(".")[0] in names else f"student.{field}"
-            for field in options.set
-        ],
-    )
-
-
-def _given(steps):
-    """Where models are that stand for steps, by the step."""
-    student, general, teacher = steps.student, steps.general, steps.teacher
-    places = {"teacher": student.teacher, "general": student.model.checkpoint}
-    if general is not None:
-        places["pretrained"] = general.teacher
-    elif teacher is not None:
-        places["pretrained"] = teacher.model.checkpoint
-    return {
-        name: place
-        for name, place in places.items()
-        if place is not None and getattr(steps, name) is None
-    }
-
-
-def _moved(settings, model, teacher):
-    """A step whose model and teacher are where they are made this time."""
-    if model is not None:
-        start = dataclasses.replace(settings.model, checkpoint=model)
-        settings = dataclasses.replace(settings, model=start)
-    if teacher is not None:
-        settings = dataclasses.replace(settings, teacher=teacher)
-    return settings

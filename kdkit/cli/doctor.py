@@ -18,19 +18,13 @@ import pathlib
 
 from kdkit import doctor
 from kdkit.cli import distill
-from kdkit.cli import resolving
 from kdkit.cli.groups import RunOptions
-from kdkit.cli.options import for_steps
-from kdkit.cli.options import get_recipe
-from kdkit.cli.options import is_on_text
-from kdkit.cli.options import reject_text_options
 from kdkit.cli.parser import changed
-from kdkit.cli.text_steps import decoder_steps
-from kdkit.cli.text_steps import given_models
-from kdkit.cli.text_steps import try_steps
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs.first_checks import check_places
+from kdkit.runs.first_checks import check_steps
+from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
 
@@ -70,43 +64,15 @@ def diagnosis(options):
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
-    if options.recipe is None:
-        distill.complete(options)
-    if options.config is not None and is_on_text(options.config):
-        reject_text_options(options)
-        return _on_text_again(options)
-    if options.model != "bert":
-        return _on_text(options)
-    settings = resolving.distill_settings(options)
-    check_places(settings)
-    return training_diagnosis.diagnose(settings, options.run_dir)
-
-
-def _on_text_again(options):
-    """What is found of the steps of a run that there is."""
-    steps = distill.repeated_steps(options)
-    findings = doctor.Findings()
-    try_steps(steps.runs(), options, findings.attempt)
-    text_examination.examine_text(
-        distill.text_steps(steps, options.run_dir),
-        text_examination.TEXTS,
-        findings,
-    )
-    return findings
-
-
-def _on_text(options):
-    """What is found of the steps of a decoder or an encoder-decoder."""
-    runs = decoder_steps(get_recipe(options.recipe), for_steps(options)).runs()
-    findings = doctor.Findings()
-    right = try_steps(runs, options, findings.attempt)
-    given = {
-        name: place
-        for name, place in given_models(options).items()
-        if name in right
-    }
-    steps = text_examination.TextSteps(
-        runs, given, pathlib.Path(options.run_dir)
-    )
-    text_examination.examine_text(steps, text_examination.TEXTS, findings)
-    return findings
+    pipeline = distill.pipeline_of(options)
+    if isinstance(pipeline.settings, PretrainSettings):
+        findings = doctor.Findings()
+        right = check_steps(pipeline, findings.attempt)
+        text_examination.examine_text(
+            text_examination.TextSteps(pipeline, right),
+            text_examination.TEXTS,
+            findings,
+        )
+        return findings
+    check_places(pipeline.settings)
+    return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

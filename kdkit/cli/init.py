@@ -27,7 +27,7 @@ from kdkit.cli.parser import changed
 from kdkit.cli.parser import names_in
 from kdkit.cli.parser import option
 from kdkit.cli.parser import options_of
-from kdkit.cli.text_steps import decoder_steps
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
@@ -190,10 +190,11 @@ def _text_groups(recipe, options, needed):
     """The tables of four steps on text; adds what they need to a dict."""
     needed["model"] = options.model
     needed.update(NEEDED_ON_TEXT.get(options.model, {}))
-    steps = decoder_steps(
+    pipeline = text_pipeline(
         recipe, distill.Options(**needed, run_dir="runs/new")
-    ).runs()
-    for name, settings in steps.items():
+    )
+    for step in pipeline.steps:
+        name, settings = step.name, step.settings
         if name == "student":
             corpus = _changeable(to_dict(settings.corpus))
             length = {"sequence_length": corpus["sequence_length"]}
@@ -242,6 +243,7 @@ def _documentation(kind) -> dict[str, str]:
         names, _, words = " ".join(entry.split()).partition(": ")
         # The first sentence is the type.
         words = re.split(r"(?<=[^.])\. ", words, maxsplit=1)[-1]
+        words = re.sub(r" ?Defaults to [^.]*(\.\d+)?[^.]*\.", "", words)
         for name in names.split(", "):
             found[name] = words
     return found

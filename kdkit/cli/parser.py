@@ -400,14 +400,14 @@ class Parser:
             return self.parse([*before, "--config", name, *after])
         flags, problems = [], []
         recipe = config.pop("recipe", None)
-        if not isinstance(recipe, str):
+        if not isinstance(recipe, str) or recipe.endswith(FILES):
             problems.append(f'{name}: expected recipe = "NAME".')
             recipe = ""
         for key, value in config.items():
             declared = self.options.get(key.replace("-", "_"))
-            if declared is None or isinstance(value, dict):
+            if declared is None or _is_table(value):
                 close = suggestion(key, self.options)
-                if close and not isinstance(value, dict):
+                if close and not _is_table(value):
                     problems.append(f"{name}: unknown key {key!r}.{close}")
                     continue
                 # [set.corpus] is [corpus], where that is an option's name, too.
@@ -416,7 +416,7 @@ class Parser:
                     flags += ["--set", assignment]
             elif value is True:
                 flags.append(declared.label)
-            elif value not in (None, False):
+            elif value is not None and value is not False:
                 texts = value if isinstance(value, list) else [value]
                 flags += [declared.label, *map(_text, texts)]
         options, more = self.parse([recipe, *flags, *before, *after])
@@ -513,7 +513,13 @@ def _read(file):
 
 
 def _text(value):
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _is_table(value):
+    """Whether an entry has fields of settings, and is no option."""
+    entries = value if isinstance(value, list) else [value]
+    return any(isinstance(entry, dict) for entry in entries)
 
 
 def _assignments(path, value) -> Iterator[str]:
@@ -528,4 +534,4 @@ def _assignments(path, value) -> Iterator[str]:
         for key, entry in value.items():
             yield from _assignments(f"{path}.{key}" if path else key, entry)
     else:
-        yield f"{path}={json.dumps(value)}"
+        yield f"{path}={json.dumps(value, default=str)}"

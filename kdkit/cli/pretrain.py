@@ -1,15 +1,16 @@
 """Trains a language model on text.
 
-An encoder learns masked tokens and is left in RUN/encoder/; a decoder learns
-what comes next and is left in RUN/decoder/; an encoder-decoder learns to write
+An encoder learns masked tokens and is saved in RUN/encoder/; a decoder learns
+the next token and is saved in RUN/decoder/; an encoder-decoder learns to write
 the hidden part of a sentence, or from --pairs one text from another, and is
-left in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
-and accuracy are of text that is held out. The same command goes on with a run
-that was stopped.
+saved in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
+and accuracy are of text that is held out. The same command continues a run that
+was stopped.
 
-With --recipe and --teacher the student learns from an encoder by the stages of
-a recipe that are on running text: TinyBERT's general distillation, DistilBERT's
-pretraining. kdkit distill takes the run by --general. With --cache what the
+With --recipe and --teacher a student learns from a teacher by the recipe's
+stages on text, such as TinyBERT's general distillation or DistilBERT's
+pretraining, and is saved in RUN/student/. kdkit distill takes the run by
+--general. With --cache what the
 teacher says is kept, of text that is the same in every epoch: running text for
 decoders or as it stands, and pairs.
 

@@ -31,7 +31,6 @@ import json
 import pathlib
 
 from rich.console import Console
-from rich.table import Table
 
 from kdkit.cli.groups import ONE_MACHINE
 from kdkit.cli.groups import TEXT
@@ -52,6 +51,9 @@ from kdkit.recipes.ablations import SearchStep
 from kdkit.recipes.ablations import get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
 from kdkit.runs.first_checks import check_sources
 from kdkit.runs.sweep import Axis
 from kdkit.runs.sweep import check_axes
@@ -309,16 +311,22 @@ def split_values(text: str) -> list[str]:
 
 def _print_table(step, axes, trials, measure):
     shown = metric_format(measure.metric)
-    table = Table(
-        *(axis.field for axis in axes),
-        shown.heading(f" on {measure.where}"),
-        "run",
-        title=f"{step.recipe} on {measure.what}, best first",
-    )
-    for trial in trials:
-        table.add_row(
-            *(json.dumps(trial.values[axis.field]) for axis in axes),
-            shown.number(trial.metric),
-            trial.path.name,
+    first, *fields = [axis.field for axis in axes]
+    rows = [
+        Row(
+            json.dumps(trial.values[first]),
+            (
+                *(json.dumps(trial.values[field]) for field in fields),
+                shown.number(trial.metric),
+                trial.path.name,
+            ),
         )
-    Console().print(table)
+        for trial in trials
+    ]
+    columns = (
+        *(Column(field, is_text=True) for field in fields),
+        Column(shown.heading(f" on {measure.where}")),
+        Column("run", is_text=True),
+    )
+    title = f"{step.recipe} on {measure.what}, best first"
+    Console().print(Table(first, columns, tuple(rows), title).terminal())

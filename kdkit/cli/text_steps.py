@@ -1,115 +1,29 @@
-"""LightPAFF's four steps on text alone: runs of pretraining, one in another.
-
-Text is all that a decoder or an encoder-decoder learns from, so each step is a
-run of `kdkit pretrain`: the teacher on general text, the teacher on the task's,
-the student from the one on general text, the student from the other on the
-task's.
-"""
+"""Chains of runs on text from the options of `kdkit distill`."""
 
 import argparse
 import dataclasses
 import pathlib
 
-from kdkit import models
-from kdkit import training
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.options import absolute
 from kdkit.cli.options import check_sides
+from kdkit.cli.options import for_steps
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.options import sentence_settings
+from kdkit.cli.options import settings_of
 from kdkit.cli.resolving import cache_settings
 from kdkit.cli.resolving import refuse_sizes_not_read
 from kdkit.cli.resolving import with_strategy
-from kdkit.doctor import text_examination
 from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
 from kdkit.models import PRESETS
-from kdkit.recipes import pretraining
-from kdkit.recipes.stages import without_teacher
+from kdkit.runs import Pipeline
+from kdkit.runs import language_model_pipeline
 from kdkit.runs import smoke
-from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.tokenizer import check_tokenizer
-from kdkit.settings import override
-from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import check_sizes
-from kdkit.training.model_settings import UPDATE
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
-from kdkit.training.sentence_settings import PairSettings
-
-TITLES = {
-    "pretrained": "the teacher on --corpus",
-    "teacher": "the teacher on {text}",
-    "general": "the student on --corpus, with the first teacher",
-    "student": "the student on {text}, with the second teacher",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """The runs in their order; `None` where there is a checkpoint.
-
-    Args:
-        pretrained: `PretrainSettings` or `None`. The teacher on general text.
-        teacher: `PretrainSettings` or `None`. It goes on with the task's.
-        general: `PretrainSettings` or `None`. The student on general text.
-        student: `PretrainSettings`. It goes on with the task's.
-    """
-
-    pretrained: PretrainSettings | None
-    teacher: PretrainSettings | None
-    general: PretrainSettings | None
-    student: PretrainSettings
-
-    def runs(self) -> dict[str, PretrainSettings]:
-        """What is to be run, in order, by the name of the step."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) is not None
-        }
-
-
-def run_steps(steps: Steps, run_dir, findings=None) -> None:
-    """Runs steps in their order, those that are not done yet.
-
-    Args:
-        steps: `Steps`.
-        run_dir: string or path of the last one's run directory.
-        findings: `kdkit.doctor.Findings` of the checks before them, to be
-            logged, or `None`. Defaults to `None`.
-
-    Raises:
-        UsageError: for the user's mistakes.
-        RunError: if a loss is not finite.
-    """
-    runs = steps.runs()
-    text = "--task-text"
-    if isinstance(steps.student.corpus, PairSettings):
-        text = "--pairs"
-        if steps.student.corpus.languages:
-            text += f", {' to '.join(steps.student.corpus.languages)}"
-    before = {name: runs[name] for name in runs if name != "student"}
-    for number, (name, settings) in enumerate(runs.items(), start=1):
-        print(
-            f"Step {number} of {len(runs)}: {TITLES[name].format(text=text)}.",
-            flush=True,
-        )
-        if name == "student":
-            settings = dataclasses.replace(settings, steps_before=before)
-            training.pretrain(settings, run_dir, findings)
-        else:
-            training.pretrain(settings, made(run_dir, name), findings)
-
-
-def made(run_dir, name) -> pathlib.Path:
-    """Where a step's run is that one command makes with the last one."""
-    return pathlib.Path(run_dir) / f"{name}_run"
-
 
 # The options of these families, and of no other.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -124,6 +38,10 @@ BESIDE_SMOKE = (
     *("corpus", "column", "held_out", "student"),
     *("pretrained", "teacher", "general"),
 )
+OVERRULED = (
+    "recipe", "task", "data_dir", "teacher", "student", "pretrained", "corpus",
+    "column", "held_out", "general", "mixed_precision", "strategy",
+)  # fmt: skip
 OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
     "word_vectors", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
@@ -132,8 +50,8 @@ OF_TASKS = (
 )  # fmt: skip
 
 
-def distill_on_text(recipe, options) -> None:
-    """Runs the steps of a recipe on text, those that are not done yet.
+def text_pipeline(recipe, options) -> Pipeline:
+    """Returns the runs that the options describe, with `--set` applied.
 
     Args:
         recipe: `kdkit.recipes.Recipe` with stages for the family of
@@ -141,97 +59,80 @@ def distill_on_text(recipe, options) -> None:
         options: the parsed options of `kdkit distill`.
 
     Raises:
-        UsageError: for the user's mistakes, before anything is trained.
-        RunError: if a loss is not finite.
-    """
-    steps = decoder_steps(recipe, options)
-    runs = steps.runs()
-    check_steps(runs, options)
-    findings = text_examination.examine_first(
-        text_examination.TextSteps(
-            runs, given_models(options), pathlib.Path(options.run_dir)
-        ),
-        options.force,
-    )
-    run_steps(steps, options.run_dir, findings)
-
-
-def decoder_steps(recipe, options) -> Steps:
-    """What the options ask for, with `--set` applied.
-
-    Raises:
         UsageError: if an option is missing, or of another family.
     """
     _reject(recipe, options)
     run_dir = located(options.run_dir)
+    recipe = recipe.for_families[options.model]
+    caches = _caches(options)
+    if options.smoke:
+        return _with_settings(smoke.on_text(recipe, run_dir, caches), options)
     places = {
         "pretrained": absolute(options.pretrained),
         "teacher": options.teacher and absolute(options.teacher[0]),
         "general": options.general and located(options.general),
     }
-    recipe = recipe.for_families[options.model]
-    found = {
-        name: place or str(made(run_dir, name))
-        for name, place in places.items()
-    }
-    caches = _caches(options)
-    if options.smoke:
-        runs = smoke.steps_on_text(recipe, found)
-        for name, cache in caches.items():
-            runs[name] = dataclasses.replace(runs[name], cache=cache)
-        return _with_settings(Steps(**runs), options)
-    on_general, on_task = recipe.stages
-    is_made = {name: place is None for name, place in places.items()}
-    is_made["pretrained"] &= is_made["teacher"] or is_made["general"]
-    _require(options, is_made)
+    given = {name: place for name, place in places.items() if place}
+    makes_pretrained = "pretrained" not in given and (
+        "teacher" not in given or "general" not in given
+    )
+    _require(
+        options,
+        {"pretrained": makes_pretrained, "general": "general" not in given},
+    )
     make_text = _pairs if options.model == "mass" else _running_text
     text, corpus = make_text(options)
-    on_corpus, on_task_alone = pretraining.STAGES, (without_teacher(on_task),)
-    same = {}
-    if options.model == "mass":
-        on_corpus, on_task_alone = pretraining.FROM_SCRATCH, pretraining.PAIRS
-        same = {"jit_compile": UPDATE}  # batches have many shapes
-    steps = Steps(
-        pretrained=PretrainSettings(
-            corpus=corpus,
-            model=_decoder(options.decoder),
-            stages=on_corpus,
-            tokenizer=absolute(options.tokenizer),
-            vocabulary_size=options.vocabulary_size,
-            **same,
-        )
-        if is_made["pretrained"]
-        else None,
-        teacher=PretrainSettings(
-            corpus=text,
-            model=ModelSettings(checkpoint=found["pretrained"]),
-            stages=on_task_alone,
-            **same,
-        )
-        if is_made["teacher"]
-        else None,
-        general=PretrainSettings(
-            corpus=corpus,
-            model=model_settings(options.student or recipe.student),
-            stages=(on_general,),
-            teacher=found["pretrained"],
-            recipe=recipe.name,
-            cache=caches.get("general"),
-            **same,
-        )
-        if is_made["general"]
-        else None,
-        student=PretrainSettings(
-            corpus=text,
-            model=ModelSettings(checkpoint=found["general"]),
-            stages=(on_task,),
-            teacher=found["teacher"],
-            recipe=recipe.name,
-            cache=caches.get("student"),
-            **same,
+    first = {}
+    if makes_pretrained:
+        first = {
+            "teacher": _decoder(options.decoder),
+            "tokenizer": absolute(options.tokenizer),
+            "vocabulary_size": options.vocabulary_size,
+        }
+    return _with_settings(
+        language_model_pipeline(
+            recipe,
+            run_dir,
+            corpus,
+            text,
+            student=options.student and model_settings(options.student),
+            given=given,
+            caches=caches,
+            **first,
         ),
+        options,
     )
-    return _with_settings(steps, options)
+
+
+def repeated_pipeline(options) -> Pipeline:
+    """Returns the runs of a `config.json`, with `--seed` and `--set` applied.
+
+    Args:
+        options: the parsed options of `kdkit distill` or `kdkit doctor`, with
+            `config`.
+
+    Raises:
+        UsageError: for options that clash, and if a setting is unknown or of
+            the wrong type.
+    """
+    given = given_flags(options, OVERRULED)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} cannot stand beside --config, which decides "
+            "that already. Leave it out, or change settings with --set."
+        )
+    options = for_steps(options)
+    settings = settings_of(PretrainSettings, options.config)
+    moved = Pipeline(settings, options.run_dir).moved(located(options.run_dir))
+    pipeline = Pipeline(moved.settings, options.run_dir)
+    if options.seed is not None:
+        names = [step.name for step in pipeline.steps]
+        pipeline = pipeline.with_values(
+            f"{name}.seed={options.seed}"
+            for name in names
+            if name in ("general", "student")
+        )
+    return pipeline.with_values(options.set)
 
 
 def _caches(options):
@@ -299,28 +200,14 @@ def _decoder(place):
     return ModelSettings(checkpoint=absolute(place))
 
 
-def _with_settings(steps, options):
+def _with_settings(pipeline, options):
     """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`.
 
-    Fields that begin with the name of a step are of that step, others of the
-    student's last one. Its length of rows, precision and compilation hold for
-    all steps, and its seed for those of the student, unless they are set too.
+    What they set in the last run holds for the others, unless `--set` names
+    the step.
     """
-    names = [field.name for field in dataclasses.fields(steps)]
-    fields = [
-        field if field.split(".")[0] in names else f"student.{field}"
-        for field in options.set
-    ]
-    missing = sorted(
-        {field.split(".")[0] for field in fields} - set(steps.runs())
-    )
-    if missing:
-        raise UsageError(
-            f"--set: {', '.join(missing)} is a checkpoint here, and not made. "
-            "Leave it out."
-        )
-    last = steps.student
-    refuse_sizes_not_read(last, fields)
+    last = pipeline.settings
+    refuse_sizes_not_read(last, options.set)
     if options.seed is not None:
         last = dataclasses.replace(last, seed=options.seed)
     if options.mixed_precision is not None:
@@ -329,23 +216,8 @@ def _with_settings(steps, options):
         )
     if options.strategy is not None:
         last = with_strategy(last, options.strategy)
-    steps = override(dataclasses.replace(steps, student=last), fields)
-    last = steps.student
-    same = {
-        name: dataclasses.replace(
-            settings,
-            corpus=dataclasses.replace(
-                settings.corpus, sequence_length=last.corpus.sequence_length
-            ),
-            dtype_policy=last.dtype_policy,
-            jit_compile=last.jit_compile,
-            strategy=last.strategy,
-            **{field: getattr(last, field) for field in FREE},
-            seed=last.seed if name == "general" else settings.seed,
-        )
-        for name, settings in steps.runs().items()
-    }
-    return override(dataclasses.replace(steps, **same), fields)
+    pipeline = Pipeline(last, options.run_dir).with_values(options.set)
+    return pipeline.with_shared_settings().with_values(options.set)
 
 
 def _reject(recipe, options):
@@ -407,98 +279,4 @@ def _require(options, made):
         raise UsageError(
             f"{', '.join(unused)}: of a step that a checkpoint stands for. "
             "Leave it out."
-        )
-
-
-MASS = "has_encoder_decoder", "encoder-decoder"
-DECODER = "has_decoder", "decoder"
-
-
-def given_models(options) -> dict[str, str]:
-    """Returns where models are that stand for steps, by the step.
-
-    Args:
-        options: the parsed options of `kdkit distill`.
-    """
-    places = {
-        "pretrained": absolute(options.pretrained),
-        "teacher": options.teacher and absolute(options.teacher[0]),
-        "general": options.general and located(options.general),
-    }
-    return {name: place for name, place in places.items() if place}
-
-
-def check_steps(runs: dict[str, PretrainSettings], options) -> None:
-    """Tells all mistakes in the steps at once.
-
-    Args:
-        runs: dict from the name of a step to its `PretrainSettings`.
-        options: the parsed options of `kdkit distill`.
-
-    Raises:
-        UsageError: with all of them.
-    """
-    places = given_models(options)
-    with all_mistakes() as check:
-        right = try_steps(runs, options, lambda what: check())
-        for name in right[1:]:
-            with check():
-                models.check_same_ids(
-                    *(
-                        models.load_tokenizer(places[one])
-                        for one in (right[0], name)
-                    )
-                )
-
-
-def try_steps(runs: dict[str, PretrainSettings], options, attempt) -> list[str]:
-    """Does the checks of each step and of each model that is there.
-
-    Args:
-        runs: dict from the name of a step to its `PretrainSettings`.
-        options: the parsed options of `kdkit distill`.
-        attempt: callable from what is checked to a context manager, which
-            notes a mistake.
-
-    Returns:
-        The names of the steps whose models are of the right kind.
-    """
-    for name, settings in runs.items():
-        with attempt("files"):
-            settings.corpus.check()
-        if settings.cache is not None:
-            with attempt("files"):
-                settings.cache.check()
-        with attempt("longest row"):
-            _check_positions(name, settings)
-        with attempt("sizes"):
-            check_sizes(settings.model)
-        with attempt("tokenizer"):
-            check_tokenizer(settings)
-    right = []
-    for name, place in given_models(options).items():
-        with attempt("model"):
-            has_one, expected = MASS if options.model == "mass" else DECODER
-            if not getattr(models, has_one)(place):
-                raise UsageError(
-                    f"{place} is no {expected}. Expected a run of kdkit "
-                    "pretrain with one, or its preset directory."
-                )
-            right.append(name)
-            if options.model == "mass":
-                tokenizer = models.load_tokenizer(place)
-                for settings in runs.values():
-                    text_data.require_vocabulary(settings.corpus, tokenizer)
-    return right
-
-
-def _check_positions(name, settings):
-    length = settings.corpus.sequence_length
-    positions = settings.model.num_positions
-    if positions is not None and length > positions:
-        field = "mass." if settings.model.mass else ""
-        raise UsageError(
-            f"Step {name!r}: rows of {length} tokens are longer than the "
-            f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
-            f"or --set {name}.model.{field}max_sequence_length={length}."
         )

@@ -26,14 +26,15 @@ from kdkit.runs.directory import is_finished
 from kdkit.runs.examples import check_label_smoothing
 from kdkit.runs.examples import check_stage
 from kdkit.runs.examples import stages_with_teachers
-from kdkit.runs.preparing import check_further_files
-from kdkit.runs.preparing import known_sizes
+from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.training.corpus_stages import prepare_corpus_stages
-from kdkit.training.distribution import ONE_DEVICE
+from kdkit.runs.task_parts import Student
+from kdkit.runs.task_parts import check_corpus_stages
+from kdkit.runs.task_parts import check_encoder
+from kdkit.runs.task_parts import check_further_files
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
@@ -90,7 +91,7 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
         with findings.attempt("stages on the corpus"):
-            _require_corpus_stages(settings, student, teachers[0], run_dir)
+            _check_corpus_stages(settings, student, teachers[0])
     subject = Subject(
         settings,
         task,
@@ -205,18 +206,21 @@ def _time(subject, rows, train, findings):
         findings.add(time_needed(subject, rows, train))
 
 
-def _require_corpus_stages(settings, student, teacher, run_dir):
+def _check_corpus_stages(settings, student, teacher):
     """Checks the corpus as a run does, except before pretraining."""
+    if all(stage.data != "corpus" for stage in settings.stages):
+        return
     if isinstance(settings.pretrained, PretrainSettings):
         settings.pretrained.corpus.check()
         return
-    prepare_corpus_stages(
+    check_encoder(student)
+    language_model = models.language_model(models.backbone_of(student))
+    tokenizer = teacher.tokenizer
+    check_corpus_stages(
         settings,
-        student,
-        teacher.tokenizer,
+        Student("student", student, tokenizer, language_model),
+        tokenizer,
         settings.pretrained,
-        run_dir / "corpus",
-        ONE_DEVICE,
     )
 
 

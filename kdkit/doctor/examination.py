@@ -46,7 +46,7 @@ from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import rows_digest
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
-from kdkit.runs.preparing import known_sizes
+from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import describe

@@ -25,13 +25,15 @@ from kdkit.doctor.resources import memory
 from kdkit.doctor.resources import size_with_checkpoints
 from kdkit.doctor.unknown_words import texts_with_unknown
 from kdkit.doctor.unknown_words import unknown_words
+from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.first_checks import check_steps
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
 from kdkit.training.cluster import process_of_launcher
@@ -175,27 +177,24 @@ TEXTS = 2_000_000
 SAMPLE = 2000  # texts whose tokens are counted
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class TextSteps:
-    """The runs in a distillation on text.
+    """What is known of a chain of runs on text.
 
     Args:
-        runs: dict from the name of a step to its `PretrainSettings`, in order;
-            the last step trains the student.
-        given: dict from the name of a step to the path of a model that replaces
-            the step.
-        run_dir: path of the last run, which contains the other runs.
+        pipeline: `kdkit.runs.Pipeline`.
+        right: names of the steps whose given models can be read, or `None` for
+            all. Defaults to `None`.
     """
 
-    runs: dict[str, PretrainSettings]
-    given: dict[str, str]
-    run_dir: pathlib.Path
-
-    def place(self, name: str) -> pathlib.Path:
-        """Returns the directory of a step's run."""
-        if name == list(self.runs)[-1]:
-            return self.run_dir
-        return self.run_dir / f"{name}_run"
+    def __init__(self, pipeline: Pipeline, right=None):
+        self.runs = {step.name: step.settings for step in pipeline.steps}
+        self.places = {step.name: step.place for step in pipeline.steps}
+        self.run_dir = pathlib.Path(pipeline.run_dir)
+        self.given = {
+            name: place
+            for name, place in pipeline.given.items()
+            if right is None or name in right
+        }
 
     @functools.cached_property
     def tokenizers(self) -> dict:
@@ -231,18 +230,18 @@ class TextSteps:
             settings: `ModelSettings`.
         """
         for name, run in self.runs.items():
-            if settings.checkpoint == str(self.place(name)):
+            if settings.checkpoint == str(self.places[name]):
                 return self.model(run.model)
         return text_model(settings, self.vocabulary_size)
 
 
-def examine_first(steps: TextSteps, force: bool) -> Findings | None:
+def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
     """Checks the runs before the first of them, if that was not done earlier.
 
-    Only the chief of several processes does so.
+    Only the chief of several processes examines them.
 
     Args:
-        steps: `TextSteps` whose models fit each other.
+        pipeline: `kdkit.runs.Pipeline` whose last run is on text.
         force: bool. Whether to continue in any case.
 
     Returns:
@@ -250,13 +249,17 @@ def examine_first(steps: TextSteps, force: bool) -> Findings | None:
         was done earlier; `None` in other processes than the chief.
 
     Raises:
+        UsageError: with all mistakes in the steps.
         RunError: if a finding ruins the runs.
     """
-    last = list(steps.runs.values())[-1]
+    with all_mistakes() as check:
+        check_steps(pipeline, lambda what: check())
+    steps = TextSteps(pipeline)
+    last = pipeline.settings
     if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
         return None
     for name in steps.runs:
-        logged = logged_findings(RunDirectory(steps.place(name)))
+        logged = logged_findings(RunDirectory(steps.places[name]))
         if logged is not None:
             return logged
     findings = Findings(keeps_mistakes=False)

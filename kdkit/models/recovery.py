@@ -147,7 +147,7 @@ RUN_CONFIG = "config.json"
 PROVENANCE = "provenance"  # in a run's config, but not in a model's
 VERBS = ("distill", "pretrain", "train-teacher")
 TOKENIZER = "tokenizer"  # in a run on text; its model contains it too
-WITH_TOKENIZERS = ("encoder", "decoder", "encoder_decoder")
+WITH_TOKENIZERS = ("student", "encoder", "decoder", "encoder_decoder")
 FINAL_WEIGHTS = "checkpoints/{arm}/*/final.weights.h5"
 
 

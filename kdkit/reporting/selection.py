@@ -15,32 +15,6 @@ PRECISIONS = ("fp32", "fp16", "int8")
 TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """One evaluation of the Keras model of one arm.
-
-    Args:
-        metrics: dict of string to float. The first one is the task's main
-            metric.
-        agreement: dict of string to float, agreement with the teacher; empty
-            if it was not measured.
-        stage: optional string.
-        epoch: optional integer, from 1 within the stage.
-        split: optional string, such as `"dev"`.
-        examples: optional integer. The number of examples in the split.
-        collapsed: optional string. Why the model has collapsed, as
-            `kdkit.tasks.baseline.collapse` returns it.
-    """
-
-    metrics: dict
-    agreement: dict
-    stage: str | None
-    epoch: int | None
-    split: str | None
-    examples: int | None
-    collapsed: str | None = None
-
-
 @dataclasses.dataclass(frozen=True, order=True)
 class Setting:
     """The conditions in which a latency was measured.
@@ -141,7 +115,7 @@ class ExportedFile:
     latencies: dict
 
 
-def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
+def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
     """Returns the evaluation that tables show for one arm.
 
     That is the one `run_finished` calls the best or, in a run that has not
@@ -153,7 +127,8 @@ def best_evaluation(records: RunRecords, arm: str) -> Evaluation | None:
         arm: string, one of `"teacher"`, `"control"`, `"student"`.
 
     Returns:
-        An `Evaluation`, or `None` where the arm was not evaluated.
+        A `kdkit.runs.events.Evaluation` with finite numbers, or `None` where
+        the arm was not evaluated.
     """
     evaluations = evaluations_of(records, arm)
     best = _best_as_evaluation(records, arm)
@@ -200,7 +175,7 @@ def is_measured_alike(records: RunRecords) -> bool:
     return corpora[0] == corpora[1]
 
 
-def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
+def evaluations_of(records: RunRecords, arm: str) -> list[events.Evaluation]:
     """Returns the evaluations of one arm, oldest first.
 
     Dev is the split that is shown; where a run has none, its last split. An
@@ -213,14 +188,10 @@ def evaluations_of(records: RunRecords, arm: str) -> list[Evaluation]:
             continue
         key = (event.stage, event.epoch)
         latest.pop(key, None)
-        latest[key] = Evaluation(
+        latest[key] = dataclasses.replace(
+            event,
             metrics=finite_numbers(event.metrics),
             agreement=finite_numbers(event.agreement),
-            stage=event.stage,
-            epoch=event.epoch,
-            split=split,
-            examples=event.examples,
-            collapsed=event.collapsed,
         )
     return list(latest.values())
 
@@ -486,13 +457,13 @@ def _best_as_evaluation(records, arm):
     best = best_of_finished_run(records).get(arm, events.Best())
     if best == events.Best():
         return None
-    return Evaluation(
-        metrics=finite_numbers(best.metrics),
-        agreement=finite_numbers(best.agreement),
+    return events.Evaluation(
+        arm=arm,
         stage=best.stage,
         epoch=best.epoch,
         split=None,
-        examples=None,
+        metrics=finite_numbers(best.metrics),
+        agreement=finite_numbers(best.agreement),
         collapsed=best.collapsed,
     )
 

@@ -72,11 +72,15 @@ class Table:
         name: string. The heading above the rows' names.
         columns: tuple of `Column`.
         rows: tuple of `Row`.
+        title: string. Above the table in a terminal. Defaults to `""`.
+        caption: string. Below the table in a terminal. Defaults to `""`.
     """
 
     name: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    title: str = ""
+    caption: str = ""
 
     @property
     def has_groups(self) -> bool:
@@ -138,6 +142,8 @@ class Table:
             box=box.SIMPLE_HEAD,
             padding=(0, 0, 0, int(is_narrow)),
             pad_edge=False,
+            title=Text(self.title) if self.title else None,
+            caption=Text(self.caption) if self.caption else None,
         )
         table.add_column(
             Text("" if self.has_groups else self.name), overflow="fold"
@@ -147,7 +153,8 @@ class Table:
             table.add_column(
                 Text(f"{title}\n{column.unit}".rstrip()),
                 justify="left" if column.is_text else "right",
-                min_width=width,
+                min_width=None if column.is_text else width,
+                overflow="fold",
             )
         for number, row in enumerate(self.rows):
             if self.has_groups and not row.parent and number:

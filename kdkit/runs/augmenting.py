@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+import tempfile
 import time
 
 from kdkit import models
@@ -22,11 +23,15 @@ from kdkit.data import check_augmented
 from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.io.locks import locked
 from kdkit.io.machine import duration
 from kdkit.io.reading import numbered_lines
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.distribution import Distribution
 
 _log = logging.getLogger(__name__)
 
@@ -182,6 +187,77 @@ def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
     of_others = set(part_counts(file)) - {part[1]}
     if not (file.exists() or part_path(file, part).exists() or of_others):
         augment(settings.made_by, file, part)
+
+
+def prepare_copies(
+    settings: AugmentedSettings,
+    task: tasks.Task,
+    data_dir,
+    distribution: Distribution = ONE_DEVICE,
+) -> None:
+    """Makes a run's file of augmented examples, or finds it made.
+
+    Of several processes each makes a part, which the chief joins; where they do
+    not see one folder, each makes all of it. Other processes wait.
+
+    Args:
+        settings: `AugmentedSettings`.
+        task: `kdkit.tasks.Task`.
+        data_dir: path of the task's data, or `None`.
+        distribution: `Distribution`. Defaults to one device.
+
+    Raises:
+        UsageError: if the file was made from something else.
+        RunError: if it cannot be written.
+    """
+    if distribution.part is not None:
+        _prepare_parts(settings, distribution)
+    with distribution.chief_first():
+        train = task.load("train", data_dir)
+        file = pathlib.Path(settings.file)
+        if file.exists():
+            prepare_augmented(settings, train)
+            return
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        turn = file.with_name(f".{file.name}.turn.lock")
+        waiting = f"Another process makes {file}: waiting for it."
+        with locked(turn, waiting=waiting):
+            prepare_augmented(settings, train)
+            turn.unlink(missing_ok=True)
+
+
+def _prepare_parts(settings, distribution):
+    """Makes the parts of a file that is not there, where all find them."""
+    file = pathlib.Path(settings.file)
+    if distribution.any_of_all(not file.exists()) and is_one_folder(
+        distribution, file.parent
+    ):
+        prepare_part(settings, distribution.part)
+        distribution.barrier()
+
+
+def is_one_folder(distribution: Distribution, folder) -> bool:
+    """Returns whether all processes see one folder, as on a shared disk.
+
+    Each makes a folder in it, and looks for those of the others. All of them
+    come here, and get the same answer.
+
+    Args:
+        distribution: `Distribution`.
+        folder: string or path. Made if needed.
+
+    Raises:
+        RunError: where nothing can be written to it.
+    """
+    folder = pathlib.Path(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".seen-") as own:
+            names = distribution.texts_of_all(pathlib.Path(own).name)
+            unseen = not all((folder / name).is_dir() for name in names)
+            # Theirs stay until all have looked.
+            return not distribution.any_of_all(unseen)
 
 
 def _say_finished(output, progress):

@@ -164,7 +164,7 @@ class RunDirectory:
     @property
     def is_finished(self) -> bool:
         """Whether its log says so, and the models that it made are there."""
-        return bool(self.events(RunFinished)) and not self.lost_arms
+        return self.has_ended and not self.lost_arms
 
     @property
     def made_arms(self) -> dict[str, Best]:
@@ -195,6 +195,26 @@ class RunDirectory:
         return (self.path / arm).is_dir() or (
             file.is_file() and tokenizer.is_dir()
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its log has the end of the run."""
+        return bool(self.events(RunFinished))
+
+    def require_own_version(self) -> None:
+        """Refuses to continue a run that an earlier version of kdkit began.
+
+        Raises:
+            UsageError: with the version.
+        """
+        began = _other_version(self.path) or __version__
+        if began.startswith("0.1."):
+            raise UsageError(
+                f"The run in {self.path} was begun by kdkit {began} and is "
+                "not complete. Its checkpoints are not those of kdkit "
+                f"{__version__}. Complete it with kdkit {began}, or choose "
+                "another --run-dir."
+            )
 
     @property
     def seconds(self) -> float:
@@ -429,6 +449,9 @@ def _check_settings(path, settings, kind, replicas=None):
     """Refuses a directory of other settings, or replicas where known."""
     if not (path / CONFIG).exists():
         return
+    run = RunDirectory(path)
+    if not run.has_ended:
+        run.require_own_version()
     there = read_config(path)
     if kind is not None:
         try:
@@ -456,7 +479,7 @@ def _check_settings(path, settings, kind, replicas=None):
         )
 
 
-PACKAGES = ("kdkit", "keras", "keras-hub", "tensorflow", "numpy")
+PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
 # What changes the arithmetic of every run when it is set.
 VARIABLES = (
     "ONEDNN_DEFAULT_FPMATH_MODE",
@@ -472,6 +495,7 @@ def provenance() -> dict:
         "commit": _commit(),
         "versions": {
             "python": platform.python_version(),
+            "kdkit": __version__,
             **{package: _version(package) for package in PACKAGES},
         },
         "machine": _machine(),

@@ -1,7 +1,6 @@
 """All rows of a distillation: labelled, augmented, unlabelled, dev."""
 
 import dataclasses
-import tempfile
 from collections.abc import Iterable
 
 from kdkit.data import EncodedExamples
@@ -14,23 +13,16 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Augmented
 from kdkit.runs.events import Unlabeled
-from kdkit.runs.preparing import check_transfer
-from kdkit.runs.preparing import known_sizes
-from kdkit.runs.preparing import prepare_copies
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
-from kdkit.training.caching import TeacherCaches
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import check_length
-from kdkit.training.making import load_teachers
-from kdkit.training.making import make_model
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import TrainingRows
 from kdkit.training.task_data import load_data
 from kdkit.training.task_data import load_unlabeled
-from kdkit.training.task_data import open_task
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -198,54 +190,3 @@ def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
                             f"{task.name!r}, where a token has few of them. "
                             "Use label_smoothing=0."
                         )
-
-
-def fill_cache(
-    settings: DistillSettings, part: tuple[int, int] | None = None
-) -> TeacherCaches:
-    """Runs the teachers over all rows that a distillation reads.
-
-    Args:
-        settings: `DistillSettings` with `cache`.
-        part: tuple of ints i, n or `None`. Run them over part i, from 0, of n
-            parts of the rows alone. Defaults to `None`.
-
-    Returns:
-        The `TeacherCaches`.
-
-    Raises:
-        UsageError: (a `ValueError`) for the user's mistakes.
-        RunError: if the disk has too little room.
-    """
-    stages = [
-        stage
-        for stage in settings.stages
-        if stage.objectives and stage.data == "task"
-    ]
-    task = open_task(settings.data)
-    places = [settings.teacher, *settings.more_teachers]
-    with all_mistakes() as check:
-        with check():
-            check_transfer(settings, task)
-        with check():
-            teachers = load_teachers(places, task)
-    if settings.augmented is not None:
-        prepare_copies(settings, task)
-    pretrained = settings.pretrained
-    student, _ = make_model(
-        known_sizes(settings), task, teachers[0], pretrained
-    )
-    check_fit(settings, student, teachers)
-    caches = TeacherCaches(settings.cache, teachers, places, part)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = load_rows(settings, task, teachers[0].tokenizer, folder)
-        evaluator = Evaluator(task, rows.dev, settings.data.dev_split)
-        caches.measure_file(evaluator)
-        source = rows.source(evaluator)
-        weights = settings.teacher_weights or None
-        caches.expect(stages, student, weights)
-        for stage in stages:
-            features = caches.features(stage, student, weights)
-            source.training_stream(stage, settings.seed, features)
-            source.validation_stream(stage, features)
-    return caches

@@ -1,21 +1,28 @@
 """What can be wrong with a run, found out before Keras is imported."""
 
+from collections.abc import Callable
 from collections.abc import Iterator
 
 from kdkit import models
+from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.runs.directory import check_run
 from kdkit.runs.directory import is_finished
+from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.pipeline import RunSettings
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.tokenizer import check_tokenizer
 from kdkit.settings import to_dict
+from kdkit.training import text_data
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_sizes
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import open_task
 
-RunSettings = DistillSettings | PretrainSettings | TeacherSettings
 # `copy_from` of models that the run itself has.
 OF_RUN = (PRETRAINED, "pretrained", "teacher")
 
@@ -35,8 +42,78 @@ def check_first(settings: RunSettings, run_dir) -> None:
             with all that is missing.
     """
     check_run(run_dir, to_dict(settings), type(settings))
-    if not is_finished(run_dir):
+    if is_finished(run_dir):
+        return
+    if not getattr(settings, "steps_before", None):  # see `check_steps`
         check_sources(settings)
+
+
+def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
+    """Checks the steps of a chain on text, and the models that are given.
+
+    Args:
+        pipeline: `Pipeline` whose last run is on text.
+        attempt: callable from what is checked to a context manager, which
+            notes a mistake.
+
+    Returns:
+        The names of the steps whose given models are of the right kind.
+    """
+    runs = [step.settings for step in pipeline.steps]
+    for step in pipeline.steps:
+        settings = step.settings
+        with attempt("files"):
+            settings.corpus.check()
+        if settings.cache is not None:
+            with attempt("files"):
+                settings.cache.check()
+        with attempt("longest row"):
+            _check_positions(step.name, settings)
+        with attempt("sizes"):
+            check_sizes(settings.model)
+        with attempt("tokenizer"):
+            check_tokenizer(settings)
+    right = []
+    on_sentences = pipeline.settings.reads_sentences
+    for name, place in pipeline.given.items():
+        with attempt("model"):
+            has_one, expected = models.has_decoder, "decoder"
+            if on_sentences:
+                has_one, expected = (
+                    models.has_encoder_decoder,
+                    "encoder-decoder",
+                )
+            if not has_one(place):
+                raise UsageError(
+                    f"{place} is no {expected}. Expected a run of kdkit "
+                    "pretrain with one, or its preset directory."
+                )
+            right.append(name)
+            if on_sentences:
+                tokenizer = models.load_tokenizer(place)
+                for settings in runs:
+                    text_data.require_vocabulary(settings.corpus, tokenizer)
+    for name in right[1:]:
+        with attempt("vocabulary"):
+            models.check_same_ids(
+                *(
+                    models.load_tokenizer(pipeline.given[one])
+                    for one in (right[0], name)
+                )
+            )
+    return right
+
+
+def _check_positions(name, settings):
+    length = settings.corpus.sequence_length
+    positions = settings.model.num_positions
+    if positions is not None and length > positions:
+        field = "mass." if settings.model.mass else ""
+        raise UsageError(
+            f"Step {name!r}: rows of {length} tokens are longer than the "
+            f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
+            f"or --set {name}.model.{field}max_sequence_length={length}."
+        )
 
 
 def check_sources(settings: RunSettings) -> None:

@@ -18,13 +18,17 @@ from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Inputs
-from kdkit.runs.events import RunFinished
 from kdkit.runs.log import says_finished
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.tasks import Task
 from kdkit.training.checkpoints import STATE
+from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
+from kdkit.training.task_data import kept_apart
 
 _log = logging.getLogger(__name__)
-
+KEPT_APART = "set of splits that rows are kept apart from"
 # What people call the inputs. Others have a name that reads as it is.
 WORDS = {
     "train": "training examples",
@@ -88,6 +92,82 @@ def files_digest(places: Iterable[str]) -> str | None:
     if not all(path.exists() for path in paths):
         return None
     return digest(*paths)
+
+
+def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
+    """Returns what a distillation is made from, by content.
+
+    What is made within the run directory is not among it. The splits that are
+    not trained on are where they decide which rows are: of texts without labels
+    and of copies, those that stand there are left out.
+    """
+    inputs = data_inputs(task, settings.data)
+    if settings.unlabeled is not None or settings.augmented is not None:
+        splits = kept_apart(task, settings.data)
+        inputs[KEPT_APART] = ", ".join(splits)
+        for split in splits:
+            if split not in inputs:
+                rows = task.load(split, settings.data.data_dir)
+                inputs[split] = rows_digest(rows)
+    teachers = [settings.teacher, *settings.more_teachers]
+    student = settings.student
+    models = {
+        **{
+            "teacher" if number == 1 else f"teacher_{number}": place
+            for number, place in enumerate(teachers, start=1)
+        },
+        "pretrained": settings.pretrained,
+        "student": student.checkpoint,
+    }
+    if student.copy_from not in (None, "teacher", "pretrained"):
+        models["student"] = student.copy_from
+    for name, place in models.items():
+        if isinstance(place, str):
+            inputs[name] = model_digest(place)
+    files = {
+        "corpus": settings.corpus and settings.corpus.all_files,
+        "unlabeled": settings.unlabeled and settings.unlabeled.files,
+        "augmented": settings.augmented and (settings.augmented.file,),
+        "teacher_file": settings.cache
+        and settings.cache.teacher_file
+        and (settings.cache.teacher_file,),
+        "word_vectors": student.bilstm
+        and student.bilstm.word_vectors
+        and (student.bilstm.word_vectors,),
+    }
+    for name, places in files.items():
+        if places:
+            inputs[name] = files_digest(places)
+    return inputs
+
+
+def data_inputs(task: Task, settings: DataSettings) -> dict[str, str]:
+    """Returns the digests of the rows to train and to choose on."""
+    return {
+        split: rows_digest(task.load(split, settings.data_dir))
+        for split in ("train", settings.dev_split)
+    }
+
+
+def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
+    """Returns what a run on text is made from, by content."""
+    inputs = {"corpus": files_digest(settings.corpus.all_files)}
+    model = settings.model
+    for name, place in (
+        ("model", model.checkpoint or model.copy_from),
+        ("teacher", settings.teacher),
+    ):
+        if place is not None:
+            inputs[name] = model_digest(place)
+    if settings.tokenizer is not None:
+        place = pathlib.Path(settings.tokenizer)
+        if place.suffix == ".txt":
+            inputs["tokenizer"] = files_digest([place])
+        elif place.suffix == ".json" and place.is_file():
+            inputs["tokenizer"] = files_digest(models.byte_pair_files(place))
+        else:
+            inputs["tokenizer"] = model_digest(settings.tokenizer)
+    return inputs
 
 
 def check_inputs(
@@ -181,7 +261,7 @@ def is_finished_with(
     Raises:
         UsageError: (a `ValueError`) if it was made from something else.
     """
-    if not run.is_finished and (needs_models or not run.events(RunFinished)):
+    if not run.is_finished and (needs_models or not run.has_ended):
         return says_finished(run)
     try:
         inputs = find_inputs()

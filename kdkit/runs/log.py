@@ -43,10 +43,11 @@ def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
         needs_models: bool. Whether it is not if a model that it made is gone.
             Defaults to `True`.
     """
-    if run.is_finished or (not needs_models and run.events(RunFinished)):
+    if run.is_finished or (not needs_models and run.has_ended):
         _log.info(f"The run in {run.path} is finished: nothing to do.")
         return True
     if run.lost_arms:
+        run.require_own_version()
         _log.warning(
             f"The run in {run.path} was finished, but its model "
             f"{' and '.join(run.lost_arms)} is gone: making it again.",

@@ -11,6 +11,8 @@ from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.recipes.stages import without_teacher
+from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.pipeline import language_model_pipeline
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
@@ -154,21 +156,16 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
     return with_one_length(settings) if counting_padding(stages) else settings
 
 
-def steps_on_text(
-    recipe: Recipe, places: dict[str, str]
-) -> dict[str, PretrainSettings]:
-    """The four steps of a recipe on text alone, one short epoch each.
+def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
+    """Returns a recipe on text alone, with one short epoch a stage.
 
     Args:
-        recipe: `Recipe` whose two stages are on text, for a decoder or an
-            encoder-decoder.
-        places: dict from `"pretrained"`, `"teacher"` and `"general"` to where
-            the runs of these steps will be.
-
-    Returns:
-        dict from the name of a step to its settings, the student's last.
+        recipe: `Recipe` of a decoder or an encoder-decoder, with two stages.
+        run_dir: string or path of the last run's directory.
+        caches: as in `kdkit.runs.language_model_pipeline`. Defaults to `None`.
     """
-    if model_settings(recipe.student).mass is not None:
+    sizes = model_settings(recipe.student)
+    if sizes.mass is not None:
         kind = "encoder_decoder"
         text = {
             "languages": GENERATED_LANGUAGES,
@@ -182,47 +179,27 @@ def steps_on_text(
     else:
         kind = "decoder"
         # A byte pair is a few letters: as many rows as the encoders have.
-        general = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
-        task = general
-        family = model_settings(recipe.student).family
-        teacher = _model(2, 32, family=family)
-        student = _model(1, 16, family=family)
+        general = task = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
+        teacher = _model(2, 32, family=sizes.family)
+        student = _model(1, 16, family=sizes.family)
         batch_tokens = Stage.batch_tokens
-
-    def step(corpus, model, stage, **more):
-        return dataclasses.replace(
-            PRETRAINING, corpus=corpus, model=model, stages=(stage,), **more
-        )
-
-    def taught(corpus, model, stage, teacher):
-        return step(
-            corpus, model, stage, teacher=places[teacher], recipe=recipe.name
-        )
-
-    on_scratch, on_general, on_task = (
+    first, on_general, on_task = (
         dataclasses.replace(stage, batch_tokens=batch_tokens)
         for stage in (*PRETRAINING.stages, *_short(recipe.stages))
     )
-    return {
-        "pretrained": step(
-            general,
-            teacher,
-            on_scratch,
-            vocabulary_size=VOCABULARY_SIZES[kind],
-        ),
-        "teacher": step(
-            task,
-            ModelSettings(checkpoint=places["pretrained"]),
-            without_teacher(on_task),
-        ),
-        "general": taught(general, student, on_general, "pretrained"),
-        "student": taught(
-            task,
-            ModelSettings(checkpoint=places["general"]),
-            on_task,
-            "teacher",
-        ),
-    }
+    return language_model_pipeline(
+        dataclasses.replace(recipe, stages=(on_general, on_task)),
+        run_dir,
+        general,
+        task,
+        teacher,
+        student,
+        caches=caches,
+        first_stages=(first,),
+        teacher_stages=(without_teacher(on_task),),
+        vocabulary_size=VOCABULARY_SIZES[kind],
+        jit_compile=False,
+    )
 
 
 def _demo_stages():

@@ -13,10 +13,9 @@ from tensorboard.plugins.hparams import api as hparams
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.runs import pretraining
-from kdkit.runs import runner
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import RunFinished
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import canonical_path
@@ -107,10 +106,7 @@ def run_trial(
     path = pathlib.Path(directory) / TRIALS / trial_name(values)
     announce(f"{path}")
     on_task = isinstance(settings, DistillSettings)
-    if on_task:
-        runner.distill(chosen, path, force, needs_models=False)
-    else:
-        pretraining.pretrain(chosen, path, needs_models=False, force=force)
+    Pipeline(chosen, path).run(force, needs_models=False)
     (finished,) = RunDirectory(path).events(RunFinished)
     best = finished.best
     trained = best["student"] if on_task else next(iter(best.values()))

@@ -22,8 +22,8 @@ _DEFINED_IN = {
     "TeacherSettings": "kdkit.runs.settings",
     "UnlabeledSettings": "data_settings",
     "distill": "kdkit.runs.runner",
-    "fill_cache": "kdkit.runs.examples",
-    "pretrain": "kdkit.runs.pretraining",
+    "fill_cache": "kdkit.runs.runner",
+    "pretrain": "kdkit.runs.runner",
     "train_teacher": "kdkit.runs.runner",
 }
 __all__ = list(_DEFINED_IN)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from helpers import decoder
+from helpers import large_except
 
 from kdkit import export
 from kdkit import generation
@@ -29,13 +30,17 @@ def model():
 
 @pytest.fixture(scope="module")
 def reports(model, tmp_path_factory):
+    """Reports by precision, each written when a test first asks for it."""
     folder = tmp_path_factory.mktemp("decoders")
-    return {
-        precision: export.to_litert(
-            model, folder / f"{precision}.tflite", precision
-        )
-        for precision in export.PRECISIONS
-    }
+
+    class Reports(dict):
+        def __missing__(self, precision):
+            self[precision] = export.to_litert(
+                model, folder / f"{precision}.tflite", precision
+            )
+            return self[precision]
+
+    return Reports()
 
 
 def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
@@ -65,12 +70,18 @@ def greedy_text(model, prompt, length):
     return np.asarray(generated["token_ids"])[0, len(prompt) :]
 
 
-def test_the_file_is_the_model(reports):
-    assert reports["fp32"].max_abs_difference < 1e-4
-    assert reports["fp32"].same_top_class == 1
-    assert reports["fp16"].max_abs_difference < 0.05
-    assert reports["int8"].same_top_class > 0.8
-    assert reports["fp32"].examples == 4 * ROOM
+PRECISIONS = large_except(export.PRECISIONS, "fp32", "int8")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_file_is_the_model(precision, reports):
+    report = reports[precision]
+    assert report.same_top_class == 1 or precision != "fp32"
+    assert report.same_top_class > 0.8
+    assert report.examples == 4 * ROOM
+    if precision != "int8":
+        limits = {"fp32": 1e-4, "fp16": 0.05}
+        assert report.max_abs_difference < limits[precision]
 
 
 def test_greedy_text_is_that_of_keras(model, reports):
@@ -125,17 +136,19 @@ def tables(path):
     )
 
 
-@pytest.mark.parametrize("precision", export.PRECISIONS)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_table_of_tokens_is_there_once(reports, precision):
     assert tables(reports[precision].file) == 1
 
 
-def test_rows_are_looked_up_in_the_output_matrix(model, tmp_path, monkeypatch):
+def test_rows_are_looked_up_in_the_output_matrix(
+    model, reports, tmp_path, monkeypatch
+):
     """The file as converted has the table twice, and a coarser lookup."""
     monkeypatch.setattr(litert, "share_table", lambda path: False)
     twice = export.to_litert(model, tmp_path / "twice.tflite", "int8")
     monkeypatch.undo()
-    once = export.to_litert(model, tmp_path / "once.tflite", "int8")
+    once = reports["int8"]
     assert (tables(twice.file), tables(once.file)) == (2, 1)
     assert once.size_bytes < twice.size_bytes
     text = np.arange(ROOM)

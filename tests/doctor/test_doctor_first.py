@@ -17,10 +17,12 @@ from kdkit.doctor import examination as examined_answers
 from kdkit.doctor import text_examination
 from kdkit.errors import RunError
 from kdkit.io.machine import byte_size
+from kdkit.recipes import RECIPES
 from kdkit.recipes import fine_tuning
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
-from kdkit.runs import runner
+from kdkit.runs import smoke
+from kdkit.runs import task_parts
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.log import log_findings
 from kdkit.settings import override
@@ -62,7 +64,7 @@ def stopped(monkeypatch):
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "evaluate_teachers", stop)
+    monkeypatch.setattr(task_parts, "evaluate_teachers", stop)
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
 def test_a_run_whose_student_no_machine_holds_builds_no_model(
     settings, tmp_path, monkeypatch, logged
 ):
-    monkeypatch.setattr(runner, "load_teachers", None)
+    monkeypatch.setattr(task_parts, "load_teachers", None)
     large = override(settings, ["student.hidden_dim=100000000"])
     with pytest.raises(RunError, match="memory.*--force"):
         distill(large, tmp_path / "run")
@@ -158,7 +160,7 @@ def test_the_data_of_a_teacher_are_examined_too(
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "log_model", stop)
+    monkeypatch.setattr(task_parts, "log_model", stop)
     with pytest.raises(KeyboardInterrupt):
         train_teacher(settings, tmp_path / "run", force=True)
     assert "going on in spite of rows kept apart" in logged()
@@ -191,7 +193,7 @@ def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
     printed = logged()
     assert "only 16" in printed
     assert "all cut" not in printed
-    assert "1 of them printed before" in printed
+    assert "1 of them printed earlier" in printed
     if is_ruined:
         with pytest.raises(RunError, match="lengths"):
             examination.examine_first(run, subject, force=False)
@@ -226,7 +228,7 @@ def test_steps_on_text_are_examined_before_the_first(
         assert (
             f"About {byte_size(4 * size)} will be written (outputs" in printed
         )
-    assert "20 also stand in the 60 that step teacher trains on" in printed
+    assert "20 are also among the 60 that step teacher trains on" in printed
     assert "GPT-2 24×1024" in printed
     assert main(["distill", *words, "--run-dir", "run"]) == 1
     assert "texts kept apart" in capsys.readouterr().err
@@ -238,13 +240,9 @@ def test_later_steps_on_text_know_what_was_found_before_the_first(tmp_path):
     first = RunDirectory(tmp_path / "pretrained_run")
     first.path.mkdir()
     log_findings(first, found)
-    steps = types.SimpleNamespace(
-        runs=dict.fromkeys(
-            ("pretrained", "teacher"), types.SimpleNamespace(strategy=None)
-        ),
-        place=lambda name: tmp_path / f"{name}_run",
-    )
-    again = text_examination.examine_first(steps, force=False)
+    recipe = RECIPES["lightpaff"].for_families["gpt2"]
+    pipeline = smoke.on_text(recipe, tmp_path)
+    again = text_examination.examine_steps_first(pipeline, force=False)
     assert again == found
     assert again.ruinous  # so that their logs say --force, too
 
@@ -263,4 +261,4 @@ def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
     # On a small disk its row ruins the run, too.
     assert "longest row" in printed.rpartition("ruin the run")[2]
     assert "lengths ok" in printed
-    assert "text.txt is no directory. Expected" in printed
+    assert "text.txt is not a directory. Expected" in printed

@@ -32,7 +32,7 @@ from kdkit.errors import RunError
 from kdkit.models.families import FAMILIES
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
-from kdkit.runs import runner
+from kdkit.runs import task_parts
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import CorpusSettings
@@ -198,8 +198,8 @@ def stopped(monkeypatch):
     def stop(*unused):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "load_rows", stop)
-    monkeypatch.setattr(runner, "log_model", stop)
+    monkeypatch.setattr(task_parts, "load_rows", stop)
+    monkeypatch.setattr(task_parts, "log_model", stop)
 
 
 @pytest.mark.usefixtures("stopped")

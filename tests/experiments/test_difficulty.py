@@ -15,6 +15,7 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
+from kdkit.runs import Pipeline
 
 difficulty = experiment("difficulty")
 PAD, START, END, MASK = SPECIAL = (0, 2, 3, 4)
@@ -90,16 +91,15 @@ def said(command):
     """What the command prints that goes on with what was stopped."""
     words, runs = command
 
-    def stop(settings, run_dir):
-        if run_dir.name == "bert":
+    run = Pipeline.run
+
+    def stop(pipeline):
+        if pipeline.run_dir.name == "bert":
             raise KeyboardInterrupt
-        pretrain(settings, run_dir)
+        run(pipeline)
 
     with pytest.MonkeyPatch.context() as patch:
-        from kdkit import training
-
-        pretrain = training.pretrain
-        patch.setattr(training, "pretrain", stop)
+        patch.setattr(Pipeline, "run", stop)
         assert difficulty.main(words) == 130
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert difficulty.main(words) == 0
@@ -113,6 +113,7 @@ def test_the_command_goes_on_where_it_stopped(command, said):
     assert f"The run in {runs / 'bert'} is finished" not in said
 
 
+@pytest.mark.large
 def test_each_model_has_its_runs_accuracy_beside_the_papers(command, said):
     _, runs = command
     found = json.loads(said.splitlines()[-1])["models"]
@@ -133,6 +134,7 @@ def test_each_model_has_its_runs_accuracy_beside_the_papers(command, said):
     assert "table 8" in said
 
 
+@pytest.mark.large
 def test_shares_are_those_of_the_text_that_is_held_out(command, said):
     _, runs = command
     bert, mass, gpt2 = json.loads(said.splitlines()[-1])["models"]
@@ -148,6 +150,7 @@ def test_shares_are_those_of_the_text_that_is_held_out(command, said):
     assert gpt2["seen"] == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.large
 def test_the_share_stands_in_the_runs_report(command, said):
     _, runs = command
     for row in json.loads(said.splitlines()[-1])["models"]:
@@ -159,6 +162,7 @@ def test_the_share_stands_in_the_runs_report(command, said):
         assert f"Sees {100 * row['seen']:.0f} %" in note
 
 
+@pytest.mark.large
 def test_the_runs_leave_presets_that_read_the_same_tokens(command, said):
     _, runs = command
     loaded = {
@@ -179,7 +183,7 @@ def test_the_runs_leave_presets_that_read_the_same_tokens(command, said):
         num_heads=1,
         intermediate_dim=4,
     )
-    with pytest.raises(UsageError, match="RoBERTa does not read"):
+    with pytest.raises(UsageError, match="RoBERTa cannot use the tokens"):
         models.family_tokenizer(others, loaded["mass"])
 
 

@@ -13,7 +13,7 @@ from kdkit.cli import resolving
 from kdkit.cli import sweep
 from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import make_verb_parser
-from kdkit.cli.text_steps import decoder_steps
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.recipes.ablations import get_ablation
 from kdkit.runs.sweep import check_axes
 
@@ -104,9 +104,10 @@ def check(verb, options):
         check_axes(*sweep._resolved(options, step, {}))
     elif verb == "ablate" and options.model != "bert":
         options.seed = options.seeds[0]
-        steps = decoder_steps(resolving.get_recipe(options.recipe), options)
+        recipe = resolving.get_recipe(options.recipe)
+        settings = text_pipeline(recipe, options).settings
         for arm in get_ablation(options.recipe, options.over).arms:
-            ablate.chain(arm, steps, options)
+            ablate.chain(arm, settings, options)
     elif verb in ("distill", "ablate"):
         resolving.distill_settings(options)
     if verb == "ablate":

@@ -111,14 +111,22 @@ def preprocessor():
 
 @pytest.fixture(scope="session")
 def exported(bert, lstm, tmp_path_factory):
-    """Reports of files by name, each written once."""
+    """Reports of files by name, each written when a test first asks for it."""
     folder = tmp_path_factory.mktemp("exported")
-    return {
-        "fp32": export.to_litert(bert, folder / "fp32.tflite"),
-        "fp16": export.to_litert(bert, folder / "fp16.tflite", "fp16"),
-        "int8": export.to_litert(bert, folder / "int8.tflite", "int8"),
-        "fixed": export.to_litert(
-            bert, folder / "fixed.tflite", sequence_length=24
-        ),
-        "lstm": export.to_litert(lstm, folder / "lstm.tflite"),
+    arguments = {
+        "fp32": (bert, "fp32"),
+        "fp16": (bert, "fp16"),
+        "int8": (bert, "int8"),
+        "fixed": (bert, "fp32", 24),
+        "lstm": (lstm, "fp32"),
     }
+
+    class Reports(dict):
+        def __missing__(self, name):
+            model, precision, *length = arguments[name]
+            self[name] = export.to_litert(
+                model, folder / f"{name}.tflite", precision, *length
+            )
+            return self[name]
+
+    return Reports()

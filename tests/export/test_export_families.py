@@ -17,7 +17,7 @@ WITH_SEGMENTS = ("bert", "albert", "electra", "roformer_v2")
 
 
 @pytest.mark.parametrize(
-    "family", large_except(FAMILIES, "bert", "deberta_v3", "roformer_v2")
+    "family", large_except(FAMILIES, "deberta_v3", "roformer_v2")
 )
 def test_litert_file_has_the_families_inputs_and_logits(family, tmp_path):
     model = encoder(family)
@@ -32,9 +32,8 @@ def test_litert_file_has_the_families_inputs_and_logits(family, tmp_path):
     np.testing.assert_allclose(file(batch()), model(x), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "family", large_except(["distil_bert", "deberta_v3"], "distil_bert")
-)
+@pytest.mark.large
+@pytest.mark.parametrize("family", ["distil_bert", "deberta_v3"])
 def test_saved_model_has_the_families_inputs_and_logits(family, tmp_path):
     model = encoder(family)
     path = tmp_path / "saved_model"
@@ -50,7 +49,8 @@ def test_roformer_is_refused_an_open_length(tmp_path):
         export.to_litert(model, tmp_path / "model.tflite")
 
 
-@pytest.mark.parametrize("family", large_except(FAMILIES, "distil_bert"))
+@pytest.mark.large
+@pytest.mark.parametrize("family", FAMILIES)
 def test_onnx_file_has_the_families_inputs_and_any_length(family, tmp_path):
     """Those with exact GELU too, whose `Erfc` ONNX does not have."""
     for name in ("onnxruntime", "tf2onnx"):

@@ -3,7 +3,6 @@
 import keras_hub
 import numpy as np
 import pytest
-from helpers import large_except
 
 from kdkit import data
 from kdkit import export
@@ -73,7 +72,8 @@ def check(name, run, dev):
     assert same > (0.9 if name == "int8" else 0.995)
 
 
-@pytest.mark.parametrize("length", large_except(["fixed", "dynamic"], "fixed"))
+@pytest.mark.large
+@pytest.mark.parametrize("length", ["fixed", "dynamic"])
 def test_litert_files(length, preset, glue, dev, tmp_path):
     command = ["export", str(preset), "--task", "sst2", "--data-dir", str(glue)]
     command += ["--output", str(tmp_path), "--precision", *TOLERANCE]

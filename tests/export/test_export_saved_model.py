@@ -81,6 +81,7 @@ def test_to_saved_model_replaces_only_saved_models(bert, tmp_path):
     assert (path / "diary.txt").read_text() == "mine"
 
 
+@pytest.mark.large
 def test_to_saved_model_overwrites_when_told(
     bert, lstm, tmp_path, make_batch, logits
 ):

@@ -75,7 +75,7 @@ def test_a_tokenizer_becomes_that_of_the_students_family():
     assert type(found) is keras_hub.tokenizers.DistilBertTokenizer
     assert ids_of(found) == ids_of(own)
     assert family_tokenizer(encoder("bert"), own) is own
-    with pytest.raises(UsageError, match="RoBERTa does not read the tokens"):
+    with pytest.raises(UsageError, match="RoBERTa cannot use the tokens"):
         family_tokenizer(encoder("roberta"), own)
 
 

@@ -48,6 +48,31 @@ def smoke_settings():
     return override(settings, ["data.max_train_rows=64", "data.num_buckets=2"])
 
 
+@pytest.fixture(autouse=True)
+def unchanged_run(request):
+    """Fails a test that adds to or changes the finished run of all tests.
+
+    A test that notes something in a run, as `evaluate` does, copies it first.
+    """
+    if "finished_run" not in request.fixturenames:
+        yield
+        return
+    run = request.getfixturevalue("finished_run")
+    before = contents(run)
+    yield
+    changed = {name for name, _ in before ^ contents(run)}
+    assert not changed, f"changed in the run of all tests: {sorted(changed)}"
+
+
+def contents(folder):
+    """The files of a folder, with what changes if they are written."""
+    return {
+        (str(path.relative_to(folder)), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith(".lock")
+    }
+
+
 @pytest.fixture(scope="session")
 def finished_run(smoke_settings, tmp_path_factory):
     """A run directory of TinyBERT with a control arm and its own teacher."""

@@ -17,6 +17,7 @@ SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=40, dropout=0.0)
 
 def write_parallel(folder):
     """Writes the files, in English and German."""
+    folder.mkdir(parents=True, exist_ok=True)
     for language, lines in (("en", ENGLISH), ("de", GERMAN)):
         (folder / f"train.{language}").write_text("\n".join(4 * lines))
         (folder / f"dev.{language}").write_text("\n".join(lines))

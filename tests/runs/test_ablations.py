@@ -109,8 +109,9 @@ def ran(monkeypatch):
     """
     found = {}
 
-    def note(settings, path, force, needs_models):
+    def note(pipeline, force, needs_models):
         assert not needs_models
+        settings, path = pipeline.settings, pipeline.run_dir
         run = RunDirectory(path)
         path.mkdir(parents=True)
         value = 0.6 + 0.1 * len(found)
@@ -118,7 +119,7 @@ def ran(monkeypatch):
         run.log(RunFinished(seconds=1.0, best=best))
         found[path] = settings
 
-    monkeypatch.setattr("kdkit.training.distill", note)
+    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
     return found
 
 
@@ -160,7 +161,8 @@ def test_arms_near_the_first_are_called_that(
     """0.60 and 0.61 on 872 examples, of one seed each."""
     values = {"skip": 0.60, "last": 0.61}
 
-    def note(settings, path, force, needs_models):
+    def note(pipeline, force, needs_models):
+        path = pipeline.run_dir
         path.mkdir(parents=True)
         metrics = {"accuracy": values[path.parent.name]}
         run = RunDirectory(path)
@@ -170,7 +172,7 @@ def test_arms_near_the_first_are_called_that(
         best = {"student": Best(metrics=metrics)}
         run.log(RunFinished(seconds=1.0, best=best))
 
-    monkeypatch.setattr("kdkit.training.distill", note)
+    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
     teacher = str(finished_run / "teacher_run")
     command = [
         "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",

@@ -60,11 +60,14 @@ def test_losses_are_those_with_the_teacher_run(runs):
             assert other["logs"][name] == pytest.approx(value, rel=2e-3)
 
 
-def test_teachers_of_logits_are_not_run_over_dev_again(
-    settings, tmp_path, monkeypatch
-):
-    """They were, when they were measured; without a cache too."""
-    of_logits = dataclasses.replace(settings, stages=settings.stages[-1:])
+@pytest.fixture
+def of_logits(settings):
+    return dataclasses.replace(settings, stages=settings.stages[-1:])
+
+
+@pytest.fixture
+def has_outputs(monkeypatch):
+    """Of each batch that a distiller reads: whether it has the outputs."""
     has_outputs = []
     run_teachers = kdkit.Distiller.run_teachers
 
@@ -73,11 +76,25 @@ def test_teachers_of_logits_are_not_run_over_dev_again(
         return run_teachers(self, x)
 
     monkeypatch.setattr(kdkit.Distiller, "run_teachers", noted)
+    return has_outputs
+
+
+def test_teachers_of_logits_are_not_run_over_dev_again(
+    of_logits, has_outputs, tmp_path
+):
+    """They were, when they were measured; without a cache too."""
     distill(of_logits, tmp_path / "kept")
     # The batch of dev before the first step, two steps, and the one of dev.
     assert has_outputs == [True, False, False, True]
-    monkeypatch.setattr(sources, "cached_dev_logits", lambda *arguments: None)
+
+
+@pytest.mark.large
+def test_kept_logits_of_dev_are_those_of_teachers_that_are_run(
+    of_logits, has_outputs, tmp_path, monkeypatch
+):
+    distill(of_logits, tmp_path / "kept")
     has_outputs.clear()
+    monkeypatch.setattr(sources, "cached_dev_logits", lambda *arguments: None)
     distill(of_logits, tmp_path / "run_again")
     assert not any(has_outputs)
     assert_same_run(tmp_path / "kept", tmp_path / "run_again")
@@ -177,6 +194,7 @@ def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
     assert 0 < index["agreement"]["kl_divergence"] < 0.1
 
 
+@pytest.mark.large
 def test_parts_compare_a_teacher_in_8_bits_once(
     finished_run, teacher_file, tmp_path, capsys, monkeypatch
 ):
@@ -203,6 +221,7 @@ def test_parts_compare_a_teacher_in_8_bits_once(
     assert len(measured) == 1
 
 
+@pytest.mark.large
 def test_a_run_learns_from_a_teacher_in_8_bits(
     settings, teacher_file, tmp_path
 ):

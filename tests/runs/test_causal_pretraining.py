@@ -31,7 +31,7 @@ def text(tmp_path_factory):
     """Lines of a benchmark: training and held-out files."""
     folder = tmp_path_factory.mktemp("text")
     rng = np.random.default_rng(0)
-    for name, lines in (("train", 120), ("valid", 9)):
+    for name, lines in (("train", 48), ("valid", 9)):
         with open(folder / f"{name}.txt", "w") as file:
             for _ in range(lines):
                 file.write(f" {' '.join(rng.permutation(WORDS.split()))} \n")
@@ -165,6 +165,7 @@ def test_evaluate_says_where_a_text_is_read_unlike_the_runs(
     assert "was with column None, one document True, detokenizer ptb" in said
 
 
+@pytest.mark.large
 def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     """Two runs may have held out different texts."""
     other = tmp_path / "other"
@@ -180,6 +181,7 @@ def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
     assert perturb(*words) == 2
 
 
+@pytest.mark.large
 def test_noise_on_a_text_that_changed_is_measured_anew(
     pretrained, text, tmp_path, capsys
 ):
@@ -250,7 +252,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         begun.append(model.get_weights())
         raise InterruptedError
 
-    monkeypatch.setattr("kdkit.runs.pretraining.Arm", begin)
+    monkeypatch.setattr("kdkit.runs.runner.Arm", begin)
     (stage, _) = RECIPES["lightpaff"].for_families["gpt2"].stages
     with_teacher = settings(
         text, teacher=str(pretrained), stages=(stage,), vocabulary_size=None
@@ -289,7 +291,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         ),
         (
             ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],
-            "BERT does not read the tokens of a GPT2Tokenizer",
+            "BERT cannot use the tokens of a GPT2Tokenizer",
         ),
         (
             ["--recipe", "tinybert", "--teacher", "RUN"],

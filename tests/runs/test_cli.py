@@ -243,6 +243,7 @@ def test_export_of_a_run_exports_its_teacher_in_int8(exported):
     assert fp32["file"] == "exports/teacher-fp32.tflite"
 
 
+@pytest.mark.large
 def test_a_teachers_file_is_made_again_if_it_changed(exported):
     command = ["export", str(exported), "--precision", "fp32", "--overwrite"]
     file = exported / "exports" / "teacher" / "teacher-int8.tflite"

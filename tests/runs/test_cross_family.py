@@ -42,5 +42,5 @@ def test_a_student_that_cannot_read_the_teachers_tokens_is_refused(
     smoke_settings, tmp_path
 ):
     settings = override(smoke_settings, ["student.family=roberta"])
-    with pytest.raises(UsageError, match="RoBERTa does not read the tokens"):
+    with pytest.raises(UsageError, match="RoBERTa cannot use the tokens"):
         distill(settings, tmp_path)

@@ -7,11 +7,11 @@ import pytest
 from helpers import decoder
 
 from kdkit import models
-from kdkit import training
 from kdkit.cli.doctor import diagnosis
 from kdkit.cli.main import main
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
+from kdkit.runs import Pipeline
 from kdkit.runs.settings import without_free
 from kdkit.settings import to_dict
 
@@ -20,13 +20,11 @@ from kdkit.settings import to_dict
 def runs(monkeypatch):
     """What would be run: (place, settings) in order."""
     made = []
-    monkeypatch.setattr(
-        training,
-        "pretrain",
-        lambda settings, place, findings: made.append(
-            (pathlib.Path(place), settings)
-        ),
-    )
+
+    def note(pipeline, force, findings):
+        made.extend((step.place, step.settings) for step in pipeline.steps)
+
+    monkeypatch.setattr(Pipeline, "run", note)
     return made
 
 
@@ -198,7 +196,7 @@ def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
         ("nowhere", "nowhere is not a directory"),
         (
             text_files / "two",
-            "GPT-2 does not read the tokens of a TokenizerPair",
+            "GPT-2 cannot use the tokens of a TokenizerPair",
         ),
     ):
         assert distill(*words, place) == 2

@@ -89,6 +89,7 @@ def test_a_file_is_measured_on_the_split_of_its_run(run, capsys):
     assert (file.split, file.metrics) == ("dev_mismatched", event["metrics"])
 
 
+@pytest.mark.large
 def test_a_file_of_another_task_is_measured_on_its_dev(run, tmp_path, capsys):
     """Names of splits are a task's own, and so are its numbers."""
     task = get_task("single_label_pair")

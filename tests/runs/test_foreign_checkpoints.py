@@ -84,6 +84,7 @@ def test_a_fine_tuned_teacher_keeps_its_activation(teacher_run):
     assert extra_settings(model) == {"activation": "gelu"}
 
 
+@pytest.mark.large
 def test_a_student_of_its_blocks_is_the_same_without_kdkit(
     checkpoint, teacher_run, tmp_path
 ):

@@ -11,7 +11,7 @@ from kdkit.cli.init import toml
 from kdkit.cli.main import main
 from kdkit.cli.main import make_verb_parser
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import decoder_steps
+from kdkit.cli.text_steps import text_pipeline
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
@@ -76,12 +76,13 @@ def test_a_file_has_the_steps_of_a_family(family, change, folder):
     text = toml(Options(recipe="lightpaff", model=family))
     (folder / "as_is.toml").write_text(text)
     (folder / "my.toml").write_text(change(text))
-    steps = decoder_steps(recipe, parsed("my.toml")).runs()
-    assert steps == decoder_steps(recipe, parsed("as_is.toml")).runs()
-    assert list(steps) == ["pretrained", "teacher", "general", "student"]
-    learned = steps["student"].stages
-    assert learned == recipe.for_families[family].stages[-1:]
-    sizes = steps["general"].model
+    steps = text_pipeline(recipe, parsed("my.toml")).steps
+    assert steps == text_pipeline(recipe, parsed("as_is.toml")).steps
+    names = [step.name for step in steps]
+    assert names == ["pretrained", "teacher", "general", "student"]
+    *_, general, student = (step.settings for step in steps)
+    assert student.stages == recipe.for_families[family].stages[-1:]
+    sizes = general.model
     student = PRESETS[recipe.for_families[family].student].config
     if family != "mass":
         assert sizes.num_layers == student.num_layers
@@ -137,6 +138,9 @@ def test_a_json_file_and_layer_maps_are_read(folder):
     ("text", "message"),
     [
         ("recipe = 3", "expected recipe ="),
+        ('recipe = "my.toml"', "expected recipe ="),
+        ('recipe = "pkd"\nseed = 2026-01-01', "expected a seed"),
+        ('recipe = "pkd"\ndevices = "two"', "expected a whole number"),
         ("recipe = ", "is not TOML"),
         ('recipe = "pkd"\ntsk = "sst2"', "'tsk'. Did you mean task?"),
         ('recipe = "pkd"\nseed = "a"', "--seed: expected a seed"),

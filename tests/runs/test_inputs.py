@@ -9,8 +9,8 @@ from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import check_inputs
+from kdkit.runs.inputs import inputs_of
 from kdkit.runs.inputs import log_inputs
-from kdkit.runs.preparing import inputs_of
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
 from kdkit.training import UnlabeledSettings

@@ -5,6 +5,7 @@ import shlex
 import shutil
 
 import pytest
+from helpers import large_except
 from helpers import read_events
 
 from kdkit.cli.main import main
@@ -43,7 +44,11 @@ def assert_made_again(make, run, logged, *models):
     assert "is finished: nothing to do" in logged()
 
 
-@pytest.mark.parametrize("arms", [["student"], ["student", "control"]], ids=str)
+@pytest.mark.parametrize(
+    "arms",
+    large_except([["student"], ["student", "control"]], ["student", "control"]),
+    ids=str,
+)
 def test_a_lost_student_is_made_again_from_its_stages(
     arms, run, smoke_settings, logged
 ):
@@ -86,6 +91,7 @@ def test_a_lost_encoder_is_made_again(tmp_path, logged):
     assert_made_again(make, tmp_path / "run", logged, "encoder")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("lost", ["student.keras", "tokenizer"])
 def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, logged):
     settings = override(
@@ -142,13 +148,22 @@ def flip_a_bit(file):
     file.write_bytes(content)
 
 
+def remove(name):
+    return lambda file: (file.parent / name).unlink()
+
+
 @pytest.mark.parametrize(
     ("part", "arm", "damage"),
     [
         (".", "student", flip_a_bit),
-        ("teacher_run", "teacher", flip_a_bit),
-        (".", "student", lambda file: (file.parent / "config.json").unlink()),
-        (".", "student", lambda file: (file.parent / "digests.json").unlink()),
+        *(
+            pytest.param(*values, marks=pytest.mark.large)
+            for values in (
+                ("teacher_run", "teacher", flip_a_bit),
+                (".", "student", remove("config.json")),
+                (".", "student", remove("digests.json")),
+            )
+        ),
     ],
     ids=["student", "teacher", "config", "digests"],
 )

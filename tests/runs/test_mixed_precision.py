@@ -20,6 +20,7 @@ from kdkit.training import distill
 from kdkit.training import pretrain
 
 ROWS = 32
+SMALL_TEXT = ["corpus.max_texts=200", "model.num_layers=1"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,6 +41,7 @@ def run(finished_run, tmp_path_factory):
         override(settings, [f"data.max_train_rows={ROWS}"]),
         teacher=str(finished_run / "teacher_run"),
         dtype_policy="mixed_bfloat16",
+        stages=settings.stages[:1],
     )
     distill(settings, path)
     return path
@@ -84,7 +86,7 @@ def pretrained(tmp_path_factory):
             stages=(dataclasses.replace(stage, batch_size=512),),
             dtype_policy="mixed_bfloat16",
         ),
-        ["corpus.max_texts=200"],
+        SMALL_TEXT,
     )
     path = tmp_path_factory.mktemp("pretrained") / "run"
     pretrain(settings, path)
@@ -106,7 +108,7 @@ def test_general_distillation_keeps_what_it_trained(pretrained, tmp_path):
             stages=(dataclasses.replace(stage, epochs=1, batch_size=64),),
             dtype_policy="mixed_bfloat16",
         ),
-        ["corpus.max_texts=200"],
+        SMALL_TEXT,
     )
     path = tmp_path / "run"
     pretrain(settings, path)

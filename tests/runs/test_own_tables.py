@@ -127,25 +127,32 @@ def test_augment_and_its_parts(root):
     assert shared.read_text() == whole.read_text()
 
 
-def test_distill_on_copies_that_it_makes_with_a_cache(root, capsys):
+@pytest.fixture(scope="module")
+def run(root):
+    """A distillation on copies that it makes, with a cache."""
     words = [
         "--augment", str(root / "copies.tsv"),
         "--augment-model", str(root / "masked_lm"),
         "--cache", str(root / "cache"),
     ]  # fmt: skip
     assert do(root, "distill", *taught(root, *words), run="run") == 0
-    (event,) = read_events(root / "run", "augmented")
+    return root / "run"
+
+
+def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
+    (event,) = read_events(run, "augmented")
     assert event["rows"] == NUM_ROWS
     assert event["copies"] >= 10 * NUM_ROWS
     capsys.readouterr()
-    assert do(root, "evaluate", str(root / "run"), "--split", "test") == 0
+    assert do(root, "evaluate", str(run), "--split", "test") == 0
     assert last_line(capsys)["examples"] == NUM_ROWS
-    for words in (
-        ["export", str(root / "run"), "--precision", "fp32"],
-        ["report", str(root / "run")],
-    ):
-        assert main(words) == 0
-    file = root / "run" / "exports" / "student-fp32.tflite"
+    assert main(["report", str(run)]) == 0
+
+
+@pytest.mark.large
+def test_files_of_an_own_table_are_measured(root, run):
+    assert main(["export", str(run), "--precision", "fp32"]) == 0
+    file = run / "exports" / "student-fp32.tflite"
     assert do(root, "evaluate", str(file)) == 0
     assert main(["benchmark", str(file), "--runs", "1", "--warmup", "0"]) == 0
 
@@ -161,6 +168,7 @@ def test_cache_and_its_parts(root, capsys):
     assert "running the teacher" not in printed
 
 
+@pytest.mark.large
 def test_sweep_takes_fields_as_set_does(root, capsys):
     over = ["--over", "stages.0.learning_rate=0.001,0.0001"]
     words = taught(root, *over)
@@ -170,6 +178,7 @@ def test_sweep_takes_fields_as_set_does(root, capsys):
     assert set(step["best"]) == {"stages.intermediate_layer.learning_rate"}
 
 
+@pytest.mark.large
 def test_ablate(root, capsys):
     words = ["--over", "objectives", "--arms", "no_attention"]
     assert do(root, "ablate", *taught(root, *words), run="arms") == 0

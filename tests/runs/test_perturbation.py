@@ -68,6 +68,7 @@ def test_noise_is_measured_once_for_each_model_seed_and_sigma(
     assert len(points_of(run_dir)) == len(noted) + 1
 
 
+@pytest.mark.large
 def test_points_of_other_data_of_the_same_name_are_measured_anew(
     run_dir, tmp_path, capsys
 ):
@@ -94,6 +95,7 @@ def test_points_of_other_data_of_the_same_name_are_measured_anew(
     assert accuracy("110", 32) == (first, count + 2)
 
 
+@pytest.mark.large
 def test_points_that_do_not_say_of_what_content_are_not_known(
     run_dir, tmp_path, capsys
 ):
@@ -121,6 +123,7 @@ def diverge(run, *points):
     change_events(run, lose_metrics)
 
 
+@pytest.mark.large
 def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
     run, picture = tmp_path / "run", tmp_path / "noise.svg"
     shutil.copytree(run_dir, run)
@@ -145,6 +148,7 @@ def test_means_say_how_many_seeds_were_finite(run_dir, tmp_path, capsys):
     assert "hollow" not in picture.read_text()
 
 
+@pytest.mark.large
 def test_noise_under_which_nothing_is_finite_is_told(run_dir, tmp_path, capsys):
     run, picture = tmp_path / "run", tmp_path / "noise.svg"
     shutil.copytree(run_dir, run)
@@ -177,6 +181,7 @@ def test_mistakes_are_told(run_dir, words, message, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.large
 def test_noise_is_compared_on_the_same_rows_alone(run_dir, tmp_path, capsys):
     """Two runs of a task may have read different files of one name."""
     runs = [tmp_path / name for name in ("one", "other")]

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import large_except
 from helpers import read_events
 
 from kdkit import data
@@ -19,20 +20,10 @@ from kdkit.settings import override
 from kdkit.taps import select_inputs
 from kdkit.training import distill
 from kdkit.training import pretrain
-from kdkit.training import train_teacher
 
 ROWS = 64
 TEXTS = 200  # of the corpus
 EPOCHS = 2
-
-
-@pytest.fixture(scope="module")
-def teacher_run(tmp_path_factory):
-    """One tiny teacher for all recipes."""
-    path = tmp_path_factory.mktemp("recipes") / "teacher"
-    settings = override(smoke.TEACHER, [f"data.max_train_rows={ROWS}"])
-    train_teacher(settings, path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +35,12 @@ def pretrained_run(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=RECIPES)
-def recipe_run(request, teacher_run, tmp_path_factory):
+@pytest.fixture(
+    scope="module",
+    # tinybert: the finished run that other tests read.
+    params=large_except(tuple(RECIPES), "distilbert", "distilled_bilstm"),
+)
+def recipe_run(request, finished_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""
     settings = smoke.distillation(RECIPES[request.param])
     changes = [f"data.max_train_rows={ROWS}"]
@@ -56,7 +51,7 @@ def recipe_run(request, teacher_run, tmp_path_factory):
         pretrained = str(request.getfixturevalue("pretrained_run"))
     settings = dataclasses.replace(
         override(settings, changes),
-        teacher=str(teacher_run),
+        teacher=str(finished_run / "teacher_run"),
         pretrained=pretrained,
         stages=tuple(
             dataclasses.replace(stage, epochs=EPOCHS, keep_best=False)
@@ -80,6 +75,7 @@ def test_the_loss_of_every_stage_falls(recipe_run):
         assert values[-1] < values[0], stage
 
 
+@pytest.mark.large
 def test_the_exported_file_does_what_the_student_does(recipe_run):
     task = tasks.get_task(smoke.TASK)
     student = load_classifier(recipe_run, task.num_classes)
@@ -105,7 +101,9 @@ def test_the_four_steps_on_text_need_nothing_else(family, arm, tmp_path):
     found = {}
     for name in ("pretrained_run", "teacher_run", "general_run", "."):
         (finished,) = read_events(run / name, "run_finished")
-        found[name] = finished["best"][arm]["metrics"]["perplexity"]
+        saved = arm if name in ("pretrained_run", "teacher_run") else "student"
+        assert (run / name / saved).is_dir()
+        found[name] = finished["best"][saved]["metrics"]["perplexity"]
     vocabulary_size = smoke.VOCABULARY_SIZES[arm]
     assert found["teacher_run"] < found["pretrained_run"] < vocabulary_size
     assert found["."] < found["general_run"] < 1.1 * vocabulary_size

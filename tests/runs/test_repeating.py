@@ -16,6 +16,8 @@ SMALL = [
         "stages.0.epochs=1",
         "teacher.stages.0.epochs=1",
         "teacher.data.max_train_rows=64",
+        "teacher.model.num_layers=2",
+        "student.copy_layers=[1]",
     )
     for word in ("--set", setting)
 ]

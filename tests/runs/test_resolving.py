@@ -10,11 +10,12 @@ from kdkit.cli import resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.runs import Pipeline
 from kdkit.runs import runner
 from kdkit.runs import smoke
-from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import write_json
 from kdkit.runs.settings import PRETRAINED
+from kdkit.runs.task_parts import DistillParts
 from kdkit.training import ModelSettings
 from kdkit.training import UnlabeledSettings
 
@@ -244,7 +245,9 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
 ):
     made = []
     monkeypatch.setattr(
-        runner, "pretrain", lambda settings, path, **force: made.append(path)
+        runner,
+        "pretrain",
+        lambda settings, path, *more, **force: made.append(path),
     )
     monkeypatch.setattr(
         runner, "train_teacher", lambda *made_with: made.append(made_with)
@@ -254,8 +257,11 @@ def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
     settings = dataclasses.replace(
         settings, teacher=dataclasses.replace(settings.teacher, model=model)
     )
-    run = RunDirectory(tmp_path)
-    places = runner._make_teachers(settings, run, force=False)
+    parts = DistillParts(settings, tmp_path)
+    *before, _ = Pipeline(settings, tmp_path).steps
+    for step in before:
+        runner._make(step, before, parts, False, None)
+    places = parts.places[0], parts.pretrained
     first, (teacher, path, pretrained, force) = made
     assert places == (path, first)
     assert pretrained == first

@@ -82,6 +82,7 @@ def test_each_vocabulary_is_of_its_sides_text(run):
     models.check_same_ids(loaded.tokenizer, models.load_tokenizer(run))
 
 
+@pytest.mark.large
 def test_what_is_written_is_the_same_from_the_file(text, run, capsys):
     assert main(["export", str(run), "--precision", "fp32"]) == 0
     (event,) = read_events(run, "export")
@@ -109,6 +110,7 @@ def test_what_is_written_is_the_same_from_the_file(text, run, capsys):
     assert main(["benchmark", str(file), *words]) == 0
 
 
+@pytest.mark.large
 def test_a_students_vocabularies_are_its_teachers(text, run, tmp_path):
     arguments = [
         *("sweep", "lightpaff", "--teacher", str(run)),

@@ -129,6 +129,7 @@ def test_evaluate_prints_what_the_run_measured(runs, capsys):
     assert printed["examples"] == evaluation["examples"]
 
 
+@pytest.mark.large
 def test_exported_files_do_what_the_student_does(runs):
     root, _ = runs
     arguments = ["export", str(root / "run"), "--precision", "fp32", "int8"]

@@ -1,13 +1,12 @@
 """LightPAFF's table 7 on text only: the runs of an arm, and shares."""
 
 import json
-import pathlib
 
 import pytest
 
-from kdkit import training
 from kdkit.cli import ablate as ablating_text
 from kdkit.cli.main import main
+from kdkit.runs import Pipeline
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Best
 from kdkit.runs.events import RunFinished
@@ -39,9 +38,10 @@ def runs(text_files, monkeypatch):
     """Settings by place; a run that is noted and not run."""
     found = {}
 
-    def note(settings, place, findings):
+    def note(pipeline, findings):
         assert findings is not None
-        place = pathlib.Path(place).absolute()
+        (step,) = pipeline.steps
+        settings, place = step.settings, step.place.absolute()
         if place not in found:
             metrics = {"perplexity": 40.0 - len(found), "word_perplexity": 9.5}
             place.mkdir(parents=True)
@@ -49,7 +49,7 @@ def runs(text_files, monkeypatch):
             RunDirectory(place).log(RunFinished(seconds=1.0, best=best))
         found[place] = settings
 
-    monkeypatch.setattr(training, "pretrain", note)
+    monkeypatch.setattr(Pipeline, "run", note)
     monkeypatch.setattr(
         ablating_text,
         "written_metrics",

@@ -147,7 +147,7 @@ def trained(trainer, student, x, y, weights):
     return student.get_weights()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", large_except(FAMILIES, "classifier", "gpt2"))
 def test_without_soft_labels_it_is_plain_training(family):
     data = batch_of(family)
     stage = stage_of(
@@ -174,7 +174,7 @@ def test_without_soft_labels_it_is_plain_training(family):
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "mass"))
 def test_with_soft_labels_alone_the_labels_do_not_count(family):
     x, y, weights = batch_of(family)
     stage = stage_of(

@@ -117,7 +117,9 @@ def test_verbs_take_the_run_of_a_bilstm(run, capsys):
     assert answer["metrics"] == pytest.approx(
         finished["best"]["student"]["metrics"]
     )
-    assert main(["export", str(run), "--precision", "int8"]) == 0
+    assert (
+        main(["export", str(run), "--precision", "int8", "--no-teacher"]) == 0
+    )
     assert (run / "exports" / "student-int8.tflite").is_file()
     assert main(["report", str(run)]) == 0
 

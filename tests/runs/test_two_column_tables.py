@@ -39,7 +39,8 @@ def table(request, tmp_path):
     return ["--pairs", str(file), "--pair-columns", *columns], targets
 
 
-def test_the_verbs_take_tables_of_pairs(table, tmp_path, capsys):
+@pytest.mark.parametrize("exports", large_except([False, True], False))
+def test_the_verbs_take_tables_of_pairs(exports, table, tmp_path, capsys):
     flags, targets = table
     run = tmp_path / "run"
     with eager_steps():
@@ -69,6 +70,8 @@ def test_the_verbs_take_tables_of_pairs(table, tmp_path, capsys):
     assert measured["metrics"]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"], rel=1e-5
     )
+    if not exports:
+        return
     assert main(["export", str(run), "--precision", "fp32"]) == 0
     (file,) = (run / "exports").iterdir()
     capsys.readouterr()

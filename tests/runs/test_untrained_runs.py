@@ -14,13 +14,16 @@ from kdkit.cli.main import main
 from kdkit.cli.models import Opened
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
+from kdkit.settings import override
 from kdkit.training import distill
 
 
 @pytest.fixture(scope="module")
 def headless(finished_run, tmp_path_factory):
     """A run of TinyBERT's first stage alone."""
-    settings = smoke.distillation(RECIPES["tinybert"])
+    settings = override(
+        smoke.distillation(RECIPES["tinybert"]), ["data.max_train_rows=32"]
+    )
     settings = dataclasses.replace(
         settings,
         teacher=str(finished_run / "teacher_run"),

@@ -117,7 +117,7 @@ def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
 
 
 def test_general_student_is_an_encoder_for_any_task(run, place):
-    path = str(place / "general" / "encoder")
+    path = str(place / "general" / "student")
     encoder = keras_hub.models.Backbone.from_preset(path)
     assert (encoder.num_layers, encoder.hidden_dim) == (2, 16)
     loaded = load_classifier(place / "general", num_classes=3)
@@ -129,7 +129,7 @@ def test_student_starts_from_it(run, place):
     config = json.loads((run / "config.json").read_text())
     assert config["student"]["checkpoint"] == str(place / "general")
     first = keras_hub.models.Backbone.from_preset(
-        str(place / "general" / "encoder")
+        str(place / "general" / "student")
     )
     last = load_classifier(run, num_classes=2).model.backbone
     moved = [
@@ -169,6 +169,7 @@ def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     assert ROWS < counts["rows_of_epoch"] <= 2 * ROWS < counts["copies"] + ROWS
 
 
+@pytest.mark.large
 def test_parts_of_a_cache_share_copies_and_need_no_general_student(
     command, tmp_path, capsys
 ):

@@ -23,11 +23,10 @@ from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.runs import augmenting
-from kdkit.runs import preparing
 from kdkit.runs import smoke
+from kdkit.runs.augmenting import is_one_folder
+from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.augmenting import prepare_part
-from kdkit.runs.preparing import is_one_folder
-from kdkit.runs.preparing import prepare_transfer
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
@@ -253,15 +252,21 @@ def test_copies_are_made_in_parts_where_all_machines_see_them(
 ):
     made = []
     monkeypatch.setattr(
-        preparing, "prepare_part", lambda settings, part: made.append(part)
+        augmenting, "prepare_part", lambda settings, part: made.append(part)
     )
     monkeypatch.setattr(
-        preparing, "prepare_augmented", lambda *args: made.append("all")
+        augmenting, "prepare_augmented", lambda *args: made.append("all")
     )
 
     def prepare(distribution):
         folder = tmp_path / str(is_shared or distribution.rank)
-        prepare_transfer(settings_in(folder), get_task("sst2"), distribution)
+        settings = settings_in(folder)
+        prepare_copies(
+            settings.augmented,
+            get_task("sst2"),
+            settings.data.data_dir,
+            distribution,
+        )
 
     in_two_threads(prepare)
     parts_made = [(0, 2), (1, 2)] if is_shared else []

@@ -1,7 +1,9 @@
 """A folder of parallel files, an encoder-decoder, and a student of it."""
 
+import os
 import shutil
 
+import filelock
 import pytest
 from helpers import eager_steps
 from parallel import of_sentences
@@ -13,22 +15,36 @@ from kdkit.training import pretrain
 
 
 @pytest.fixture(scope="session")
-def text(tmp_path_factory):
-    """A folder of parallel files."""
-    folder = tmp_path_factory.mktemp("parallel")
-    write_parallel(folder)
+def shared(tmp_path_factory):
+    """A folder of all workers, which the one that comes first fills."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "encoder_decoders"
+    with filelock.FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            write_parallel(folder / "parallel")
+            with eager_steps():
+                make_runs(folder / "parallel", folder / "runs")
     return folder
+
+
+def make_runs(text, folder):
+    pretrain(of_sentences(text), folder / "pretrained")
+    words = translation(text, folder / "pretrained", folder / "en_de")
+    assert main(words) == 0
 
 
 @pytest.fixture(scope="session")
-def made_once(text, tmp_path_factory):
+def text(shared):
+    """A folder of parallel files."""
+    return shared / "parallel"
+
+
+@pytest.fixture(scope="session")
+def made_once(shared):
     """The runs that `runs` copies."""
-    folder = tmp_path_factory.mktemp("encoder_decoder")
-    with eager_steps():
-        pretrain(of_sentences(text), folder / "pretrained")
-        words = translation(text, folder / "pretrained", folder / "en_de")
-        assert main(words) == 0
-    return folder
+    return shared / "runs"
 
 
 @pytest.fixture(scope="module")

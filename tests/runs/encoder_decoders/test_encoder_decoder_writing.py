@@ -17,9 +17,7 @@ from kdkit.io.locks import locked
 
 
 def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
-    model = keras_hub.models.Seq2SeqLM.from_preset(
-        str(translator / "encoder_decoder")
-    )
+    model = keras_hub.models.Seq2SeqLM.from_preset(str(translator / "student"))
     assert model.preprocessor.source_language == "en"
     assert model.preprocessor.target_language == "de"
 
@@ -238,17 +236,15 @@ def test_the_file_writes_what_the_model_does(
     fp32, int8, *_ = read_events(translator, "export")
     assert fp32["max_abs_difference"] < 1e-4
     assert int8["size_bytes"] < fp32["size_bytes"]
-    file = translator / "exports" / "encoder_decoder-fp32.tflite"
+    file = translator / "exports" / "student-fp32.tflite"
     pairs = flags(text, "--pairs", "dev")
-    for beams in ("1", "3"):
-        found = []
-        for model in (translator, file):
-            arguments = ["evaluate", str(model), *pairs, "--num-beams", beams]
-            assert main(arguments) == 0
-            last = capsys.readouterr().out.splitlines()[-1]
-            found.append(json.loads(last)["metrics"])
-        assert found[1].keys() == {"bleu", "chrf"}
-        assert found[1].items() <= found[0].items()
+    found = []
+    for model in (translator, file):
+        assert main(["evaluate", str(model), *pairs, "--num-beams", "2"]) == 0
+        last = capsys.readouterr().out.splitlines()[-1]
+        found.append(json.loads(last)["metrics"])
+    assert found[1].keys() == {"bleu", "chrf"}
+    assert found[1].items() <= found[0].items()
     generate = ["generate", str(file), "--prompt", ENGLISH[0]]
     assert main(generate) == 0
     vocabulary = tmp_path / "vocabulary.txt"
@@ -262,6 +258,7 @@ def test_the_file_writes_what_the_model_does(
     assert event["sequence_length"] == 25
 
 
+@pytest.mark.large
 def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(translator, copy, ignore=shutil.ignore_patterns("exports"))

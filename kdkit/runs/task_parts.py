@@ -1,0 +1,447 @@
+"""The parts of runs on a task: task, tokenizer, models, examples, cache."""
+
+import dataclasses
+import logging
+import pathlib
+
+import keras
+
+from kdkit import models
+from kdkit.doctor.examination import Subject
+from kdkit.doctor.examination import examine_first
+from kdkit.doctor.examination import examine_memory_first
+from kdkit.doctor.examination import examine_teacher_first
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import LoadedModel
+from kdkit.runs.augmenting import check_augmentation
+from kdkit.runs.build import Leg
+from kdkit.runs.build import Parts
+from kdkit.runs.build import check_objectives
+from kdkit.runs.examples import check_fit
+from kdkit.runs.examples import check_label_smoothing
+from kdkit.runs.examples import load_rows
+from kdkit.runs.examples import stages_with_teachers
+from kdkit.runs.inputs import data_inputs
+from kdkit.runs.inputs import inputs_of
+from kdkit.runs.inputs import model_digest
+from kdkit.runs.log import evaluate_teachers
+from kdkit.runs.log import keep_model
+from kdkit.runs.log import log_model
+from kdkit.runs.pipeline import known_sizes
+from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.settings import PRETRAINED
+from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import TeacherSettings
+from kdkit.taps import own_names
+from kdkit.tasks import Task
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import check_length
+from kdkit.training.making import load_teachers
+from kdkit.training.making import load_text_teacher
+from kdkit.training.making import make_model
+from kdkit.training.sources import TaskSource
+from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import check_data
+from kdkit.training.task_data import load_data
+from kdkit.training.task_data import load_other_dev_splits
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import open_task
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
+
+_log = logging.getLogger(__name__)
+
+
+class TaskParts(Parts):
+    """The parts of a run on a task."""
+
+    def __init__(self, settings, place, pretrained=None):
+        super().__init__(settings, place, pretrained)
+        self.task = open_task(settings.data)
+
+    def save(self, run, name, model):
+        length = self.settings.data.sequence_length
+        keep_model(run, name, model, self.tokenizer, length, self.task.head)
+
+
+class TeacherParts(TaskParts):
+    """The parts of a `TeacherSettings` run."""
+
+    arms = ("teacher",)
+
+    def __init__(self, settings, place, pretrained=None):
+        super().__init__(settings, place, pretrained)
+        self._start = settings.model
+        if self._start.checkpoint == PRETRAINED:
+            self._start = dataclasses.replace(
+                self._start, checkpoint=str(pretrained)
+            )
+
+    def inputs(self):
+        inputs = data_inputs(self.task, self.settings.data)
+        place = self._start.checkpoint or self._start.copy_from
+        if place is not None:
+            inputs["model"] = model_digest(place)
+        return inputs
+
+    def build(self):
+        settings, task = self.settings, self.task
+        keras.utils.set_random_seed(settings.seed)
+        with all_mistakes() as check:
+            with check():
+                check_data(task, settings.data)
+            with check():
+                check_label_smoothing(settings.stages, task)
+            with check():
+                with self.distribution.scope(), own_names():
+                    model, self.tokenizer = make_model(self._start, task)
+                    self._model = models.in_policy(model, settings.dtype_policy)
+                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+
+    def examine(self, run, force):
+        return examine_teacher_first(
+            run, self.settings, self.task, self._model, self.tokenizer, force
+        )
+
+    def load(self, run):
+        data = self.settings.data
+        train, dev = load_data(
+            self.task, data, self.tokenizer, self.settings.seed
+        )
+        evaluator = Evaluator(self.task, dev, data.dev_split)
+        self._source = TaskSource(train, evaluator, data.num_buckets)
+        others = load_other_dev_splits(self.task, data, self.tokenizer)
+        self.others = [
+            Evaluator(self.task, rows, split) for split, rows in others.items()
+        ]
+
+    def legs(self, run, name):
+        log_model(run, name, self._model, self.settings.model)
+        return [Leg(self._model, None, self._source, self.settings.stages)]
+
+
+class DistillParts(TaskParts):
+    """The parts of a `DistillSettings` run."""
+
+    def __init__(self, settings, place, pretrained=None):
+        super().__init__(settings, place, pretrained)
+        first = settings.teacher
+        if isinstance(first, TeacherSettings):
+            first = place_of_step(place, "teacher")
+        self.places = [first, *settings.more_teachers]
+        self.pretrained = settings.pretrained
+        if isinstance(settings.pretrained, PretrainSettings):
+            self.pretrained = place_of_step(place, "pretrained")
+        self._is_checked = False
+
+    def inputs(self):
+        return inputs_of(self.settings, self.task)
+
+    def needs(self, step):
+        # The student fits its teachers before the longest steps begin.
+        return step in ("pretrained", "teacher")
+
+    def check(self, run, force, has_steps):
+        settings = self.settings
+        check_label_smoothing((*settings.stages, *settings.control), self.task)
+        examine_memory_first(run, settings, force)
+        if has_steps:  # otherwise together with the mistakes in models
+            self._check_files()
+        return
+
+    def _check_files(self):
+        if not self._is_checked:
+            with all_mistakes() as check:
+                with check():
+                    check_data(self.task, self.settings.data)
+                with check():
+                    check_further_files(self.settings, self.task)
+        self._is_checked = True
+
+    def build(self, on_task_alone: bool = False):
+        """Loads the teachers and makes the student, once each.
+
+        Args:
+            on_task_alone: bool. Whether stages on text are not run. Defaults
+                to `False`.
+        """
+        self._on_task_alone = on_task_alone
+        with all_mistakes() as check:
+            with check():
+                self._check_files()
+            with check():
+                with self.distribution.scope(), own_names():
+                    self.teachers = load_teachers(self.places, self.task)
+                self.tokenizer = self.teachers[0].tokenizer
+                self._sizes = known_sizes(self.settings)
+                self._student = self._make("student", self._sizes)
+                with self.distribution.scope():
+                    self._check_fit()
+        self.forwards = [make_forward(one.model) for one in self.teachers]
+
+    def _make(self, name, sizes):
+        """A student: from the same random weights for every arm."""
+        keras.utils.set_random_seed(self.settings.seed)
+        with self.distribution.scope(), own_names():
+            model, tokenizer = make_model(
+                sizes, self.task, self.teachers[0], self.pretrained, _log.info
+            )
+            model = models.in_policy(model, self.settings.dtype_policy)
+        language_model = None
+        if self._stages(name, "corpus"):
+            check_encoder(model)
+            with self.distribution.scope():
+                language_model = models.language_model(
+                    models.backbone_of(model)
+                )
+        return Student(name, model, tokenizer, language_model)
+
+    def _stages(self, name, data):
+        """The stages of an arm on a kind of data."""
+        stages = self.settings.arms[name]
+        if data == "corpus" and self._on_task_alone:
+            return ()
+        return tuple(stage for stage in stages if stage.data == data)
+
+    def _check_fit(self):
+        """Builds what the stages will build on the models."""
+        settings, student = self.settings, self._student
+        self._text_teacher = None
+        with all_mistakes() as check:
+            with check():
+                check_fit(settings, student.model, self.teachers)
+            if student.language_model is not None:
+                with check():
+                    self._text_teacher = check_corpus_stages(
+                        settings, student, self.tokenizer, self.pretrained
+                    )
+
+    def examine(self, run, force):
+        return examine_first(
+            run,
+            Subject(
+                self.settings,
+                self.task,
+                self.place,
+                self.teachers,
+                self.places,
+                self.forwards,
+                student=self._student.model,
+                tokenizer=self._student.tokenizer,
+                fitting=stages_with_teachers(self.settings),
+            ),
+            force,
+        )
+
+    def open_caches(self, part=None):
+        settings = self.settings.cache
+        if settings is not None:
+            self.caches = TeacherCaches(
+                settings, self.teachers, self.places, part, self.distribution
+            )
+
+    def load(self, run):
+        self._rows = load_rows(
+            self.settings, self.task, self.tokenizer, self.place / "augmented"
+        )
+
+    def measure(self, run):
+        self._rows.log(run)
+        data = self.settings.data
+        others = load_other_dev_splits(self.task, data, self.tokenizer)
+        evaluator, *self.others = [
+            evaluate_teachers(
+                run, self.task, self.teachers, self.forwards, rows, split
+            )
+            for split, rows in {
+                data.dev_split: self._rows.dev,
+                **others,
+            }.items()
+        ]
+        self._sources = {
+            "student": self._rows.source(evaluator),
+            "control": self._rows.control_source(evaluator),
+        }
+        if self.caches is not None:
+            with self.distribution.chief_first():
+                self.caches.measure_file(evaluator)
+
+    @property
+    def arms(self):
+        return tuple(
+            name for name in self.settings.arms if self._stages(name, "task")
+        )
+
+    def legs(self, run, name):
+        settings, student = self.settings, self._student
+        if student.name != name or self._sizes is not settings.student:
+            # The control, or what general distillation has made by now.
+            student = self._make(name, settings.student)
+        log_model(run, name, student.model, settings.student)
+        legs = []
+        if student.language_model is not None:
+            with self.distribution.chief_first():
+                source = load_text(
+                    settings.corpus,
+                    self.tokenizer,
+                    self.place / "corpus",
+                    student.language_model,
+                )
+            legs.append(
+                Leg(
+                    student.language_model,
+                    self._text_teacher and self._text_teacher.model,
+                    source,
+                    self._stages(name, "corpus"),
+                    on_text=True,
+                )
+            )
+        on_task = Leg(
+            student.model,
+            [teacher.model for teacher in self.teachers],
+            self._sources[name],
+            self._stages(name, "task"),
+            settings.teacher_weights or None,
+            self.caches,
+        )
+        return [*legs, on_task]
+
+    def fill_cache(self) -> None:
+        """Runs the teachers over all rows that the stages read."""
+        settings = self.settings
+        weights = settings.teacher_weights or None
+        stages = stages_with_teachers(settings)
+        self.load(None)
+        dev = Evaluator(self.task, self._rows.dev, settings.data.dev_split)
+        self.caches.measure_file(dev)
+        source = self._rows.source(dev)
+        student = self._student.model
+        self.caches.expect(stages, student, weights)
+        for stage in stages:
+            features = self.caches.features(stage, student, weights)
+            source.training_stream(stage, settings.seed, features)
+            source.validation_stream(stage, features)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Student:
+    """A student, and its encoder under a head for masked tokens.
+
+    Args:
+        name: string. `"student"`, or `"control"` of one without a teacher.
+        model: `keras.Model`, a classifier.
+        tokenizer: a keras-hub tokenizer.
+        language_model: `keras_hub.models.MaskedLM` or `None`, for stages on
+            text. It has the encoder of `model`.
+    """
+
+    name: str
+    model: keras.Model
+    tokenizer: object
+    language_model: keras.Model | None
+
+
+def check_further_files(settings: DistillSettings, task: Task) -> None:
+    """Checks what is read besides a task's examples: augmented ones, text.
+
+    Args:
+        settings: `DistillSettings`.
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: with all that is missing, or cannot be made.
+    """
+    with all_mistakes() as check:
+        if settings.augmented is not None:
+            with check():
+                check_augmentation(settings.augmented, task)
+        if settings.general is not None:
+            with check():
+                settings.general.corpus.check()
+        if settings.unlabeled is not None:
+            with check():
+                _check_there(settings.unlabeled.files)
+        if settings.cache is not None:
+            with check():
+                settings.cache.check()
+
+
+def _check_there(files):
+    missing = [file for file in files if not pathlib.Path(file).is_file()]
+    if missing:
+        raise UsageError(
+            f"Cannot read {', '.join(missing)}: there is no such file. "
+            "Expected text without labels."
+        )
+
+
+def check_encoder(student) -> None:
+    """Refuses a student that cannot learn from text.
+
+    Args:
+        student: `keras.Model`, a classifier.
+
+    Raises:
+        UsageError: if it has no encoder.
+    """
+    if not models.has_encoder(student):
+        raise UsageError(
+            "Stages on a corpus train an encoder with a head for masked "
+            "tokens. Received: a student without one, a BiLSTM. Leave these "
+            "stages out with --stages, or use a transformer."
+        )
+
+
+def check_corpus_stages(
+    settings: DistillSettings, student: Student, tokenizer, pretrained
+) -> LoadedModel | None:
+    """Checks the stages on a corpus, and loads their teacher.
+
+    Args:
+        settings: `DistillSettings`.
+        student: `Student` with a language model.
+        tokenizer: the tokenizer of the task's teacher.
+        pretrained: place of the pretrained encoder, or `None`.
+
+    Returns:
+        `LoadedModel` of a masked-language model, or `None` where no stage
+        learns from one.
+
+    Raises:
+        UsageError: with all that does not fit.
+    """
+    stages = [
+        stage
+        for stage in settings.stages
+        if stage.objectives and stage.data == "corpus"
+    ]
+    corpus, teacher = settings.corpus, None
+    with all_mistakes() as check:
+        with check():
+            corpus.check()
+        with check():
+            require_readable(corpus, student.model)
+        with check():
+            check_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
+        if stages:
+            with check():
+                teacher = _load_text_teacher(pretrained, tokenizer)
+                check_objectives(stages, teacher.model, student.language_model)
+    return teacher
+
+
+def _load_text_teacher(source, tokenizer):
+    """Loads a masked-language model that shares the task's vocabulary."""
+    teacher = load_text_teacher(source, needs_head=True)
+    if teacher.tokenizer.get_vocabulary() != tokenizer.get_vocabulary():
+        raise UsageError(
+            f"The pretrained encoder in {source} and the task's teacher do not "
+            "share their vocabulary. Use the encoder that the teacher was "
+            "fine-tuned from."
+        )
+    models.check_same_ids(teacher.tokenizer, tokenizer)
+    return teacher

@@ -1,0 +1,216 @@
+"""The parts of runs on text: tokenizer, models, text, cache."""
+
+import random
+
+import keras
+
+from kdkit import models
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.doctor import Findings
+from kdkit.doctor.text_examination import examine_steps_first
+from kdkit.doctor.text_examination import examine_text_words
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.files import staged
+from kdkit.models import LoadedModel
+from kdkit.runs.build import Leg
+from kdkit.runs.build import Parts
+from kdkit.runs.build import check_objectives
+from kdkit.runs.events import Doctor
+from kdkit.runs.inputs import text_inputs
+from kdkit.runs.log import decide
+from kdkit.runs.log import log_model
+from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.tokenizer import keep_tokenizer
+from kdkit.runs.tokenizer import make_tokenizer
+from kdkit.runs.tokenizer import readable_tokenizer
+from kdkit.runs.tokenizer import vocabulary_sizes
+from kdkit.taps import own_names
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.making import CORPUS_LENGTH
+from kdkit.training.making import check_length
+from kdkit.training.making import load_text_teacher
+from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.text_data import is_masked
+from kdkit.training.text_data import load_text
+from kdkit.training.text_data import require_readable
+from kdkit.training.text_data import require_vocabulary
+
+
+class PretrainParts(Parts):
+    """The parts of a `PretrainSettings` run."""
+
+    def inputs(self):
+        return text_inputs(self.settings)
+
+    def check(self, run, force, has_steps):
+        if not has_steps:
+            return None
+        return examine_steps_first(Pipeline(self.settings, self.place), force)
+
+    def build(self):
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        self._has_head = any(stage.trains_head for stage in settings.stages)
+        with self.distribution.scope(), own_names():
+            loaded = self._load()
+            self.tokenizer = loaded.tokenizer
+            self._model = models.in_policy(loaded.model, settings.dtype_policy)
+
+    def _load(self):
+        """The model to train with its tokenizer; sets the teacher."""
+        settings, teacher = self.settings, None
+        self._teacher = None
+        with all_mistakes() as check:
+            with check():
+                settings.corpus.check()
+            if settings.cache is not None:
+                with check():
+                    settings.cache.check()
+            with check():
+                if settings.teacher is not None:
+                    teacher = load_text_teacher(
+                        settings.teacher, self._has_head
+                    )
+                # So that arms with and without a teacher begin as one: Keras
+                # draws the seeds of weights from this generator. TensorFlow's
+                # is not set again, which breaks SentencePiece tokenizers.
+                random.seed(settings.seed)
+                loaded = self._make(teacher)
+        length = settings.corpus.sequence_length
+        check_length(length, loaded.model, CORPUS_LENGTH)
+        require_readable(settings.corpus, loaded.model)
+        if settings.reads_sentences:
+            require_vocabulary(settings.corpus, loaded.tokenizer)
+        if teacher is not None:
+            self._teacher = self._fitting_teacher(teacher.model, loaded.model)
+        return loaded
+
+    def _fitting_teacher(self, teacher, model):
+        """The teacher as the stages read it."""
+        settings = self.settings
+        if kind_of(teacher) != kind_of(model):
+            raise UsageError(
+                "Encoders, decoders and encoder-decoders do not predict the "
+                f"same tokens. Received: a {type(teacher).__name__} as "
+                f"teacher, a {type(model).__name__} as student. Use two of a "
+                "kind."
+            )
+        check_length(settings.corpus.sequence_length, teacher, CORPUS_LENGTH)
+        if not self._has_head:
+            teacher = teacher.backbone
+        if settings.cache is not None and is_masked(settings.corpus, teacher):
+            raise UsageError(
+                "--cache: masks are drawn anew in every epoch; what a teacher "
+                "says of masked tokens cannot be kept. Leave it out."
+            )
+        stages = [stage for stage in settings.stages if stage.objectives]
+        check_objectives(stages, teacher, model)
+        return teacher
+
+    def _make(self, teacher):
+        """Loads or builds the model, with its head if it needs one."""
+        settings, model = self.settings, self.settings.model
+        if model.checkpoint is not None:
+            loaded = models.load_language_model(model.checkpoint)
+            if teacher is not None:
+                models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
+            if self._has_head:
+                return loaded
+            return LoadedModel(loaded.model.backbone, loaded.tokenizer, False)
+        if model.copy_from is not None:
+            encoder, tokenizer = models.load_encoder(model.copy_from)
+            if teacher is not None:
+                models.check_same_ids(teacher.tokenizer, tokenizer)
+            backbone = models.copy_blocks(encoder, model.copy_layers)
+        else:
+            tokenizer = (
+                teacher.tokenizer
+                if teacher is not None
+                else make_tokenizer(settings, self.place / "tokenizer")
+            )
+            tokenizer = readable_tokenizer(model, tokenizer)
+            sizes = vocabulary_sizes(tokenizer)
+            backbone = models.student(model.config(), **sizes)
+        made = models.language_model(backbone) if self._has_head else backbone
+        return LoadedModel(made, tokenizer, False)
+
+    def examine(self, run, force):
+        if run.is_read_only or run.events(Doctor):
+            return None
+        findings = Findings(keeps_mistakes=False)
+        examine_text_words(
+            "the corpus", self.settings.corpus, self.tokenizer, findings
+        )
+        if not any(one.outcome in (WARNING, RUINS) for one in findings):
+            return None
+        decide(findings, force)
+        return findings
+
+    def open_caches(self):
+        settings = self.settings
+        if settings.cache is not None:
+            taught = LoadedModel(self._teacher, self.tokenizer, False)
+            self.caches = TeacherCaches(
+                settings.cache,
+                [taught],
+                [settings.teacher],
+                distribution=self.distribution,
+            )
+
+    def load(self, run):
+        corpus, model = self.settings.corpus, self._model
+        if self.settings.vocabulary_size is not None and not run.is_read_only:
+            keep_tokenizer(self.tokenizer, self.place / "tokenizer")
+        self._source = load_text(
+            corpus, self.tokenizer, self.place / "corpus", model
+        )
+
+    @property
+    def arms(self):
+        return ("student" if self.settings.teacher else kind_of(self._model),)
+
+    def legs(self, run, name):
+        settings = self.settings
+        log_model(run, name, self._model, settings.model)
+        if self._teacher is not None:
+            log_model(run, "teacher", self._teacher)
+        return [
+            Leg(
+                self._model,
+                self._teacher,
+                self._source,
+                settings.stages,
+                caches=self.caches,
+                on_text=True,
+            )
+        ]
+
+    def save(self, run, name, model):
+        path, corpus = self.place / name, self.settings.corpus
+        if run.is_read_only or path.exists():
+            return
+        size = models.stored_size(model)
+        with staged(path, size) as partial, own_names():
+            model = models.in_policy(model, "float32")
+            if self._has_head:
+                sides = (None, None)
+                if isinstance(corpus, PairSettings):
+                    sides = corpus.sides
+                models.save_language_model(
+                    model,
+                    self.tokenizer,
+                    partial,
+                    corpus.sequence_length,
+                    sides,
+                )
+            else:
+                models.save_encoder(model, self.tokenizer, partial)
+
+
+def kind_of(model) -> str:
+    """Returns the name of a language model without a teacher, in its run."""
+    if models.is_encoder_decoder(model):
+        return "encoder_decoder"
+    return "decoder" if models.is_causal(model) else "encoder"
